@@ -4,6 +4,8 @@ Usage: python run.py COMMAND [ARGUMENTS]
 
 demo    run the demonstration
 test    lint, format check, types and the tests but for the slow ones; arguments go to pytest, which then runs alone
+        --quick: style, and the tests that find most mistakes soonest; --slow: the slow ones;
+        --v3: those that run machine code, compiled for x86-64-v3, whatever the processor here can do
 check   lint, format check and types
 fix     repair what lint and format can repair themselves
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
@@ -33,7 +35,18 @@ STYLE = (
     ("ruff", "check", "--output-format", "concise", "."),
     ("ruff", "format", "--check", "--output-format", "concise", "."),
 )
-DEFAULT = ("-m", "not slow and not campaign")
+PYTEST = ("pytest", "-n", WORKERS, "--dist", "worksteal")
+GENERATED = "tests/generated/test_generated_programs.py"
+NOT_SLOW = "not slow and not campaign"
+DEFAULT = ("-m", f"{NOT_SLOW} and not v3")
+QUICK = (
+    *(f"tests/{folder}" for folder in ("ir", "passes", "lang", "interp", "errors", "gpu_lowering")),
+    *("tests/check/test_corpus.py", f"{GENERATED}::test_a_few_programs"),
+)
+MACHINE_CODE = (
+    *(f"tests/{folder}" for folder in ("codegen", "semantics", "guide", "stdlib", "roles", "kernels")),
+    f"{GENERATED}::test_other_programs",
+)
 TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "python"))
 
 
@@ -140,11 +153,22 @@ def check(arguments: list[str]) -> int:
     return failing(*STYLE, (*TYPES, *arguments))
 
 
+# By the first argument: steps before the tests, which tests, and variables for them.
+TIERS: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...], dict[str, str]]] = {
+    "": ((*STYLE, TYPES), DEFAULT, {}),
+    "--quick": (STYLE, ("-m", NOT_SLOW, *QUICK), {}),
+    "--slow": ((), ("-m", "slow and not campaign"), {}),
+    "--v3": ((), ("-m", f"machine_code and {NOT_SLOW}", *MACHINE_CODE), {"TEGULA_CPU": "x86-64-v3"}),
+}
+
+
 def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    steps = [] if arguments else [*STYLE, TYPES]
-    return failing(*steps, ("pytest", "-n", WORKERS, *(arguments or DEFAULT)))
+    name, *more = arguments or [""]
+    steps, chosen, variables = TIERS.get(name, ((), (name,), {}))
+    os.environ.update(variables)
+    return failing(*steps, (*PYTEST, *chosen, *more))
 
 
 def fix(arguments: list[str]) -> int:

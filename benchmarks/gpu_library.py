@@ -19,7 +19,7 @@ from benchmarks.measure import Row
 from tegula import kernels
 from tegula.kernels import gemm
 from tegula.kernels.operands import processors
-from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, Machine, Tile, choose
+from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, DeviceRates, Tile, choose
 
 PRODUCTS = (
     (4096, 4096, 4096),
@@ -158,7 +158,7 @@ def ways(m: int, n: int, k: int) -> Iterator[Row]:
     }
     first = bursts(peers, 1, 3)
     order = sorted(peers, key=lambda name: first[name].median)
-    chosen = choose(m, n, k, 2.0, 1.0, TENSOR_CORES, Machine(processors(tg.get_device("cuda:0"))))
+    chosen = choose(m, n, k, 2.0, 1.0, TENSOR_CORES, DeviceRates(processors(tg.get_device("cuda:0"))))
     yield compared(
         ways_name(m, n, k), partial(run, None),
         {name: peers[name] for name in order[:4]}, 1, error, "bfloat16", 0.97, 2 * m * n * k / 1e12, "TFLOP/s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -13,17 +14,20 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
+
+pytest_plugins = ["support.cpu_times", "support.cubins", "support.machine_code"]
 TESTS = Path(__file__).parent
-# Folders of tests that never run machine code; all others do, and run once more for x86-64-v3.
-WITHOUT_MACHINE_CODE = {"gpu_lowering", "ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
-# Folders of tests that run on every kind of device, unless they are marked as `cpu`.
-ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib", "roles", "kernels", "gradients"}
-
 settings.register_profile("tegula", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "tegula")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = "rewrite files of expected text; other tests are left out"
+    parser.addoption("--update", action="store_true", help=what)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
+# What there is before the first test stays: the garbage collector need not look through it again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_report_header() -> str:
     return f"GPU tests: {no_cuda() or 'run'}"
 
@@ -47,27 +60,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Markers by folder; tests that need a GPU are left out where there is none, as the header says."""
     for item in items:
         path = item.path.relative_to(TESTS)
-        if len(path.parts) > 1 and path.parts[0] not in WITHOUT_MACHINE_CODE:
-            item.add_marker("native")
-        if path.parts[0] == "gpu":
+        if follows(path.parts[0], ON_GPUS):
             item.add_marker("gpu")
-    without = [item for item in items if item.get_closest_marker("gpu") and _is_left_out(item)]
+    keeps = "update" if config.getoption("--update") else ""
+    without = [item for item in items if _is_left_out(item) or keeps not in ("", *_fixtures(item))]
     if without:
         config.hook.pytest_deselected(items=without)
         left = set(without)
         items[:] = [item for item in items if item not in left]
 
 
-def _is_left_out(on_gpu: pytest.Item) -> bool:
-    """Whether there is no GPU to run a test on, or the test, or its parameters, are for CPUs."""
-    return no_cuda() is not None or on_gpu.get_closest_marker("cpu") is not None
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether a test is for a GPU, and there is none to run it on, or the test, or its parameters, are for CPUs."""
+    if item.get_closest_marker("gpu") is None:
+        return False
+    return no_cuda() is not None or item.get_closest_marker("cpu") is not None
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    """Whether a test writes what it finds to the file of what it expects."""
+    return bool(request.config.getoption("--update"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Where there is a GPU, what a kernel must do is asserted there too."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
     of_cpus = metafunc.definition.get_closest_marker("cpu")
-    if path.parts[0] in ON_ALL_DEVICES and of_cpus is None and no_cuda() is None:
+    if follows(path.parts[0], ON_ALL_DEVICES) and of_cpus is None and no_cuda() is None:
         devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
         metafunc.parametrize("on_device", devices, indirect=True)
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "tegula"
+from support.folders import FOR_V3, NO_MACHINE_CODE, RULES, follows
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "tegula"
+
 
 # From the bottom to the top. A part may import from the lines above its own, and never from its own line's other parts.
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -21,11 +28,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("fitting",),
     ("types", "target"),
+    ("signature", "declaration"),
     ("layout", "ir"),
-    ("fields",),
     ("ops",),
-    ("verify", "text"),
-    ("rewrite",),
     ("stdlib",),
     ("lang", "interp"),
     ("passes",),
@@ -52,6 +57,10 @@ CONFINED = {
 }
 LIGHT = {"numpy", "ml_dtypes", "tegula"}
 LONGEST, MEDIAN = 800, 300
+STORAGE = {"operands", "args", "attrs"}
+"""What ops and regions keep their operands, arguments and attributes in. Names for these are declared by classes."""
+BY_POSITION = {"check/counters.py", "check/counts.py", "check/forms.py", "check/horizon.py", "check/pairs.py"}
+"""Files that read the storage by position still: another way to prove schedules is to take their place."""
 VAGUE = ("util", "utils", "helper", "helpers", "common", "manager", "misc", "impl")
 
 
@@ -208,8 +217,126 @@ def test_names_say_what_is_inside() -> None:
     assert [name for name, part in parts.items() if set(part.split("_")) & set(VAGUE)] == []
 
 
+def test_public_classes_have_names_of_their_own() -> None:
+    """A name says which class is meant, wherever it is read. The checker's classes are beside, as its parts share no
+    code with what they judge. A kernel is one thing to users, another to the compiler."""
+    found: dict[str, list[str]] = {}
+    for path in files():
+        for node in tree_of(path).body if part_of(path) != "check" else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(name_of(path))
+    several = {name: places for name, places in found.items() if len(places) > 1}
+    assert several == {"Kernel": ["ir/kernel.py", "runtime/kernel.py"]}
+
+
 def test_every_file_says_what_it_is_for() -> None:
     assert [name_of(path) for path in files() if not ast.get_docstring(tree_of(path))] == []
+
+
+def by_position(tree: ast.Module) -> list[int]:
+    """The lines that read or write a part of what an op or a region has, other than by the name of that part."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in STORAGE and not _whole(node, parents)
+    ]
+
+
+def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether all of a list is meant: gone through, unpacked, handed on, searched, compared, or whether it is empty."""
+    match parents[node]:
+        case _ if not isinstance(node.ctx, ast.Load):
+            return False
+        case ast.For(iter=x) | ast.comprehension(iter=x) if x is node:
+            return True
+        case ast.Starred() | ast.keyword() | ast.Return() | ast.YieldFrom() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Call(args=given):
+            return node in given
+        case ast.Assign(targets=[ast.Tuple() | ast.List()]):
+            return True
+        case ast.Compare(ops=ops, comparators=others):
+            searched = node in others and all(isinstance(op, ast.In | ast.NotIn) for op in ops)
+            return searched or all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
+        # All attributes; or the parameters of a function in Python's syntax, which are no list.
+        case ast.Attribute(attr=name):
+            return name == "items" or (node.attr == "args" and name in ast.arguments._fields)
+        case ast.BoolOp() as both:
+            return isinstance(around := parents[both], ast.If | ast.While) and around.test is both
+        case _:
+            return False
+
+
+def test_ops_are_read_by_name() -> None:
+    """The storage of ops is for what goes through all of it. Parts below `ir` do not know ops."""
+    read = {name_of(p): by_position(tree_of(p)) for p in files() if LEVEL[part_of(p)] > LEVEL["ir"]}
+    assert {name: lines for name, lines in read.items() if lines and name not in BY_POSITION} == {}
+    assert {name for name in BY_POSITION if not read.get(name)} == set(), "take them off the list"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("for v in op.operands: pass", False),
+        ("a = [v for v in region.args if v in op.operands]", False),
+        ("a, *b = op.operands", False),
+        ("a = [*op.operands]; a.extend(op.operands); b = op.is_same(op.attrs)", False),
+        ("if x.operands != y.operands or not x.args: pass", False),
+        ("for name, x in op.attrs.items(): pass", False),
+        ("if call.args or call.keywords: pass", False),
+        ("names = [a.arg for a in tree.args.posonlyargs]", False),
+        ("a = op.operands[0]", True),
+        ("a = op.operands[1:]", True),
+        ("a = op.attrs['axis']", True),
+        ("a = op.attrs.get('axis')", True),
+        ("a = region.args.index(v)", True),
+        ("a = op.operands", True),
+        ("a = (op.operands or op.results)[0]", True),
+        ("op.operands = [a, b]", True),
+        ("op.operands += [a]", True),
+        ("region.args.append(v)", True),
+        ("del op.attrs['axis']", True),
+    ],
+)
+def test_reading_by_position_is_seen(text: str, refused: bool) -> None:
+    assert bool(by_position(ast.parse(text))) is refused
+
+
+def op_classes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("op_classes", ROOT / "tools" / "op_classes.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_files_ask_for_no_more_classes_of_ops() -> None:
+    """Outside its family an op is known by an interface or by what its class says. `python tools/op_classes.py` writes
+    the numbers where they have fallen."""
+    tool = op_classes()
+    assert tool.grown(tool.counts(), tool.kept()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [
+        ("from tegula.ops.control import If\nisinstance(op, If)", {"If"}),
+        (
+            "from tegula.ops.control import For, If, While\nisinstance(op, If | For | While)",
+            {"If", "For", "While"},
+        ),
+        ("from tegula.ops.control import For, If\nLOOPS = (For, If)", {"For", "If"}),
+        ("from tegula.ops import control as C\nRULES = {C.For: 1}", {"For"}),
+        ("from tegula.ops.control import If as Branch\nsame = type(op) is Branch", {"If"}),
+        ("from tegula.ops.control import If\n@rule(If)\ndef f(op): pass", {"If"}),
+        ("from tegula.ops.control import If\nb.emit(If, [c])", set()),
+        ("import ast\nisinstance(node, ast.If)", set()),
+    ],
+)
+def test_a_class_that_is_asked_for_is_seen(text: str, classes: set[str]) -> None:
+    assert op_classes().asked("passes/simplify.py", ast.parse(text)) == classes
+    assert op_classes().asked("ops/control.py", ast.parse(text)) == set()
 
 
 def test_no_test_imports_another() -> None:
@@ -239,3 +366,25 @@ def _named(tree: ast.Module) -> Iterator[str]:
             "__import__",
         ):
             yield from (str(x.value) for x in node.args[:1] if isinstance(x, ast.Constant))
+
+
+# Tiers ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_folder_of_tests_has_its_rules() -> None:
+    tests = ROOT / "tests"
+    assert {path.parent.name for path in tests.glob("*/test_*.py")} == set(RULES)
+    marked = {path.parent.name for path in tests.glob("*/test_*.py") if ".machine_code" in path.read_text()}
+    assert [folder for folder in sorted(marked) if follows(folder, NO_MACHINE_CODE)] == []
+    assert [folder for folder in RULES if follows(folder, FOR_V3) and folder not in marked] == []
+
+
+def test_what_tiers_name_is_there() -> None:
+    space = runpy.run_path(str(ROOT / "run.py"))
+    for place in (*space["QUICK"], *space["MACHINE_CODE"]):
+        path, _, name = place.partition("::")
+        assert (ROOT / path).exists(), place
+        assert not name or f"def {name}(" in (ROOT / path).read_text(), place
+    folders = {place.removeprefix("tests/") for place in space["MACHINE_CODE"] if "::" not in place}
+    assert folders == {folder for folder in RULES if follows(folder, FOR_V3)}
+    assert all(arguments in (ROOT / ".ci" / "run").read_text() for arguments in ("test --slow", "test --v3"))

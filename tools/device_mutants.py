@@ -96,17 +96,17 @@ def chosen(name: str, count: int) -> Iterator[tuple[int, dict[str, Any]]]:
 def ends(judge: Any) -> bool:
     """Whether a mutant ends in all orders of its largest launch, accesses without an order or not, with different
     results in one."""
-    from tegula.interp.agents.launch import Launch
+    from tegula.interp.agents.launch import AgentLaunch
     from tegula.interp.agents.orders import orders
-    from tegula.interp.agents.state import Failed
+    from tegula.interp.agents.state import ReplayFailed
     from tegula.interp.agents.trace import Wrong
 
     subject = judge.subject
     try:
-        launch = Launch(subject.made, subject.launches[0], subject.dims)
+        launch = AgentLaunch(subject.made, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
         return any([launch.play(o, blind=True) != judge.stored[0] for o in orders(roles, ORDERS)])
-    except (Wrong, Failed):
+    except (Wrong, ReplayFailed):
         return False
 
 

@@ -79,10 +79,13 @@ class Graph:
 
 
 def graph(code: Code) -> Graph:
-    """Control flow, cut at labels and after branches and exits."""
+    """Control flow, cut where branches lead, after branches and exits, and before looks at mbarriers: of the labels
+    that no branch leads to, nvdisasm prints some and cuobjdump none."""
     count = len(code.instructions)
     ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
-    cuts = sorted({0, count, *(at for at in code.labels.values() if at < count), *ends})
+    looks = (k for k, i in enumerate(code.instructions) if i.name.startswith(LOOK))
+    reached = (code.labels.get(i.target, count) for i in code.instructions)
+    cuts = sorted({0, count, *(at for at in reached if at < count), *ends, *looks})
     spans = tuple(pairwise(cuts))
     block_at = {start: k for k, (start, _) in enumerate(spans)}
     follow: list[tuple[int, ...]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from tegula.declaration import Refused, Sample
 from tegula.errors import (
     BrokenPromise,
     CompileError,
@@ -20,8 +21,10 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
+from tegula.lang.cooperative import cooperative
 from tegula.lang.decorators import (
     constant,
+    elect,
     func,
     func_grad,
     func_native,
@@ -30,25 +33,12 @@ from tegula.lang.decorators import (
     pipelined,
     role,
     static,
+    unrolled,
     ws,
 )
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
-from tegula.runtime.array import (
-    array,
-    clone,
-    copy,
-    empty,
-    empty_like,
-    from_dlpack,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from tegula.runtime.array import from_numpy_array as from_numpy
+from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import (
     Device,
@@ -69,7 +59,22 @@ from tegula.runtime.gradcheck import GradientMismatch, gradcheck
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
 from tegula.runtime.launch_key import launch_key
+from tegula.runtime.make_arrays import (
+    clone,
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from tegula.runtime.make_arrays import from_numpy_array as from_numpy
 from tegula.runtime.tape import Tape
+from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 _NOT_OURS = ("annotations", "Any", "import_module")
@@ -114,7 +119,7 @@ def lookup(name: str) -> Any:
 
         found = library().get(name)
         if found is not None:
-            return PublicFunction(name, found.__doc__)
+            return PublicFunction(name, found.definitions[0].__doc__)
     raise AttributeError(f"tegula has no name {name!r}")
 
 
@@ -162,6 +167,7 @@ __all__ = [
         "role",
         "set_device",
         "static",
+        "unrolled",
         "ws",
     ),
     *(

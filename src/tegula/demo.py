@@ -23,6 +23,7 @@ TOLERANCE = 2e-6
 
 @tg.kernel
 def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+    """A product of matrices, one tile of the result for each block."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(TILE, TILE), dtype=tg.float32)
     count = int(A.shape[1] / TILE)
@@ -35,6 +36,7 @@ def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
 
 @tg.kernel
 def row_softmax(x: tg.array2d[float], y: tg.array2d[float]):
+    """The softmax of each row, one row for each block."""
     i = tg.tid()
     t = tg.tile_load(x[i], ROW)
     e = tg.exp(t - tg.tile_max(t))
@@ -43,16 +45,19 @@ def row_softmax(x: tg.array2d[float], y: tg.array2d[float]):
 
 @tg.func
 def activation(x: float):
+    """A sine of the element, for the map over rows."""
     return tg.sin(x * 1.1 + 0.1)
 
 
 @tg.func
 def squash(x: float):
+    """A bounded function of the element, for the map over rows."""
     return tg.tanh(tg.sqrt(tg.abs(x) + 1.0) * 0.7)
 
 
 @tg.kernel
 def pipelined(inp: tg.array2d[float], out: tg.array2d[float]):
+    """Maps of rows in which the next row is loaded ahead."""
     a = tg.tile_load(inp, shape=(1, TILE_N), offset=(0, 0), storage="register")
     for i in range(1, N_ROWS):
         b = tg.tile_load(inp, shape=(1, TILE_N), offset=(i, 0), storage="register")
@@ -67,13 +72,14 @@ def pipelined(inp: tg.array2d[float], out: tg.array2d[float]):
 
 @tg.kernel
 def sum_of_squares(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
+    """The sum of the squares of all elements, by an atomic addition for each block."""
     i, j = tg.tid()
     value = a[i, j] * a[i, j]
     tg.tile_atomic_add(result, tg.tile_sum(tg.tile(value)))
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DemoJob:
     """A kernel on its data. `ours` launches it, which fills `result`; `peer` returns the same from NumPy."""
 
     name: str
@@ -84,20 +90,22 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """Seconds of the median run, NumPy's, and the relative error (2-norm)."""
 
-    job: Job
+    job: DemoJob
     seconds: float
     peer_seconds: float
     error: float
 
     @property
     def right(self) -> bool:
+        """Whether the error is within the tolerance."""
         return self.error <= TOLERANCE
 
 
-def jobs() -> Iterator[Job]:
+def jobs() -> Iterator[DemoJob]:
+    """The kernels of the demonstration with their inputs and expected results."""
     rng = np.random.default_rng(42)
     yield _gemm(rng)
     yield _softmax(rng)
@@ -105,7 +113,7 @@ def jobs() -> Iterator[Job]:
     yield _sum_of_squares(rng)
 
 
-def _gemm(rng: np.random.Generator) -> Job:
+def _gemm(rng: np.random.Generator) -> DemoJob:
     n = 1024
     a, b = (rng.random((n, n), dtype=np.float32) for _ in range(2))
     A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
@@ -113,10 +121,10 @@ def _gemm(rng: np.random.Generator) -> Job:
     def ours() -> None:
         tg.launch_tiled(tile_gemm, (n // TILE, n // TILE), inputs=[A, B], outputs=[C], block_dim=64)
 
-    return Job("tile_gemm", f"{n}x{n}x{n} float32", ours, C, lambda: a @ b)
+    return DemoJob("tile_gemm", f"{n}x{n}x{n} float32", ours, C, lambda: a @ b)
 
 
-def _softmax(rng: np.random.Generator) -> Job:
+def _softmax(rng: np.random.Generator) -> DemoJob:
     rows = 4096
     x = rng.random((rows, ROW), dtype=np.float32)
     X, Y = tg.array(x), tg.zeros((rows, ROW))
@@ -128,10 +136,10 @@ def _softmax(rng: np.random.Generator) -> Job:
         e = np.exp(x - x.max(1, keepdims=True))
         return e / e.sum(1, keepdims=True)
 
-    return Job("row_softmax", f"{rows}x{ROW} float32", ours, Y, peer)
+    return DemoJob("row_softmax", f"{rows}x{ROW} float32", ours, Y, peer)
 
 
-def _pipelined(rng: np.random.Generator) -> Job:
+def _pipelined(rng: np.random.Generator) -> DemoJob:
     x = rng.random((N_ROWS, TILE_N), dtype=np.float32)
     X, Y = tg.array(x), tg.zeros((N_ROWS, TILE_N))
 
@@ -142,10 +150,10 @@ def _pipelined(rng: np.random.Generator) -> Job:
         y = np.sin(x * np.float32(1.1) + np.float32(0.1))
         return np.tanh(np.sqrt(np.abs(y) + np.float32(1)) * np.float32(0.7))
 
-    return Job("pipelined", f"{N_ROWS}x{TILE_N} float32, one block", ours, Y, peer)
+    return DemoJob("pipelined", f"{N_ROWS}x{TILE_N} float32, one block", ours, Y, peer)
 
 
-def _sum_of_squares(rng: np.random.Generator) -> Job:
+def _sum_of_squares(rng: np.random.Generator) -> DemoJob:
     n = 2048
     x = rng.random((n, n))
     X, total = tg.array(x), tg.zeros(1, dtype=tg.float64)
@@ -154,10 +162,10 @@ def _sum_of_squares(rng: np.random.Generator) -> Job:
         total.zero_()
         tg.launch(sum_of_squares, (n, n), inputs=[X], outputs=[total])
 
-    return Job("sum_of_squares", f"{n}x{n} float64", ours, total, lambda: np.array([(x * x).sum()]))
+    return DemoJob("sum_of_squares", f"{n}x{n} float64", ours, total, lambda: np.array([(x * x).sum()]))
 
 
-def measure(job: Job, runs: int = 7) -> Outcome:
+def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
     """Check the result once, then time both in turn."""
     job.ours()
     found, wanted = job.result.numpy().copy(), job.peer()
@@ -166,7 +174,7 @@ def measure(job: Job, runs: int = 7) -> Outcome:
     for _ in range(runs):
         mine.append(_seconds(job.ours))
         theirs.append(_seconds(job.peer))
-    return Outcome(job, statistics.median(mine), statistics.median(theirs), error)
+    return DemoOutcome(job, statistics.median(mine), statistics.median(theirs), error)
 
 
 def _seconds(f: Callable[[], object]) -> float:
@@ -184,7 +192,7 @@ def run(console: Console) -> int:
 
 
 def _run(console: Console) -> int:
-    outcomes: list[Outcome] = []
+    outcomes: list[DemoOutcome] = []
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(f"kernels on {tg.get_device()}", total=4)
         for job in jobs():

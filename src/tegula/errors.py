@@ -73,6 +73,23 @@ class CompileErrors(CompileError):
         return CompileErrors, (self.errors,)
 
 
+def gathered(errors: Sequence[CompileError]) -> CompileError:
+    """One error as itself, several as CompileErrors in source order."""
+    if len(errors) == 1:
+        return errors[0]
+
+    def place(e: CompileError) -> tuple[str, int, int]:
+        return (e.loc.file, e.loc.line, e.loc.column) if e.loc is not None else ("", 0, 0)
+
+    return CompileErrors(sorted(errors, key=place))
+
+
+def raise_all(errors: Sequence[CompileError]) -> None:
+    """Raise what was found in a kernel, if anything."""
+    if errors:
+        raise gathered(errors)
+
+
 def python_bases(cls: type) -> list[type]:
     """Python's own classes that an error class adds to RuntimeError and can be combined with others."""
     return [

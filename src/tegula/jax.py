@@ -18,7 +18,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.runtime.function import Described, Function, function_of, gradient_dtype
+from tegula.runtime.function import Described, KernelFunction, function_of, gradient_dtype
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import packed_arguments
 from tegula.types import to_numpy
@@ -32,7 +32,7 @@ NUMBERS = (bool, int, float, np.generic)
 class JaxFunction:
     """A kernel as a function of JAX's arrays. Made by `function`."""
 
-    def __init__(self, made: Function) -> None:
+    def __init__(self, made: KernelFunction) -> None:
         self.function = made
         self.__name__ = made.name
         self.__doc__ = made.kernel.definition.function.__doc__
@@ -54,14 +54,26 @@ class JaxFunction:
 def function(
     kernel: Kernel, dim: Any, outputs: Any, *, block_dim: int | None = None, tiled: bool = False
 ) -> JaxFunction:
-    """A function of JAX's arrays that launches a kernel and returns what it wrote; JAX differentiates it (in reverse),
-    compiles it into its programs, and maps it (`vmap`: one launch after the other).
+    """A kernel as a function of arrays that JAX differentiates in reverse, compiles and maps.
 
-    The kernel's first parameters are the inputs: arrays, and numbers. Its last ones are the outputs, which the function
-    makes, filled with zeros, and returns. `outputs`: a `jax.ShapeDtypeStruct` or an array like the one that is to be
-    returned, or a sequence of some for a tuple; `dim`: threads in each dimension. Both may be functions of the inputs,
-    of which they see shapes and dtypes only. `block_dim`: threads per block (256); `tiled`: one block for each element
-    of `dim`, as `launch_tiled` has them. LaunchError for what is no kernel."""
+    Inputs are arrays and numbers. Kernels run on the CPU, as callbacks; `vmap` makes one launch after the
+    other.
+
+    Parameters:
+        kernel: the kernel, whose first parameters are the inputs and whose last ones are the outputs.
+        dim: the number of threads in each dimension, or a function of the inputs.
+        outputs: a `jax.ShapeDtypeStruct` or an array like the output, or a sequence for a tuple; or a function
+            of the inputs, of which it sees shapes and dtypes only.
+        block_dim: the number of threads in a block; as for tg.launch by default.
+        tiled: whether there is one block for each element of `dim`, as for tg.launch_tiled; False by default.
+    Returns:
+        a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
+        them.
+    Raises:
+        launch: `kernel` is no kernel; in calls: the arguments do not fit.
+    Gradient:
+        that of the kernel; no-gradient at the line that has none.
+    """
     return JaxFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
 
@@ -89,7 +101,7 @@ class _Number:
         return hash(self.known)
 
 
-def _dtype(f: Function, dtype: Any) -> np.dtype[Any]:
+def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:
     """The dtype of an output; LaunchError for one that JAX would make another of."""
     wanted = np.dtype(dtype)
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
@@ -100,7 +112,7 @@ def _dtype(f: Function, dtype: Any) -> np.dtype[Any]:
 
 @lru_cache(maxsize=1024)
 def _call(
-    f: Function, dims: tuple[int, ...], numbers: tuple[_Number | None, ...], outputs: tuple[_Shape, ...]
+    f: KernelFunction, dims: tuple[int, ...], numbers: tuple[_Number | None, ...], outputs: tuple[_Shape, ...]
 ) -> Callable[..., tuple[Any, ...]]:
     """The function of arrays that JAX differentiates; one and the same for equal calls, which JAX compiles once."""
     call = _Call(f, dims, numbers, outputs)
@@ -114,7 +126,7 @@ class _Call:
 
     def __init__(
         self,
-        f: Function,
+        f: KernelFunction,
         dims: tuple[int, ...],
         numbers: tuple[_Number | None, ...],
         outputs: tuple[_Shape, ...],
@@ -177,7 +189,7 @@ class _Call:
         return tuple(found.get(k) for k in self.positions)
 
 
-def _not_twice(f: Function, run: Callable[..., Any]) -> Callable[..., Any]:
+def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]:
     """A function that refuses to be differentiated: it belongs to a gradient already."""
 
     def refuse(*_: Any) -> Any:

@@ -56,6 +56,7 @@ class Layout:
 
     @cached_property
     def thread_count(self) -> int:
+        """The number of threads that the layout is for."""
         return prod(m.size for m in self.threads)
 
     @cached_property
@@ -244,6 +245,20 @@ def over_lanes(shape: Sequence[int], threads: int) -> Layout:
     return Layout(shape, registers, (Mode(threads, last),))
 
 
+def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout:
+    """Thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be a multiple of the grid's
+    threads: the others have none."""
+    shape = tuple(shape)
+    dims = list(reversed(range(len(shape))))
+    count = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
+    spread = [Mode(grid[d], d) for d in dims]
+    return Layout(
+        shape,
+        tuple(Mode(count[d], d, grid[d]) for d in dims),
+        (*spread, Mode(threads // prod(grid), 0, count[0] * grid[0])),
+    )
+
+
 def everywhere(shape: Sequence[int], threads: int) -> Layout:
     """All elements in every thread."""
     shape = tuple(shape)
@@ -283,6 +298,9 @@ class MmaShare:
 
 
 def mma_share(shape: tuple[int, int], warps: int) -> MmaShare:
+    """The part of a tile that each warp multiplies: how many warps there are down and across, and fragments for
+    each.
+    """
     down, across = product_grid(*shape, warps, (16, 8))
     return MmaShare(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
 

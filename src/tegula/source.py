@@ -129,9 +129,11 @@ class FunctionSource:
 
     @property
     def file(self) -> str:
+        """The file that the function is in."""
         return self.text.file
 
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
+        """The place of a node of the function in its file."""
         line = getattr(node, "lineno", 1) + self.above
         column = getattr(node, "col_offset", 0)
         end = getattr(node, "end_col_offset", column) or column

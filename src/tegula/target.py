@@ -26,6 +26,7 @@ class CpuTarget:
 
     @property
     def is_x86(self) -> bool:
+        """Whether the processor is one of x86-64."""
         return self.triple.startswith("x86_64")
 
     @property
@@ -55,10 +56,12 @@ class CudaTarget:
 
     @property
     def triple(self) -> str:
+        """LLVM's name of the kind of target."""
         return "nvptx64-nvidia-cuda"
 
     @property
     def features(self) -> str:
+        """LLVM's name of the version of PTX."""
         return f"+{self.ptx}"
 
     @property

@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import Any
 
 from tegula.errors import LaunchError
-from tegula.runtime.function import Function, function_of, gradient_dtype
+from tegula.runtime.function import KernelFunction, function_of, gradient_dtype
 from tegula.runtime.kernel import Kernel
-from tegula.runtime.launch import Plan
+from tegula.runtime.launch import LaunchPlan
 from tegula.runtime.tensors import torch_name
 from tegula.types import element_type, scalar_of
 
@@ -27,7 +27,7 @@ torch: Any = import_module("torch")
 class TorchFunction:
     """A kernel as a function of tensors. Made by `function`."""
 
-    def __init__(self, made: Function) -> None:
+    def __init__(self, made: KernelFunction) -> None:
         self.function = made
         self.__name__ = made.name
         self.__doc__ = made.kernel.definition.function.__doc__
@@ -49,13 +49,25 @@ class TorchFunction:
 def function(
     kernel: Kernel, dim: Any, outputs: Any, *, block_dim: int | None = None, tiled: bool = False
 ) -> TorchFunction:
-    """A function of tensors that launches a kernel and returns what it wrote; PyTorch differentiates it.
+    """A kernel as a function of tensors that PyTorch differentiates.
 
-    The kernel's first parameters are the inputs: tensors of any strides on one device, and numbers. Its last ones are
-    the outputs, which the function makes, filled with zeros, and returns. `outputs`: a tensor like the one that is to
-    be returned (on any device, "meta" too), or a sequence of some for a tuple; `dim`: threads in each dimension. Both
-    may be functions of the inputs. `block_dim`: threads per block (256); `tiled`: one block for each element of `dim`,
-    as `launch_tiled` has them. LaunchError for what is no kernel."""
+    Inputs are tensors of any strides on one device, and numbers.
+
+    Parameters:
+        kernel: the kernel, whose first parameters are the inputs and whose last ones are the outputs.
+        dim: the number of threads in each dimension, or a function of the inputs.
+        outputs: a tensor like the output, also on "meta", or a sequence of tensors for a tuple; or a function
+            of the inputs.
+        block_dim: the number of threads in a block; as for tg.launch by default.
+        tiled: whether there is one block for each element of `dim`, as for tg.launch_tiled; False by default.
+    Returns:
+        a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
+        them.
+    Raises:
+        launch: `kernel` is no kernel; in calls: the arguments do not fit.
+    Gradient:
+        that of the kernel; no-gradient at the line that has none.
+    """
     return TorchFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
 
@@ -63,7 +75,7 @@ def _needs_gradient(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.requires_grad
 
 
-def _check_inputs(f: Function, inputs: Sequence[Any]) -> None:
+def _check_inputs(f: KernelFunction, inputs: Sequence[Any]) -> None:
     """LaunchError for tensors in the place of numbers: gradients by those would get lost."""
     for k, x in enumerate(inputs):
         if isinstance(x, torch.Tensor) and not f.is_array(k, x):
@@ -75,10 +87,10 @@ def _check_inputs(f: Function, inputs: Sequence[Any]) -> None:
 class _Call:
     """One call of a function; once it ran, its launch and its arguments as ours."""
 
-    plan: Plan
+    plan: LaunchPlan
     arrays: tuple[Any, ...]
 
-    def __init__(self, f: Function, inputs: Sequence[Any], described: Sequence[Any]) -> None:
+    def __init__(self, f: KernelFunction, inputs: Sequence[Any], described: Sequence[Any]) -> None:
         self.function = f
         self.described = described
         self.count = len(inputs)

@@ -48,18 +48,22 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether the type is of floats."""
         return self.kind == "f"
 
     @property
     def is_int(self) -> bool:
+        """Whether the type is of integers, signed or not."""
         return self.kind in "iu"
 
     @property
     def is_bool(self) -> bool:
+        """Whether the type is bool."""
         return self.kind == "b"
 
     @property
     def is_signed(self) -> bool:
+        """Whether the type has negative numbers."""
         return self.kind in "if"
 
 
@@ -163,6 +167,7 @@ class TileType:
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
 
@@ -183,6 +188,7 @@ class BufType:
 
     @property
     def tile(self) -> TileType:
+        """The type of the tile value that the object holds."""
         return TileType(self.dtype, self.shape, self.partial)
 
 
@@ -289,6 +295,7 @@ def element_bytes(t: ElementType) -> int:
 
 
 def is_element(t: object) -> TypeGuard[ElementType]:
+    """Whether a type is that of an element: a scalar, vector or matrix."""
     return isinstance(t, DType | VecType | MatType)
 
 

@@ -15,12 +15,12 @@ from tegula.backend.cache import Entry
 from tegula.backend.llvm import compile_object
 from tegula.codegen.kernel import lower_kernel
 from tegula.ir import Kernel
+from tegula.ir.verify import verify
 from tegula.passes.pipeline import for_cpu, prepare
-from tegula.passes.specialise import Choice, Schedule, specialise
+from tegula.passes.specialise import Choice, Schedule, make_roles
 from tegula.runtime.compile import Compiled, site_to_json
 from tegula.runtime.launch import plan
 from tegula.target import get_cuda_target, get_target
-from tegula.verify import verify
 
 HOPPER = get_cuda_target("sm_90a")
 
@@ -35,7 +35,7 @@ def prepared(launch: Launch) -> Kernel:
 def rewritten(launch: Launch, choice: Choice | None = None) -> tuple[Kernel, Schedule]:
     """The kernel as the pass leaves it."""
     kernel = prepared(launch)
-    schedule = specialise(kernel, HOPPER, choice)
+    schedule = make_roles(kernel, HOPPER, choice)
     verify(kernel)
     return kernel, schedule
 

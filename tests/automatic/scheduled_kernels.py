@@ -85,6 +85,22 @@ def stepped(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], firs
     tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
 
 
+@tg.kernel
+def stepped_inside(
+    A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], outer: int, inner: int, guard: int
+):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for first in range(3, -1, outer):
+        if guard > 0:
+            assert guard < 5, "guard"
+        for k in range(first, 5, inner):
+            a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+            b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+            tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
+
+
 @tg.func
 def relu(x: float):
     return tg.max(x, 0.0)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced import HOPPER, interpreted, prepared, rewritten
-from scheduled_kernels import Launch, gemm, integers, stepped, tile_gemm, with_numbers
+from forced import HOPPER, as_written, interpreted, prepared, rewritten, same
+from scheduled_kernels import Launch, gemm, integers, stepped, stepped_inside, tile_gemm, with_numbers
 
 import tegula as tg
-from tegula.passes.specialise import Choice, specialise
+from tegula.passes.specialise import Choice, make_roles
 from tegula.runtime.automatic import build
 from tegula.target import get_cuda_target
 
@@ -126,7 +126,7 @@ def test_reasons_name_the_line() -> None:
 
 def test_other_generations_keep_one_role() -> None:
     kernel = prepared(Launch(tile_gemm, gemm(128, 256, 64, out=float), (1, 1)))
-    assert "sm_80" in specialise(kernel, get_cuda_target("sm_80")).reason
+    assert "sm_80" in make_roles(kernel, get_cuda_target("sm_80")).reason
 
 
 def test_a_declined_kernel_is_compiled_as_before() -> None:
@@ -181,3 +181,57 @@ def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
     assert schedule.plan is not None
     with pytest.raises(tg.KernelAssertion, match="step of range"):
         interpreted(kernel, launch)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize(
+    ("outer", "inner", "guard", "fails"),
+    [
+        (-2, 2, 1, ""),
+        (-2, 0, 1, "step of range.*inner"),
+        (2, 0, 7, ""),
+        (-2, -2, -7, ""),
+        (-2, 2, 7, "guard"),
+        (0, 0, 1, "step of range.*outer"),
+    ],
+)
+def test_checks_in_loops_fail_the_launch_where_the_kernel_comes_to_them(
+    outer: int, inner: int, guard: int, fails: str, persistent: bool
+) -> None:
+    launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), outer, inner, guard), (1, 1))
+    kernel, schedule = rewritten(launch, Choice(persistent=persistent))
+    assert schedule.plan is not None
+    if fails:
+        with pytest.raises(tg.KernelAssertion, match=fails):
+            interpreted(kernel, launch)
+        with pytest.raises(tg.KernelAssertion, match=fails):
+            as_written(launch)
+    else:
+        same(interpreted(kernel, launch), as_written(launch), exact=True)
+
+
+@tg.kernel
+def changing_steps(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], n: int):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for by in range(1, n):
+        for k in range(0, 4, by):
+            a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+            b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+            tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+def test_a_step_that_changes_keeps_one_role_and_all_its_checks() -> None:
+    launch = Launch(changing_steps, with_numbers(gemm(64, 64, 256, out=float), 3), (1, 1))
+    before = [op.NAME for op in prepared(launch).walk()]
+    kernel, schedule = rewritten(launch)
+    assert "does not follow from the arguments of the launch alone" in schedule.reason
+    assert [op.NAME for op in kernel.walk()] == before
+
+
+def test_nested_loops_with_steps_of_the_launch_say_what_the_checker_lacks() -> None:
+    launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), -2, 2, 1), (1, 1))
+    built = build(prepared(launch), HOPPER)
+    assert built.verdict.passed
+    assert built.schedule.plan is not None or "do not pass the checker" in built.schedule.reason

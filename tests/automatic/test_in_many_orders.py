@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
 from replays import ready, some
 
 import tegula as tg
-from tegula.interp.agents.launch import Launch as Replayed
+from tegula.interp.agents.launch import AgentLaunch as Replayed
 from tegula.interp.agents.values import Values
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu

@@ -28,6 +28,7 @@ def test_in_the_interpreter(at: int, persistent: bool) -> None:
     same(interpreted(kernel, launch), wanted(at), launch.exact)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
 def test_on_the_cpu(at: int) -> None:
     launch = LAUNCHES[at]

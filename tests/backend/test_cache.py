@@ -78,6 +78,7 @@ def test_an_entry_under_another_name_is_a_miss(store, names, seed):
         assert found is None if came_from != name else found.metadata["k"] == names.index(name)
 
 
+@pytest.mark.machine_code
 def test_kernels_whose_entries_were_exchanged_are_compiled_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path / "exchanged"))
     entries, kernels = [], {}
@@ -210,7 +211,7 @@ def test_a_launch_from_a_full_cache_loads_no_llvm(tmp_path):
     text = """
 import sys
 from tegula.backend import pool
-pool.Pool(2)
+pool.WorkerPool(2)
 print("llvmlite" in sys.modules)
 """
     env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path)}
@@ -300,7 +301,7 @@ from tegula.backend import pool
 tg.launch
 tg.config.kernel_cache_dir = sys.argv[1] or None
 tg.config.cache_kernels = sys.argv[1] != ""
-pool.Pool(2)
+pool.WorkerPool(2)
 """
     env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path / "environment")}
     for wanted in (str(tmp_path / "configured"), ""):

@@ -86,6 +86,7 @@ define void @scale(ptr %p) {
 """
 
 
+@pytest.mark.machine_code
 @every_target
 @pytest.mark.parametrize("optimise", [True, False])
 def test_constants_variables_and_calls(target, optimise):
@@ -107,6 +108,7 @@ def test_constants_variables_and_calls(target, optimise):
     np.testing.assert_array_equal(values, [1, 2, 3, 4, 5, 6, 7, 8.5])
 
 
+@pytest.mark.machine_code
 def test_constants_lie_on_cache_lines():
     code = load(compile_object(TABLES.replace("internal constant [8", "constant [8"), get_target()))
     assert code.address("squares") % 64 == 0
@@ -122,6 +124,7 @@ def mappings(start: int, end: int) -> set[str]:
     return found
 
 
+@pytest.mark.machine_code
 def test_nothing_is_writable_and_executable():
     code = load(compile_object(TABLES.replace("internal ", ""), get_target()))
     first = code.address("double") & -4096
@@ -132,6 +135,7 @@ def test_nothing_is_writable_and_executable():
     assert mappings(first, first + code.nbytes) == {"r-x", "r--", "rw-"}
 
 
+@pytest.mark.machine_code
 def test_memory_is_freed_with_the_object():
     code = loaded("define i64 @f() { ret i64 3 }")
     address = code.address("f")
@@ -141,6 +145,7 @@ def test_memory_is_freed_with_the_object():
     assert "r-x" not in mappings(address, address + 1)
 
 
+@pytest.mark.machine_code
 def test_an_unknown_name_is_refused():
     with pytest.raises(KeyError):
         loaded("define i64 @f() { ret i64 3 }").address("g")
@@ -239,6 +244,7 @@ define void @move(ptr %to, ptr %from, i64 %n) {
 SIZES = [*range(70), 95, 96, 97, 127, 128, 129, 255, 256, 1000, 4099]
 
 
+@pytest.mark.machine_code
 @every_target
 def test_memory_functions_of_every_size(target):
     code = loaded(MEMORY, target)
@@ -256,6 +262,7 @@ def test_memory_functions_of_every_size(target):
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.machine_code
 @every_target
 def test_moving_within_one_buffer(target):
     code = loaded(MEMORY, target)
@@ -269,6 +276,7 @@ def test_moving_within_one_buffer(target):
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.machine_code
 @every_target
 @pytest.mark.parametrize("attributes", ["", '"no-builtins"'])
 def test_loops_that_copy_and_fill(target, attributes):

@@ -18,6 +18,8 @@ from native import COUNTING, NAMES, TARGETS, arguments, loaded
 
 from tegula.backend import pool
 
+pytestmark = pytest.mark.machine_code(some=True)
+
 CODE = loaded(COUNTING)
 KERNEL = pool.KernelFunction(CODE.address("kernel"))
 THREADS = 3
@@ -142,7 +144,7 @@ def test_idle_workers_use_no_processor_time():
 
 def test_a_pool_that_nobody_keeps_stays_in_memory():
     """Its workers are in its code for as long as the process runs."""
-    body = "import gc\nfor _ in range(20):\n    pool.Pool(3)\n    gc.collect()\ntime.sleep(0.02)"
+    body = "import gc\nfor _ in range(20):\n    pool.WorkerPool(3)\n    gc.collect()\ntime.sleep(0.02)"
     assert (process(body).returncode, process(body).stderr) == (0, "")
 
 

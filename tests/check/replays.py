@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tegula.interp.agents.launch import Launch, Prepared, prepared
+from tegula.interp.agents.launch import AgentLaunch, Prepared, prepared
 from tegula.interp.agents.orders import Order, orders
-from tegula.interp.agents.state import Failed
+from tegula.interp.agents.state import ReplayFailed
 from tegula.interp.agents.trace import Wrong
 from tegula.interp.lowered import Spread
 from tegula.ir import Kernel
-from tegula.passes.pipeline_gpu import Distribution
+from tegula.passes.runner import GpuCompilation
 
 
-def ready(kernel: Kernel, parts: Distribution) -> Prepared:
+def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
     return prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
 
 
 def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, blind: bool = False) -> str:
     """What goes wrong in one of so many orders, and in which; nothing if all store the same."""
     try:
-        launch = Launch(made, args, dims)
+        launch = AgentLaunch(made, args, dims)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     wanted: Any = None
     for order in some(launch, count):
         try:
             found = launch.play(order, blind)
-        except Failed as e:
+        except ReplayFailed as e:
             return f"{e.kind}: {e.text} ({order.name})"
         wanted = found if wanted is None else wanted
         if found != wanted:
@@ -36,5 +36,5 @@ def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int
     return ""
 
 
-def some(launch: Launch, count: int) -> list[Order]:
+def some(launch: AgentLaunch, count: int) -> list[Order]:
     return list(orders([role for role, *_ in launch.programs], count))

@@ -22,7 +22,7 @@ from schedules import (
     verdict,
 )
 
-from tegula.check import counts, horizon, launches, limits, machine, schedule
+from tegula.check import bounded, counts, horizon, launches, limits, machine, schedule
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
@@ -112,9 +112,13 @@ RULES: dict[str, Rule] = {
     ),
     "products are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
     "registers are read in the round": Rule(Program, "_settled", (), None, LATE),
-    "pairs of blocks do the same": Rule(schedule, "check_pairs", (), None, PAIR),
-    "control flow is uniform": Rule(schedule._Check, "_uniform", (), None, "17: some threads of a role wait"),
-    "everything was reached": Rule(schedule._Check, "_covered", (), None, "a bound that no launch leads to"),
+    "pairs of blocks do the same": Rule(bounded, "check_pairs", (), None, PAIR),
+    "control flow is uniform": Rule(
+        bounded.BoundedSearch, "_uniform", (), None, "17: some threads of a role wait"
+    ),
+    "everything was reached": Rule(
+        bounded.BoundedSearch, "_covered", (), None, "a bound that no launch leads to"
+    ),
     "as far as numbers say": Rule(launches, "horizon", (), 0, "a phase that stays"),
     "slow numbers are waited for": Rule(
         horizon, "_counts_slowly", (), False, "a number that is counted slowly"
@@ -122,7 +126,7 @@ RULES: dict[str, Rule] = {
     "arguments of stages vary": Rule(launches, "leaves", (), (), "a stage that a large argument moves"),
     "elements differ": Rule(launches, "_mixed", (), (), "a fence where two elements are alike"),
     "few rounds do little": Rule(counts, "_little", (), True, "rounds of the first round"),
-    "roles count alike": Rule(schedule, "check_counts", (), None, "counts that differ far away"),
+    "roles count alike": Rule(bounded, "check_counts", (), None, "counts that differ far away"),
 }
 
 HEAD = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
@@ -171,7 +175,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "counts that differ far away": ("counts", LOOPS.format(first="n", second="tg.min(n, 1000)")),
     "a bound that no launch leads to": (
         "unreached",
-        LOOPS.format(first="(n * n) % x.shape[0] - 1000", second="(n * n) % x.shape[0] - 1000"),
+        LOOPS.format(first="(n * n) % x.shape[0] - 1000", second="(n * n) % x.shape[0] - 999"),
     ),
     "too many named barriers": (
         "budget",

@@ -15,7 +15,8 @@ from tegula.ops import scalar as S
 from tegula.ops.roles import Roles, block_threads
 from tegula.passes import delay_waits, pipeline_gpu
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.check import PACKED, argument_types
 from tegula.runtime.compile import trace
 from tegula.runtime.library import library
@@ -38,24 +39,26 @@ def traced(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> Kernel:
     return trace(kernel, types, launch(block_threads(roles)), access)
 
 
-def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, Distribution]:
+def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, GpuCompilation]:
     made = traced(kernel, ndim, arrays)
     prepare(made)
     return made, for_gpu(made, get_cuda_target("sm_90a"))
 
 
-def verdict(kernel: Any, spoil: Callable[[Kernel, Distribution], None] | None = None) -> Verdict:
+def verdict(kernel: Any, spoil: Callable[[Kernel, GpuCompilation], None] | None = None) -> Verdict:
     made, parts = lowered(kernel)
     if spoil is not None:
         spoil(made, parts)
     return check_schedule(made, parts)
 
 
-def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, Distribution]:
+def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
     """As a GPU would get it if products that read registers were waited for one round late, as others are."""
     with (
         patch.object(delay_waits, "is_made_in", lambda value, region: False),
-        patch.object(pipeline_gpu, "settle_products", lambda kernel: None),
+        patch.object(
+            pipeline_gpu, "FOR_GPU", [p for p in pipeline_gpu.FOR_GPU if p.name != "settle_products"]
+        ),
     ):
         return lowered(kernel, ndim)
 
@@ -169,7 +172,7 @@ def adding(stages: int = 2) -> Any:
 
 # Mutations -----------------------------------------------------------------------------------------------------------
 
-Spoil = Callable[[Kernel, Distribution], None]
+Spoil = Callable[[Kernel, GpuCompilation], None]
 
 
 def ops(kernel: Kernel, name: str, barrier: str = "") -> list[Op]:
@@ -184,7 +187,7 @@ def _region(op: Op) -> list[Op]:
 
 
 def drop(name: str, barrier: str = "", which: int = 0) -> Spoil:
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         _region(op).remove(op)
 
@@ -192,7 +195,7 @@ def drop(name: str, barrier: str = "", which: int = 0) -> Spoil:
 
 
 def double(name: str, barrier: str = "", which: int = 0) -> Spoil:
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
         twin.parent = op.parent
@@ -204,7 +207,7 @@ def double(name: str, barrier: str = "", which: int = 0) -> Spoil:
 def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Spoil:
     """Add to attributes of an op."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         for key, by in attrs.items():
             op.attrs[key] += by
@@ -213,7 +216,7 @@ def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Spoil:
 
 
 def count(barrier: str, by: int) -> Spoil:
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         next(op for op in ops(kernel, "mbarrier.new") if op.result.name == barrier).attrs["arrivals"] += by
 
     return spoil
@@ -222,7 +225,7 @@ def count(barrier: str, by: int) -> Spoil:
 def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
     """The op's operand is always the same."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         op.operands[operand] = _before(op, S.Const([], [int32], {"type": int32, "value": value}))
 
@@ -232,7 +235,7 @@ def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
 def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
     """The lowest bit of the op's operand is the other one."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         one = _before(op, S.Const([], [int32], {"type": int32, "value": 1}))
         op.operands[operand] = _before(op, S.Xor([op.operands[operand], one], [int32]))
@@ -249,7 +252,7 @@ def _before(op: Op, new: Op) -> Value:
 def stage_of(name: str, which: int = 0) -> Spoil:
     """The op works on the stage beside that of its item."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
         view = buffer.owner
         assert isinstance(view, Op)
@@ -262,7 +265,7 @@ def stage_of(name: str, which: int = 0) -> Spoil:
 def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
     """The op comes before one of another name in its region."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         region = _region(op)
         region.remove(op)
@@ -274,7 +277,7 @@ def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
 def last(name: str) -> Spoil:
     """The op comes at the end of its region."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name)[0]
         region = _region(op)
         region.remove(op)
@@ -286,7 +289,7 @@ def last(name: str) -> Spoil:
 def retarget(name: str, barrier: str, to: str) -> Spoil:
     """The op is about another barrier."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         other = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
         op = ops(kernel, name, barrier)[0]
         op.operands = [other if v.name == barrier else v for v in op.operands]
@@ -297,7 +300,7 @@ def retarget(name: str, barrier: str, to: str) -> Spoil:
 def on_top(buffer: str, of: str) -> Spoil:
     """A buffer lies where another one does."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         named = {v.name: v for v in parts.shared.places}
         places = parts.shared.places
         places[named[buffer]] = replace(places[named[buffer]], offset=places[named[of]].offset)
@@ -308,7 +311,7 @@ def on_top(buffer: str, of: str) -> Spoil:
 def shorter_loop(which: int, role: int) -> Spoil:
     """A loop of a role starts one round later."""
 
-    def spoil(kernel: Kernel, parts: Distribution) -> None:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
         loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][which]
         one = _before(loop, S.Const([], [int32], {"type": int32, "value": 1}))

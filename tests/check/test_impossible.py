@@ -99,5 +99,5 @@ def test_an_unspoiled_branch_is_no_fault() -> None:
 
     made, parts = lowered(gemm())
     parted("mbarrier.wait")(made, parts)
-    parts.known.divergent.clear()
+    parts.uniformity.divergent.clear()
     assert check_schedule(made, parts).kind != "divergent"

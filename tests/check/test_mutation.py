@@ -13,7 +13,7 @@ from mutation.judge import Judge, Judged
 from mutation.operators import saved
 from mutation.subjects import MAKERS, subject
 
-from tegula.text import print_kernel
+from tegula.ir.text import print_kernel
 
 PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
 """Every so manieth mutant."""

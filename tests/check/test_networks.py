@@ -12,7 +12,8 @@ from tegula.ir import Kernel as KernelIR
 from tegula.ir import LaunchClass
 from tegula.ops.schedule import MbarrierWait
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.check import PACKED, STRIDED, argument_types
 from tegula.runtime.compile import trace
 from tegula.target import get_cuda_target
@@ -343,7 +344,7 @@ def mixed_fills(x: Rows, y: Rows, out: Rows, n: int):
             tg.tile_store(out, tg.tile_pipe_pop(p) * tg.tile_pipe_pop(q), offset=(k, 0))
 
 
-def mixed() -> tuple[KernelIR, Distribution]:
+def mixed() -> tuple[KernelIR, GpuCompilation]:
     """Bulk copies reach x only."""
     types = argument_types(mixed_fills, ())
     access = (PACKED, STRIDED, PACKED, None)

@@ -29,7 +29,7 @@ from schedules import gemm as persistent
 import tegula as tg
 from support import by_hand
 from tegula.check.schedule import check_schedule
-from tegula.interp.agents.launch import Launch
+from tegula.interp.agents.launch import AgentLaunch
 from tegula.interp.agents.values import Values
 from tegula.kernels import gemm, shapes
 from tegula.types import to_numpy
@@ -70,7 +70,7 @@ KERNELS = {
 
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """Each of many orders stores the same; that is put into the arrays."""
-    launch = Launch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
+    launch = AgentLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert all(x == found[0] for x in found)
     Values(launch).store(found[-1])
@@ -101,7 +101,7 @@ def test_a_product_that_reads_registers_waits_in_its_round() -> None:
     a, b, c, _ = args = of_registers()
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
-    launch = Launch(ready(*lowered_late(registers())), args, (1, 256))
+    launch = AgentLaunch(ready(*lowered_late(registers())), args, (1, 256))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert any(x != found[0] for x in found)
 

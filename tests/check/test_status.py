@@ -1,13 +1,22 @@
-"""What is called proved: schedules whose roles compute the same terms. Others that pass say how much was explored."""
+"""What is called proved: what the verifier has accepted a certificate for. Other schedules say why there is none, and
+how many launches were explored."""
 
 from __future__ import annotations
 
-import re
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from schedules import lowered, traced
 
 import tegula as tg
+from tegula.check import schedule
+from tegula.check.proof import Stuck
+from tegula.check.verdict import Verdict
+from tegula.dataclass import replace
+from tegula.runtime.cuda.compile import build
+from tegula.target import get_cuda_target
 
 TEXT = """
 def copies(x: tg.array2d[float], out: tg.array2d[float], a: tg.array1d[{t}], n: {t}, m: {t}):
@@ -21,30 +30,178 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], a: tg.array1d[{t}], n: 
 """
 
 
-def status(fills: str, pops: str, t: str = "int", on_fill: str = "", on_pop: str = "") -> str:
+def checked(fills: str, pops: str, t: str = "int", on_fill: str = "", on_pop: str = "") -> Verdict:
     text = TEXT.format(fills=fills, pops=pops, t=t, on_fill=on_fill, on_pop=on_pop).lstrip()
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    found = tg.kernel(source=text)(space["copies"]).check()
-    assert found.passed, found.message
-    return found.status
-
-
-@pytest.mark.parametrize("rounds", ["n", "n, 0, -1", "n % 7", "x.shape[0]", "min(n, m)"])
-def test_the_same_terms(rounds: str) -> None:
-    assert status(rounds, rounds) == "proved"
+    return tg.kernel(source=text)(space["copies"]).check()
 
 
 @pytest.mark.parametrize(
     ("fills", "pops", "t"),
     [
+        ("n", "n", "int"),
+        ("n, 0, -1", "n, 0, -1", "int"),
+        ("n % 7", "n % 7", "int"),
+        ("x.shape[0]", "x.shape[0]", "int"),
+        ("min(n, m)", "min(n, m)", "int"),
         ("n", "n", "tg.int64"),
         ("n * m", "m * n", "int"),
-        ("n", "1, n + 1", "int"),
         ("n", "n, 0, -1", "int"),
         ("a[0]", "a[0]", "int"),
     ],
 )
-def test_other_terms(fills: str, pops: str, t: str) -> None:
-    found = status(fills, pops, t)
-    assert re.fullmatch(r"explored: [1-9]\d* launches", found)
+def test_equal_numbers(fills: str, pops: str, t: str) -> None:
+    found = checked(fills, pops, t)
+    assert found.status == "proved", found.message
+    assert json.loads(found.certificate)["labels"]
+
+
+def test_numbers_that_are_equal_unless_one_wraps() -> None:
+    """The host is asked whether it does."""
+    found = checked("n", "1, n + 1")
+    assert found.status == "proved" and [g.kind for g in found.guards] == ["fits"]
+    assert found.guards[0].holds(lambda leaf: 1000) and not found.guards[0].holds(lambda leaf: 2**31 - 1)
+
+
+def test_what_is_not_proved_says_why() -> None:
+    found = checked("n", "tg.min(n, 1000)")
+    assert found.status == "unproved" and not found.passed
+    assert found.gap is not None and found.gap.loc.line and found.gap.role in ("ws0", "ws1")
+    assert str(found.gap) in found.report()
+
+
+def test_what_is_proved_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The certificate is kept on disk."""
+    monkeypatch.setattr(tg.config, "cache_kernels", True)
+    monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
+    first = checked("n", "1, n + 1")
+    monkeypatch.setattr(schedule, "prove", None)
+    again = checked("n", "1, n + 1")
+    assert first.proved and again == first and again.certificate and again.guards
+    other = checked("n", "n + 1, 1, -1").gap
+    assert other is not None and other.failed
+
+
+def test_compiled_kernels_keep_their_certificates() -> None:
+    kernel = traced(copies)
+    entry = build(kernel, get_cuda_target("sm_90a"), False)
+    kept = json.loads(json.dumps(entry.metadata["schedule"]))
+    assert (kept["status"], kept["passed"], kept["guards"]) == ("proved", True, [])
+    assert json.loads(kept["certificate"])["labels"]
+
+
+def test_reports() -> None:
+    """Premises and guards stand in each, and whether results are determined."""
+    found = checked("n", "1, n + 1")
+    assert all(p in found.report() for p in found.premises) and len(found.premises) == 5
+    assert str(found.guards[0]) in found.report() and "results: deterministic" in found.report()
+
+
+@tg.kernel
+def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe) * 2.0, offset=(k, 0))
+
+
+def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that it does not follow proves nothing."""
+    real = schedule.prove
+
+    def spoiled(kernel: Any, spread: Any) -> Any:
+        found = real(kernel, spread)
+        found["lags"] = found["lags"][1:]
+        return found
+
+    monkeypatch.setattr(schedule, "prove", spoiled)
+    found = schedule.check_schedule(*lowered(copies))
+    assert (found.status, found.kind, found.certificate) == ("unproved", "proof", "")
+
+
+@pytest.mark.parametrize("error", [Stuck("no invariant"), KeyError("k"), AssertionError()])
+def test_without_the_prover_launches_are_explored(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(kernel: Any, spread: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(schedule, "prove", fails)
+    found = schedule.check_schedule(*lowered(copies))
+    assert found.status == "unproved" and found.passed and found.explored[0] > 3
+    assert found.gap is not None and found.gap.failed is not isinstance(error, Stuck)
+
+
+def test_memory_of_two_roles_in_the_same_bytes() -> None:
+    """Of threads alone, so that no barrier passes it on: the certificate does not speak of it."""
+
+    @tg.kernel
+    def sums(x: tg.array2d[float], out: tg.array1d[float]):
+        with tg.ws(0):
+            tg.tile_store(out, tg.tile_sum(tg.tile_load(x, shape=(16, 16), offset=(0, 0))), offset=0)
+        with tg.ws(1):
+            tg.tile_store(out, tg.tile_sum(tg.tile_load(x, shape=(16, 16), offset=(0, 0))), offset=1)
+
+    kernel, parts = lowered(sums)
+    assert schedule.check_schedule(kernel, parts).status == "proved"
+    places = parts.shared.places
+    first, *others = places
+    for v in others:
+        places[v] = replace(places[v], offset=places[first].offset)
+    found = schedule.check_schedule(kernel, parts)
+    assert (found.status, found.kind) == ("refuted", "race"), found.message
+
+
+def test_a_kernel_without_a_schedule() -> None:
+    @tg.kernel
+    def scaled(x: tg.array1d[float], out: tg.array1d[float]):
+        i = tg.tid()
+        out[i] = x[i] * 2.0
+
+    found = scaled.check()
+    assert (found.status, found.passed, found.certificate) == ("no schedule", True, "")
+
+
+UPDATED = [
+    ("tg.tile_store(out, tile, offset=(k, 0))", "float", "deterministic, unless"),
+    ("tg.tile_atomic_add(out, tile, offset=(0, 0))", "float", "not deterministic: the sums of floats in out"),
+    ("tg.tile_atomic_add(out, tile, offset=(0, 0))", "int", "deterministic, unless"),
+    ("tg.tile_atomic_max(out, tile, offset=(0, 0))", "float", "deterministic, unless"),
+    (
+        "tg.tile_store(out, tg.tile_atomic_add(out, tile), offset=(k, 0))",
+        "int",
+        "not deterministic: what the atomic",
+    ),
+    (
+        "tg.tile_store(out, tile + tg.tile_load(out, shape=(1, 8)), offset=(k, 0))",
+        "float",
+        "not determined: out is",
+    ),
+    ("tg.tile_atomic_add(out, tile); tg.tile_store(out, tile)", "int", "not determined: out is stored to"),
+    (
+        "tg.tile_atomic_add(out, tile); tg.tile_atomic_max(out, tile)",
+        "int",
+        "not deterministic: the atomic updates",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stored", "dtype", "expected"), UPDATED)
+def test_results(stored: str, dtype: str, expected: str) -> None:
+    text = f"""
+def sums(x: tg.array2d[{dtype}], out: tg.array2d[{dtype}], n: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype={dtype}, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tile = tg.copy(tg.tile_pipe_pop(pipe))
+            {stored}
+""".lstrip()
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    found = tg.kernel(source=text)(space["sums"]).check()
+    assert found.proved and found.results.startswith(expected), found.results

@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 N = tg.constant(64)
 
 

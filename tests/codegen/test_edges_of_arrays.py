@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 PAGE = mmap.PAGESIZE
 COLUMNS, ROWS = 32, 64

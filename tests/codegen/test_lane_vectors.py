@@ -38,6 +38,7 @@ def scaled(a: float, x: tg.array[Any], y: tg.array[Any]):
     y[i] = x[i] + x[i]
 
 
+@pytest.mark.machine_code
 def test_straight_code_loads_and_stores_vectors() -> None:
     text = code(scaled, 256, [2.0, zeros(256), zeros(256)])
     assert "load <8 x float>" in text and "store <8 x float>" in text and "fadd <8 x float>" in text
@@ -45,11 +46,13 @@ def test_straight_code_loads_and_stores_vectors() -> None:
     assert "masked" not in text
 
 
+@pytest.mark.machine_code
 def test_lanes_left_over_run_one_by_one() -> None:
     assert "fadd float" in code(scaled, 250, [2.0, zeros(250), zeros(250)])
     assert "fadd float" in code(scaled, 100, [2.0, zeros(100), zeros(100)], 20)
 
 
+@pytest.mark.machine_code
 def test_the_size_of_most_floats_decides_how_many_lanes_run_at_once() -> None:
     wide = code(scaled, 256, [2.0, zeros(256, tg.float64), zeros(256, tg.float64)])
     assert "fadd <4 x double>" in wide
@@ -63,6 +66,7 @@ def parted(x: tg.array[float], y: tg.array[float]):
         y[i] = x[i] + 1.0
 
 
+@pytest.mark.machine_code
 def test_divergent_branches_are_masks() -> None:
     text = code(parted, 256, [zeros(256), zeros(256)])
     assert "@llvm.masked.store.v8f32" in text
@@ -77,6 +81,7 @@ def long_branch(x: tg.array[float], y: tg.array[float]):
         y[i] = tg.exp(tg.log(x[i]))
 
 
+@pytest.mark.machine_code
 def test_long_branches_are_skipped_where_no_lane_is_active() -> None:
     skips = re.compile(r"icmp ne i8 %\w+, 0\n  br i1")
     assert skips.search(code(long_branch, 256, [zeros(256), zeros(256)]))
@@ -94,11 +99,13 @@ def halved(x: tg.array[int]):
     x[i] = steps
 
 
+@pytest.mark.machine_code
 def test_divergent_loops_keep_what_finished_lanes_carry() -> None:
     text = code(halved, 256, [tg.array(np.arange(256, dtype=np.int32))])
     assert re.search(r"select <8 x i1> %\w+, <8 x i32>", text)
 
 
+@pytest.mark.machine_code
 def test_loops_carry_masks_as_the_processor_keeps_them() -> None:
     x = tg.array(np.arange(256, dtype=np.int32))
     assert "phi <8 x i1>" not in code(halved, 256, [x])
@@ -112,6 +119,7 @@ def gathered(index: tg.array[int], x: tg.array[float], y: tg.array[float]):
     y[i] = x[index[i]] * 2.0
 
 
+@pytest.mark.machine_code
 def test_other_addresses_are_gathered() -> None:
     text = code(gathered, 256, [zeros(256, tg.int32), zeros(256), zeros(256)])
     assert "@llvm.masked.gather.v8f32" in text and "store <8 x float>" in text
@@ -123,6 +131,7 @@ def points(x: tg.array[tg.vec3], y: tg.array[float]):
     y[i] = tg.dot(x[i], x[i])
 
 
+@pytest.mark.machine_code
 def test_components_of_neighbours_are_taken_apart() -> None:
     text = code(points, 256, [tg.zeros(256, dtype=tg.vec3), zeros(256)])
     assert "load <24 x float>" in text and "gather" not in text
@@ -134,6 +143,7 @@ def plane(x: tg.array2d[float], y: tg.array2d[float]):
     y[i, j] = x[i, j] + 1.0
 
 
+@pytest.mark.machine_code
 def test_rows_that_end_between_lanes_are_tested_for_neighbours() -> None:
     args = [tg.zeros((8, 100)), tg.zeros((8, 100))]
     text = code(plane, (8, 100), args)
@@ -155,11 +165,13 @@ def printing(x: tg.array[float]):
         print(x[i])
 
 
+@pytest.mark.machine_code
 def test_what_reports_or_takes_turns_runs_one_lane_at_a_time() -> None:
     assert "<8 x " not in code(counted, 256, [zeros(256, tg.int32), zeros(256, tg.int32)])
     assert "<8 x " not in code(printing, 256, [zeros(256)])
 
 
+@pytest.mark.machine_code
 def test_debug_mode_runs_one_lane_at_a_time() -> None:
     tg.config.mode = "debug"
     try:
@@ -225,12 +237,14 @@ def lane_loops(kernel: Any) -> int:
     return len(re.findall(r"^ *(?:%.* = )?lanes\b", kernel.ir("split_lanes"), re.M))
 
 
+@pytest.mark.machine_code
 def test_loops_that_all_lanes_follow_stay_whole() -> None:
     """What lanes carry stays in registers."""
     text = code(polynomial, 256, [zeros(256), zeros(5), zeros(256)])
     assert lane_loops(polynomial) == 1 and re.search(r"= phi <8 x float>", text)
 
 
+@pytest.mark.machine_code
 def test_loops_are_split_where_lanes_meet_in_different_rounds() -> None:
     x = zeros(64)
     tg.launch_tiled(relayed, 1, inputs=[x, zeros(64)], block_dim=64)

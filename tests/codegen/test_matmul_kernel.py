@@ -135,6 +135,7 @@ def packed(m: int, n: int, k: int, a: DType, b: DType, acc: DType, **options: bo
     return MatmulSpec(m, n, k, a, b, acc, (k, 1), (n, 1), (n, 1), **options)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize(
     ("m", "n", "k"),
@@ -148,6 +149,7 @@ def test_shapes(m: int, n: int, k: int, vector_bytes: int) -> None:
     check(packed(m, n, k, float64, float64, float64), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize(
     ("a", "b", "acc"),
@@ -169,6 +171,7 @@ def test_dtypes(a: DType, b: DType, acc: DType, m: int, n: int, k: int, vector_b
     check(MatmulSpec(m, n, k, a, b, acc, (1, m), (1, k), (n, 1)), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("accumulate", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
@@ -178,6 +181,7 @@ def test_scaling(dtype: DType, scaled: bool, accumulate: bool, vector_bytes: int
         check(packed(m, n, k, dtype, dtype, dtype, scaled=scaled, accumulate=accumulate), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("a_transposed", [False, True])
 @pytest.mark.parametrize("b_transposed", [False, True])
@@ -193,6 +197,7 @@ def test_transposed(
     check(MatmulSpec(m, n, k, float64, float64, float64, a, b, c, scaled=True), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3])
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 7, 13])
@@ -202,6 +207,7 @@ def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int,
         check(MatmulSpec(m, n, k, dtype, dtype, float32, (k, 1), (1, k), (n, 1)), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("dtypes", [(float32, float32), (float16, float32), (int8, int32)])
 def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
@@ -213,6 +219,7 @@ def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
         check(MatmulSpec(m, n, k, x, x, acc, (0, 1), (0, 1), (n, 1)), vector_bytes)
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 def test_strides_at_run_time(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (30, 50, 20), (16, 16, 16), (33, 17, 40), (7, 150, 33), (64, 117, 64)):
@@ -233,6 +240,7 @@ def test_strides_at_run_time(vector_bytes: int) -> None:
         )
 
 
+@pytest.mark.machine_code(some=True)
 @widths
 def test_regions_ahead(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (64, 64, 16), (33, 100, 20)):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.passes.plan_memory import Interval, Plan, concurrent, plan_memory, together
+from tegula.passes.plan_memory import Interval, MemoryMap, concurrent, plan_memory, together
 from tegula.source import Location
 
 
@@ -22,7 +22,7 @@ def intervals(draw: st.DrawFn) -> Interval:
     )  # fmt: skip
 
 
-def check(plan: Plan) -> None:
+def check(plan: MemoryMap) -> None:
     placed = list(zip(plan.intervals, plan.offsets, strict=True))
     for i, at in placed:
         assert at % i.align == 0

@@ -15,13 +15,12 @@ import pytest
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load, undefined_symbols
 from tegula.codegen.atomics import atomic, atomic_element, compare_and_swap
-from tegula.codegen.memory import Memory
+from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import lower
 from tegula.codegen.text import Code, constant
 from tegula.errors import InternalError
 from tegula.interp.memory import UPDATES
-from tegula.ir import Op, Value
-from tegula.ops import REGISTRY
+from tegula.ir import REGISTRY, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ATOMICS
 from tegula.ops.base import Elementwise
@@ -51,7 +50,7 @@ WIDTHS = (1, 8, 16)
 WIDTHS_OF = {t: WIDTHS if t.name == "x86-64-v3" else (1, 16) for t in TARGETS}
 NARROW = (DTYPES["float8_e4m3"], DTYPES["float8_e5m2"])
 SCALAR_LOOP = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}\n'
-Body = Callable[[Code, Memory, str], None]
+Body = Callable[[Code, MemoryEmitter, str], None]
 
 
 # Compiling and calling --------------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ Body = Callable[[Code, Memory, str], None]
 def function_text(name: str, parameters: int, body: Body, width: int, code: Code) -> str:
     """`void name(ptr p0, ..., i64 n)`: the body for every `width`-th index below n."""
     with code.loop("0", "%n", str(width), metadata=", !llvm.loop !0" if width == 1 else "") as loop:
-        body(code, Memory(code), loop.index)
+        body(code, MemoryEmitter(code), loop.index)
     pointers = ", ".join(f"ptr noalias %p{k}" for k in range(parameters))
     lines = "\n".join([*code.entry, *code.lines])
     return f"define void @{name}({pointers}, i64 %n) #0 {{\nentry:\n{lines}\n  ret void\n}}\n"
@@ -207,7 +206,7 @@ class Case:
         return operands(self.source, len(self.op.operands))
 
     def body(self, width: int) -> Body:
-        def emit(code: Code, memory: Memory, index: str) -> None:
+        def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
             loaded = []
             for k, v in enumerate(self.op.operands):
                 t: DType = v.type  # type: ignore[assignment]
@@ -258,6 +257,7 @@ def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
         return convert(made, small) if through and made.dtype != np.bool_ else made
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("cases", [elementwise_cases, conversion_cases], ids=["elementwise", "conversions"])
 def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
@@ -290,7 +290,7 @@ def test_ops_need_no_library_on_other_machines() -> None:
 def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
     """Operands and result component-major: component c of element i at c * 64 + i. `constants`: those known."""
 
-    def emit(code: Code, memory: Memory, index: str) -> None:
+    def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
         def at(k: int, t: ElementType, c: int) -> str:
             return memory.offset(f"%p{k}", memory.add(index, str(64 * c)), scalar_of(t))
 
@@ -338,6 +338,7 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
             yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in given.items()}
 
 
+@pytest.mark.machine_code
 def test_components_are_picked_and_replaced_as_the_reference_says() -> None:
     program, plan = Program(), []
     for op, known in vector_cases():
@@ -368,6 +369,7 @@ def test_components_are_picked_and_replaced_as_the_reference_says() -> None:
             )
 
 
+@pytest.mark.machine_code
 def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
     values: list[Any] = [0, 1, -1, 300, -300, 1 << 40, 0.1, -0.0, 1e-45, 3.4028235677973366e38, 1e300, -1e300]
     values += [float("inf"), float("nan"), 65519.999, 1.00390625 + 2**-40, 464.0, 464.0001]
@@ -378,7 +380,7 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
                 continue
 
             def body(
-                code: Code, memory: Memory, index: str, dtype: DType = dtype, value: Any = value
+                code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype, value: Any = value
             ) -> None:
                 (made,) = lower(code, const(value, dtype), [], 8)
                 memory.store(memory.offset("%p0", index, dtype), made, dtype, 8)
@@ -397,6 +399,7 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
         assert_same_bits(got, want, f"constant {value} of {dtype}")
 
 
+@pytest.mark.machine_code
 def test_division_by_a_constant_vector_means_the_reference() -> None:
     program, plan = Program(), []
     for dtype in DTYPES.values():
@@ -405,7 +408,7 @@ def test_division_by_a_constant_vector_means_the_reference() -> None:
 
                 def body(
                     code: Code,
-                    memory: Memory,
+                    memory: MemoryEmitter,
                     index: str,
                     t: DType = dtype,
                     by: int = divisor,
@@ -442,11 +445,12 @@ def test_only_known_intrinsics_are_emitted() -> None:
 # Memory, atomics --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_masked_access_leaves_the_rest_alone() -> None:
     program, names = Program(), {}
     for dtype in DTYPES.values():
 
-        def body(code: Code, memory: Memory, index: str, dtype: DType = dtype) -> None:
+        def body(code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype) -> None:
             mask = memory.load(memory.offset("%p0", index, bool_), bool_, 8)
             fill = memory.load(memory.offset("%p1", index, dtype), dtype, 8)
             got = memory.masked_load(memory.offset("%p2", index, dtype), dtype, 8, mask, fill)
@@ -472,7 +476,7 @@ def atomic_cases() -> Iterator[tuple[str, DType]]:
 
 
 def atomic_body(kind: str, dtype: DType, plain: bool) -> Body:
-    def emit(code: Code, memory: Memory, index: str) -> None:
+    def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
         at = [memory.offset(f"%p{k}", index, dtype) for k in range(3)]
         old = atomic(code, kind, at[1], dtype, memory.load(at[0], dtype), plain)
         memory.store(at[2], old, dtype)
@@ -480,6 +484,7 @@ def atomic_body(kind: str, dtype: DType, plain: bool) -> Body:
     return emit
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_atomics_mean_the_ops(target: CpuTarget) -> None:
     program, plan = Program(), []
@@ -495,13 +500,14 @@ def test_atomics_mean_the_ops(target: CpuTarget) -> None:
         assert_same_bits(target_array, UPDATES[kind](old, value), f"atomic {kind} of {dtype}", old, value)
 
 
+@pytest.mark.machine_code
 def test_compare_and_swap_compares_bits() -> None:
     program, plan = Program(), []
     for dtype in DTYPES.values():
         for plain in (False, True):
 
             def body(
-                code: Code, memory: Memory, index: str, dtype: DType = dtype, plain: bool = plain
+                code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype, plain: bool = plain
             ) -> None:
                 at = [memory.offset(f"%p{k}", index, dtype) for k in range(4)]
                 expected, value = (memory.load(p, dtype) for p in at[:2])
@@ -519,10 +525,11 @@ def test_compare_and_swap_compares_bits() -> None:
         assert (held.view(bits) == want.view(bits)).all(), dtype
 
 
+@pytest.mark.machine_code
 def test_atomics_of_vectors_update_each_component() -> None:
     program, t = Program(), VecType(3, float32)
 
-    def body(code: Code, memory: Memory, index: str) -> None:
+    def body(code: Code, memory: MemoryEmitter, index: str) -> None:
         unit = memory.mul(index, "3")
         value = memory.load_element(memory.offset("%p0", unit, float32), t)
         atomic_element(code, "max", memory.offset("%p1", unit, float32), t, value)
@@ -534,12 +541,13 @@ def test_atomics_of_vectors_update_each_component() -> None:
     assert_same_bits(got, S.Max.ref({}, old, value), "atomic max of vectors")
 
 
+@pytest.mark.machine_code
 def test_threads_lose_no_update() -> None:
     program, types = Program(), (int32, float32, DTYPES["float16"])
     names = {}
     for dtype in types:
 
-        def body(code: Code, memory: Memory, index: str, dtype: DType = dtype) -> None:
+        def body(code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype) -> None:
             atomic(code, "add", "%p0", dtype, constant(dtype, 1))
 
         names[dtype] = program.add(1, body, 1)

@@ -10,6 +10,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 T = 64
 
 

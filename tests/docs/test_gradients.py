@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.machine_code
+
 PAGE = Path(__file__).parent.parent.parent / "docs" / "gradients.md"
 
 

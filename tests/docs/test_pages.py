@@ -12,9 +12,10 @@ import pytest
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
-PAGES = [("language", 10), ("roles", 5), ("checker", 1), ("tuning", 3), ("schedules", 3)]
+PAGES = [("language", 10), ("cooperative", 5), ("roles", 5), ("checker", 1), ("tuning", 3), ("schedules", 3)]
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize(("page", "least"), PAGES)
 def test_examples(page: str, least: int) -> None:
     names: dict[str, Any] = {"__name__": page}

@@ -35,6 +35,7 @@ def block(before: str, language: str = "") -> str:
     return found[1]
 
 
+@pytest.mark.machine_code
 def test_the_example(tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text(block("# Tegula", "python"))

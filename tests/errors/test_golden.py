@@ -15,11 +15,13 @@ HELPLESS = {errors.KernelAssertion}
 """The user's own words say what to do."""
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", golden.names())
 def test_text(name: str) -> None:
     assert golden.printed(golden.failure(name)) == golden.expected(name).read_text()
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", golden.names())
 def test_says_what_to_do(name: str) -> None:
     error = golden.failure(name)
@@ -34,6 +36,7 @@ def concrete(cls: type) -> list[type]:
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 
 
+@pytest.mark.machine_code
 def test_each_class_has_a_program() -> None:
     shown: set[type] = set()
     for name in golden.names():

@@ -8,6 +8,8 @@ from agreement import agree
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @tg.kernel
 def wrapping_index(x: tg.array2d[tg.float16], o: tg.array[tg.float16], n: int):

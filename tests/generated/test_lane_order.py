@@ -27,11 +27,13 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3, 14])
 def test_accesses_are_in_the_order_of_statements(seed: int) -> None:
     assert outcome(seed) == "ran"
 
 
+@pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(50)))
 def test_many_accesses_are_in_the_order_of_statements(chunk: int) -> None:

@@ -15,6 +15,8 @@ import tegula as tg
 from support.campaigns import chunks
 from tegula.codegen import storage
 
+pytestmark = pytest.mark.machine_code
+
 CHUNKS, EACH = 20, 250
 
 

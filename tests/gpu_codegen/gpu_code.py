@@ -16,7 +16,8 @@ from tegula.backend.loader import load
 from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.ir import Kernel
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.compile import trace
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
@@ -26,7 +27,7 @@ from tegula.target import get_cuda_target, get_target
 
 def distributed(
     kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, arch: str = "sm_90a"
-) -> tuple[Kernel, Distribution]:
+) -> tuple[Kernel, GpuCompilation]:
     """The kernel of a launch after all passes."""
     ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]

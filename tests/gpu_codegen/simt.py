@@ -124,6 +124,17 @@ def run_together(
             raise cluster.errors[0]
 
 
+def _matches(given: list[int]) -> list[int]:
+    return [sum((x == y) << k for k, y in enumerate(given)) for x in given]
+
+
+def _together(kind: str, given: list[int]) -> int:
+    """32-bit integers combined by `redux.sync`."""
+    signed = [x - (x >> 31 << 32) for x in given]
+    made = {"add": sum(given), "umin": min(given), "umax": max(given), "min": min(signed), "max": max(signed)}
+    return made[kind] & 0xFFFFFFFF
+
+
 def _watched(text: str) -> str:
     """With a call before each load and store of vectors and scalars."""
 
@@ -328,21 +339,20 @@ class _Block:
             self._meet(("warp", thread // 32), 32)
         elif name == "elect.sync":
             words[0], words[1] = 0, int(thread % 32 == 0)
-        elif name.startswith("shfl.sync.idx"):
-            lane = words[2] & 31
-            words[0] = self._warp(words[1], lambda given: [given[lane]] * 32)
+        elif name.startswith("shfl.sync."):
+            words[0] = self._exchanged(name.split(".")[2], words[1], words[2] & 0xFFFFFFFF, words[3])
+        elif name.startswith("vote.ballot.sync"):
+            words[0] = self._warp(words[1] & 1, lambda given: [sum(x << k for k, x in enumerate(given))] * 32)
+        elif name.startswith("match.any.sync"):
+            mask = (1 << int(name.rpartition("i")[2])) - 1
+            words[0] = self._warp(words[1] & mask, _matches)
+        elif name.startswith("redux.sync"):
+            kind = name.rpartition(".")[2]
+            words[0] = self._warp(words[0] & 0xFFFFFFFF, lambda given: [_together(kind, given)] * 32)
         elif name.startswith("rsqrt.approx.ftz"):
             words[0] = self._root(words[0])
         elif name.startswith("rcp.approx.ftz"):
             words[0] = self._reciprocal(words[0], name.endswith(".d"))
-        elif name.startswith("shfl.sync.bfly"):
-            by = words[2] & 31
-            words[0] = self._warp(words[1], lambda given: [given[lane ^ by] for lane in range(32)])
-        elif name.startswith("shfl.sync.up"):
-            by = words[2] & 31
-            words[0] = self._warp(
-                words[1], lambda given: [given[k - by if k >= by else k] for k in range(32)]
-            )
         elif name.startswith("ldmatrix"):
             words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
         elif name.startswith("mma."):
@@ -357,6 +367,20 @@ class _Block:
             ctypes.memmove(words[0], words[1], inside)
         else:
             assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
+
+    def _exchanged(self, mode: str, value: int, by: int, clamp: int) -> int:
+        """As the PTX manual says of `shfl.sync`: a lane keeps its own value where there is no such lane."""
+        segment, last = clamp >> 8 & 31, clamp & 31
+
+        def source(lane: int) -> int:
+            first = lane & segment
+            end = first | (last & ~segment)
+            at = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31), "up": lane - (by & 31)}[mode]
+            return at if (at >= end if mode == "up" else at <= end) else lane
+
+        # Each lane names its own source.
+        own = value, source(self.me.thread % 32)
+        return self._warp(own, lambda given: [given[at][0] for _, at in given])
 
     def _reciprocal(self, word: int, wide: bool) -> int:
         """As exact as it can be: the upper half of a float64, a float32 without subnormal numbers."""

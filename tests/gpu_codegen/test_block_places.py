@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from gpu_code import run_serially
@@ -11,16 +13,16 @@ from tegula import interp
 from tegula.codegen.gpu import lower_kernel
 from tegula.dataclass import replace
 from tegula.ir import Kernel
+from tegula.ir.text import parse_kernel
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.target import get_cuda_target
-from tegula.text import parse_kernel
 
 THREADS = 32
 TEXT = """
 kernel "places" {{
   launch [block_dim = 32, last_is_block = true, ndim = {ndim}, partial = false, uniform = ({uniform})]
   param "out" %0: array<int32,2> [aliases = (), align = 64, bulk = true, contiguous = true, dense = true]
-  %1: int64, %2: int64, %3: int64 = logical_blocks
+  {blocks}
   for %1, %2, %3 (%4: int64) {{
     {places}
     yield
@@ -28,11 +30,14 @@ kernel "places" {{
   yield
 }}
 """
+WALKED = "%1: int64, %2: int64, %3: int64 = logical_blocks"
+FIRST = "\n  ".join(f"%{k}: int64 = const [type = int64, value = {n}]" for k, n in ((1, 0), (2, 4), (3, 1)))
+"""The numbers of blocks: those of the launch that are this block's, or the first four."""
 BARRIER = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
 TARGET = get_cuda_target("sm_90a")
 
 
-def kernel(ndim: int, raster: int) -> Kernel:
+def kernel(ndim: int, raster: int, blocks: str = WALKED) -> Kernel:
     """Writes the place of block n to row n."""
     lines = ["%10: int32 = cast %4 [to = int32]"]
     for dim in range(ndim - 1):
@@ -40,7 +45,7 @@ def kernel(ndim: int, raster: int) -> Kernel:
         lines.append(f"%{30 + dim}: int32 = const [type = int32, value = {dim}]")
         lines.append(f"array.store %0, %{20 + dim}, %10, %{30 + dim}")
     uniform = ", ".join(["true"] * (ndim - 1) + ["false"])
-    return parse_kernel(TEXT.format(ndim=ndim, uniform=uniform, places="\n    ".join(lines)))
+    return parse_kernel(TEXT.format(ndim=ndim, uniform=uniform, blocks=blocks, places="\n    ".join(lines)))
 
 
 def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
@@ -55,6 +60,7 @@ def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
     return [at[-len(grid) :] for at in found]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("raster", [1, 3, 8])
 @pytest.mark.parametrize("grid", [(5,), (7, 4), (2, 4, 3)])
 def test_places(grid: tuple[int, ...], raster: int) -> None:
@@ -64,15 +70,27 @@ def test_places(grid: tuple[int, ...], raster: int) -> None:
     interp.run(kernel(len(dims), raster), [out], dims, THREADS)
     np.testing.assert_array_equal(out, expected)
 
-    made = kernel(len(dims), raster)
+    np.testing.assert_array_equal(compiled(kernel(len(dims), raster), out.shape, dims), expected)
+
+
+def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """What the kernel writes, as code for GPUs."""
     code = lower_kernel(made, for_gpu(made, TARGET), TARGET)
     # All threads write the same, so that they need not meet.
     code = replace(code, text=code.text.replace(BARRIER, ""))
-    array = tg.full((blocks, len(grid)), -1, dtype=int)
+    array = tg.full(shape, -1, dtype=int)
 
     @tg.kernel
     def places(out: tg.array2d[int]):
         pass
 
     run_serially(code, places, [array], dims, 3)
-    np.testing.assert_array_equal(array.numpy(), expected)
+    return array.numpy()
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("rows", "columns", "raster"), [(1, (2**32 + 2) // 3, 3), (2, (2**32 + 3) // 7, 7)])
+def test_a_group_may_have_more_blocks_than_there_are_numbers(rows: int, columns: int, raster: int) -> None:
+    """Columns times raster wraps to 2 and to 3 here."""
+    found = compiled(kernel(3, raster, FIRST), (4, 2), (rows, columns, THREADS))
+    assert found.tolist() == [[n % rows, n // rows] for n in range(4)]

@@ -23,6 +23,7 @@ def squares(a: tg.array2d[tg.float64], result: tg.array1d[tg.float64]):
     tg.tile_atomic_add(result, tg.tile_sum(tg.tile(a[i, j] * a[i, j])))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("blocks", [1, 3, 10])
 def test_every_block_is_run_once(blocks: int) -> None:
     a = tg.array(np.arange(640.0).reshape(10, 64))

@@ -43,6 +43,7 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.codegen.gpu.kernel import _RULES as RULES
     from tegula.ops import REGISTRY
     from tegula.ops.control import For, If, While
+    from tegula.ops.cooperative import CooperativeCall
     from tegula.ops.gradient import Call, Unreplayable
     from tegula.ops.roles import PipeNew
     from tegula.ops.tile import TileArgReduce
@@ -50,6 +51,6 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.passes.lower_tiles import _RULES as LOWERED
 
     handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, TileArgReduce, If, For, While, Yield}
-    handled |= {Call, Unreplayable}
+    handled |= {Call, CooperativeCall, Unreplayable}
     left = [op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)]
     assert not left

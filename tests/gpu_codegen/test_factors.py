@@ -49,6 +49,7 @@ UNITS = {
 }
 
 
+@pytest.mark.machine_code
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("unit", "factors"),

@@ -13,9 +13,10 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import ALONE, READ, AccessClass, Kernel, Op, Place, Value
+from tegula.ir import ALONE, READ, AccessClass, Kernel, LaunchOverlap, Op, Value
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.adjoint import Part, adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
@@ -38,7 +39,7 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     return [p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)]
 
 
-def distributed(part: Part, place: Place = ALONE) -> tuple[Kernel, Distribution]:
+def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
     """The kernel as it is lowered, for arrays that lie well."""
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
@@ -48,7 +49,7 @@ def distributed(part: Part, place: Place = ALONE) -> tuple[Kernel, Distribution]
     return made, for_gpu(made, HOPPER)
 
 
-def text_of(part: Part, place: Place = ALONE) -> str:
+def text_of(part: Part, place: LaunchOverlap = ALONE) -> str:
     """Its PTX, proved and assembled."""
     made, spread = distributed(part, place)
     assert check_schedule(made, spread).passed, part.name
@@ -113,12 +114,12 @@ def test_owners_of_products_are_products(transposed: bool) -> None:
 def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
     """When the block that owns tiles has multiplied all, and all launches before it are complete."""
     found = {part.step.kernel.name: part for part in parts_of(product(False), [(512, 512)] * 3, (4, 2), 256)}
-    text = text_of(found["gemm_adjoint_of_adj_b_wide"], Place(late=True, lets=READ))
+    text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(late=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(let) == 1 and text.count(wait) == 2
     assert text.rindex("wgmma.wait_group") < text.index(wait) < text.index(let) < text.index("cp.reduce")
     assert text.rindex("cp.async.bulk.wait_group") < text.rindex(wait)
-    text = text_of(found["gemm_adjoint"], Place(late=True))
+    text = text_of(found["gemm_adjoint"], LaunchOverlap(late=True))
     assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
 
 

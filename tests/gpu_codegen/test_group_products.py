@@ -33,11 +33,13 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", text)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("turns", [(False, False), (True, True), (False, True)], ids=str)
 def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
     assert check((64, 32, 64), tg.bfloat16, tg.bfloat16, tg.float32, turns) == ["m64n32k16.f32.bf16.bf16"] * 4
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("a", "b", "c", "k", "name"),
     [
@@ -56,6 +58,7 @@ def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
         assert found == [name] * (k * a.bits // 256)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("a", "c", "turns"),
     [
@@ -73,6 +76,7 @@ def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool
     assert len(found) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in found)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("a", "c", "k"),
     [(tg.float16, tg.float16, 64), (tg.float8_e5m2, tg.bfloat16, 64), (tg.int8, tg.int8, 64)],
@@ -83,6 +87,7 @@ def test_sums_are_narrowed_after_each_product(a: Any, c: Any, k: int) -> None:
     assert len(found) == k * a.bits // 256
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [(tg.bfloat16, tg.bfloat16), (tg.float8_e4m3, tg.bfloat16), (tg.float32, tg.float32)],
@@ -100,6 +105,7 @@ def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_plain_tiles(dtype: Any, groups: int) -> None:
@@ -135,6 +141,7 @@ def test_plain_tiles(dtype: Any, groups: int) -> None:
     )
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_left_operands_in_registers(groups: int) -> None:
     """A product of a product, which never goes through memory."""

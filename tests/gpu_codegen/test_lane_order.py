@@ -72,6 +72,7 @@ def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], blind: str = "") -
     return order
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_access_of_a_stage_has_an_order(name: str) -> None:
     kernel, meaning = KERNELS[name]
@@ -81,6 +82,7 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
     assert order.written and np.array_equal(args[1].numpy(), meaning(args[0].numpy()))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_without_the_meeting_of_a_warp_all_lanes_but_one_race(stages: int) -> None:
     """A race for each byte of 31 lanes, each reading warp, and each round that has one before it: what a tool reports
@@ -93,6 +95,7 @@ def test_without_the_meeting_of_a_warp_all_lanes_but_one_race(stages: int) -> No
     assert of_threads == {"RAW": 2 * 31 * WORD * ROWS, "WAR": 2 * 31 * WORD * (ROWS - stages)}
 
 
+@pytest.mark.machine_code
 def test_a_shuffle_is_no_meeting() -> None:
     """All lanes of a warp wait for it, and it orders no memory (PTX ISA, "shfl.sync")."""
     kernel, _ = KERNELS["chain of 2 stages"]
@@ -105,6 +108,7 @@ def test_a_shuffle_is_no_meeting() -> None:
     assert {first % 32 for _, _, first, _ in order.found} == set(range(1, 32))
 
 
+@pytest.mark.machine_code
 def test_an_arrival_before_the_read_is_a_race() -> None:
     kernel, _ = KERNELS["chain of 2 stages"]
     code, args = code_of(kernel)
@@ -114,6 +118,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
     assert order.found
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
 def test_what_threads_of_a_block_share_has_an_order(name: str) -> None:
     """It comes from the meetings of the block."""

@@ -10,7 +10,7 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import LOOPED, WAITED, Place
+from tegula.ir import LOOPED, WAITED, LaunchOverlap
 from tegula.target import get_cuda_target
 
 HALF = tg.bfloat16
@@ -90,10 +90,10 @@ def test_every_thread_waits() -> None:
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 
 
-FIRST, LATER = Place(lets=WAITED), Place(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
 
 
-def text_in_series(kernel: Any, place: Place) -> str:
+def text_in_series(kernel: Any, place: LaunchOverlap) -> str:
     made, parts = distributed(kernel, arguments(kernel), (1,), 256)
     made.place = place
     return assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
@@ -125,14 +125,14 @@ def sums(x: tg.array2d[float], y: tg.array2d[float]):
 
 def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop() -> None:
     made, parts = distributed(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
-    made.place = Place(lets=LOOPED)
+    made.place = LaunchOverlap(lets=LOOPED)
     text = assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")
 
 
 def test_without_a_loop_they_let_it_start_at_once() -> None:
-    text = text_in_series(nothing, Place(lets=LOOPED))
+    text = text_in_series(nothing, LaunchOverlap(lets=LOOPED))
     assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
 
 

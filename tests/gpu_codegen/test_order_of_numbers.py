@@ -32,11 +32,13 @@ def check(seed: int) -> None:
         same(found.numpy(), want)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3])
 def test_one_order(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_one_order_often(seed: int) -> None:
@@ -48,6 +50,7 @@ def sums(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
     tg.tile_store(y, tg.tile_scan_inclusive(tg.tile_load(x, shape=320)))
 
 
+@pytest.mark.machine_code
 def test_short_sums_are_long_until_the_end() -> None:
     args = [tg.ones(320, dtype=tg.bfloat16), tg.zeros(320, dtype=tg.bfloat16)]
     run_together(lowered(sums, args, (1,), 64), sums, args, (1, 64), 1)

@@ -90,9 +90,18 @@ def test_other_gpus_have_no_pairs() -> None:
     assert not shared(kernel)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.machine_code
+@pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("m", "n", "blocks"), [(136, 40, 2), (136, 40, 4), (200, 136, 2), (136, 40, 3), (64, 264, 2)]
+    ("m", "n", "blocks"),
+    [
+        (136, 40, 3),
+        (64, 264, 2),
+        *(
+            pytest.param(*size, marks=pytest.mark.slow)
+            for size in [(136, 40, 2), (136, 40, 4), (200, 136, 2)]
+        ),
+    ],
 )
 def test_two_blocks_in_a_model_of_the_instructions(m: int, n: int, blocks: int, transposed: bool) -> None:
     """Odd and even numbers of tiles, in columns and in one row, with and without blocks left over."""

@@ -108,18 +108,21 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     assert same.all(), (found[~same][:5], wanted[~same][:5], int((~same).sum()))
 
 
+@pytest.mark.machine_code
 def test_quotients_are_those_of_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(quotients, a, b), a / b)
 
 
+@pytest.mark.machine_code
 def test_reciprocals_are_those_of_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(reciprocals, a, b), np.float32(1) / b)
 
 
+@pytest.mark.machine_code
 def test_narrow_quotients_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
@@ -127,12 +130,14 @@ def test_narrow_quotients_are_rounded_once_more() -> None:
     assert_same(run(narrow_quotients, a, b, tg.float16), wanted)
 
 
+@pytest.mark.machine_code
 def test_roots_are_those_of_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(roots, a, b), np.sqrt(a))
 
 
+@pytest.mark.machine_code
 def test_narrow_roots_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
@@ -140,6 +145,7 @@ def test_narrow_roots_are_rounded_once_more() -> None:
     assert_same(run(narrow_roots, a, b, tg.float16), wanted)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [powers, angles])
 def test_functions_have_the_bits_of_the_cpu(kernel: Any) -> None:
     a, b = operands(2000)
@@ -165,6 +171,7 @@ def remainders(A: tg.array[Any], B: tg.array[Any], C: tg.array[Any]):
     C[k] = A[k] % B[k]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_remainders_of_numbers_far_apart(kind: Any) -> None:
     info, rng = np.finfo(kind), np.random.default_rng(2)

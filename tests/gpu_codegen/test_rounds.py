@@ -11,6 +11,8 @@ from row_kernels import WIDTH, ahead, each_row
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 THREADS = 32
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from gpu_code import distributed
 from simt import run_together
 
@@ -33,6 +34,7 @@ def strided(
         tg.tile_store(z, total)
 
 
+@pytest.mark.machine_code
 def test_steps_of_either_sign() -> None:
     rng = np.random.default_rng(1)
     kind = tg.zeros(1, dtype=HALF).numpy().dtype

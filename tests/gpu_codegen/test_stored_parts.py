@@ -21,19 +21,22 @@ M, N, K, HALF = 128, 128, 64, tg.bfloat16
 ROUNDS = 5
 
 
-def storing(down: int, across: int, groups: int = 2, rows: int = M, columns: int = N) -> Any:
-    """A product in each round, stored so many rows further down and columns further across than the last one."""
+def storing(
+    down: int, across: int, groups: int = 2, rows: int = M, columns: int = N, most: int = 1 << 20
+) -> Any:
+    """A product in each iteration, stored so many rows further down and columns further across than the last one, in at
+    most so many iterations."""
 
     @tg.kernel
     def stores(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: int, top: int):
         left = tg.tile_pipe(shape=(rows, K), dtype=HALF, stages=2)
         right = tg.tile_pipe(shape=(K, columns), dtype=HALF, stages=2)
         with tg.role("fetch", warp_groups=1):
-            for k in range(n):
+            for k in range(tg.min(n, most)):
                 tg.tile_pipe_load(left, a, offset=(0, k * K))
                 tg.tile_pipe_load(right, b, offset=(k * K, 0))
         with tg.role("multiply", warp_groups=groups):
-            for k in range(n):
+            for k in range(tg.min(n, most)):
                 total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
                 tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
                 at = (top + k * down, k * across)
@@ -115,6 +118,18 @@ def test_groups_wait_for_each_other_where_they_store_the_same(
     wanted = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
     assert before_stores(kernel) == [wanted]
     assert check_schedule(kernel, parts).passed
+
+
+@pytest.mark.parametrize(
+    ("down", "across", "groups", "rows", "columns"), [s for s in STEPS if not crossing(*s)]
+)
+def test_groups_wait_where_offsets_may_wrap_and_come_back(
+    down: int, across: int, groups: int, rows: int, columns: int
+) -> None:
+    """After 2**32 rows int32 is where it was. Steps of a power of two then meet a part as a whole."""
+    kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ROUNDS, 3)
+    whole = rows // groups * groups == 128 and down % 128 == 0
+    assert before_stores(kernel) == [[] if whole else [BulkWait, Barrier]]
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")

@@ -12,6 +12,8 @@ from gpu_code import lowered, run_serially
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 DTYPES = [np.int8, np.uint8, np.bool_, np.int16, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 DTYPES += [np.float32, np.int32, np.float64]
 THREADS = 32

@@ -51,6 +51,7 @@ def check(kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, tu
     return text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("source", [tg.int8, tg.uint8, tg.float8_e4m3, tg.float8_e5m2], ids=str)
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
 def test_bytes_become_the_left_operand_of_the_transposed_product(source: Any, result: Any) -> None:
@@ -61,6 +62,7 @@ def test_bytes_become_the_left_operand_of_the_transposed_product(source: Any, re
     assert text.count("st.shared") > 0 and "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("turned", [False, True])
 def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
     shape = (128, 256, 32)
@@ -68,6 +70,7 @@ def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
     assert "m64n128k16" in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("rows", [8, 24, 96])
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
 def test_few_rows(rows: int, result: Any) -> None:
@@ -76,12 +79,14 @@ def test_few_rows(rows: int, result: Any) -> None:
     assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
+@pytest.mark.machine_code
 def test_results_that_no_copy_takes() -> None:
     shape = (24, 64, 32)
     text = check(product(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
     assert "m64n24k16" in text and "global.shared::cta" not in text
 
 
+@pytest.mark.machine_code
 def test_what_follows_a_product_is_spread_as_it_is() -> None:
     """Rows and columns are added, loaded tiles too; rows are summed up."""
     m, n, k = 64, 128, 32
@@ -118,6 +123,7 @@ def test_what_follows_a_product_is_spread_as_it_is() -> None:
     assert "m64n64k16" in text and "ldmatrix" in text
 
 
+@pytest.mark.machine_code
 def test_not_where_another_product_of_the_role_cannot() -> None:
     """Both add to one sum, which is spread in one way."""
     m, n, k = 64, 64, 32
@@ -147,6 +153,7 @@ def test_not_where_another_product_of_the_role_cannot() -> None:
     assert "ldmatrix" not in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
     """Weights of (N, K) are converted, then turned."""
@@ -174,6 +181,7 @@ def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
     assert not re.findall(r"ld\.shared\.\S*b8", text)
 
 
+@pytest.mark.machine_code
 def test_left_operands_of_bytes() -> None:
     m, n, k = 128, 64, 64
 

@@ -71,27 +71,32 @@ STRAIGHT, TURNED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (
 kinds = pytest.mark.parametrize(("a", "b", "c", "name"), KINDS, ids=str)
 
 
+@pytest.mark.machine_code
 @kinds
 @pytest.mark.parametrize("turns", [STRAIGHT, TURNED], ids=["straight", "turned"])
 def test_whole_tiles(a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]) -> None:
     assert name in check((32, 24, 32), a, b, c, turns, precision="tf32")
 
 
+@pytest.mark.machine_code
 @kinds
 def test_ragged_tiles(a: Any, b: Any, c: Any, name: str) -> None:
     assert name.replace(DOUBLE, "m16n8k4.row.col.f64") in check((20, 9, 36), a, b, c, COLUMNS, 64, "tf32")
 
 
+@pytest.mark.machine_code
 def test_small_tiles() -> None:
     check((3, 5, 2), tg.bfloat16, tg.bfloat16, tg.float32, ROWS)
     check((1, 1, 9), tg.float64, tg.float64, tg.float64)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("turns", [STRAIGHT, TURNED], ids=["straight", "turned"])
 def test_loops_and_several_warps(turns: tuple[bool, bool]) -> None:
     check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
 
 
+@pytest.mark.machine_code
 def test_doubles_before_hopper() -> None:
     """Instructions of 8 rows."""
     text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, COLUMNS, 32, arch="sm_80")
@@ -129,11 +134,13 @@ def test_every_generation_has_the_instructions(arch: str) -> None:
     assert made.spill_bytes == 0
 
 
+@pytest.mark.machine_code
 def test_float32_is_not_rounded_unless_asked_for() -> None:
     text = check((16, 8, 16), tg.float32, tg.float32, tg.float32)
     assert "mma.sync" not in text and "fma.rn.f32" in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("narrow", "name"), [(tg.bfloat16, "bf16.bf16"), (tg.float8_e4m3, "f16.f16")], ids=str
 )
@@ -153,6 +160,7 @@ def test_widened_operands_are_multiplied_as_they_were(narrow: Any, name: str) ->
     assert compile_ptx(code.text, "sm_90a").count(f"m16n8k16.row.col.f32.{name}.f32") == 3 * 2
 
 
+@pytest.mark.machine_code
 def test_parts_of_tiles_that_no_matrix_load_reaches() -> None:
     """Rows of a part start anywhere; a matrix load wants multiples of 16 bytes."""
 

@@ -28,6 +28,7 @@ def cast(to: Any, n: int) -> Any:
     return cast
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("to", WIDE, ids=str)
 @pytest.mark.parametrize("source", NARROW, ids=str)
 @pytest.mark.parametrize("n", [256, 96, 33])
@@ -51,6 +52,7 @@ def test_no_number_is_converted_by_itself(arch: str) -> None:
     assert len(re.findall(r"(?:fma|mul)\.rn\.bf16x2", text)) == 2 * 8 // 2
 
 
+@pytest.mark.machine_code
 def test_more_than_a_conversion() -> None:
     """What else a map does follows for each number."""
 

@@ -14,7 +14,8 @@ from tegula import interp
 from tegula.ir import Kernel, Op
 from tegula.ops.group import Barrier
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.target import get_cuda_target
 
 
@@ -32,7 +33,7 @@ def tiled(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int)
     return Launch(kernel, args, (*dims, block_dim), block_dim)
 
 
-def lowered(launch: Launch) -> tuple[Kernel, Distribution]:
+def lowered(launch: Launch) -> tuple[Kernel, GpuCompilation]:
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(kernel)
     return kernel, for_gpu(kernel, get_cuda_target())
@@ -42,7 +43,7 @@ def copies(args: Sequence[Any]) -> list[Any]:
     return [a.numpy().copy() if isinstance(a, tg.array) else a for a in args]
 
 
-def run_lowered(kernel: Kernel, parts: Distribution, launch: Launch) -> tuple[list[Any], list[str]]:
+def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[list[Any], list[str]]:
     """Arguments after the run, and the lines it printed. DataRace where threads race."""
     args, printed = copies(launch.args), []
     interp.run_lowered(
@@ -58,7 +59,7 @@ def run_lowered(kernel: Kernel, parts: Distribution, launch: Launch) -> tuple[li
     return args, printed
 
 
-def agrees(launch: Launch) -> tuple[Kernel, Distribution]:
+def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
     """The lowered kernel, which does what the kernel says, without races."""
     want, lines = copies(launch.args), []
     interp.run(

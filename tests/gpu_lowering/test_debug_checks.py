@@ -15,7 +15,8 @@ from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
 from tegula.ir import Kernel
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
 from tegula.target import get_cuda_target
 
 ARCH = get_cuda_target().arch
@@ -43,19 +44,19 @@ def rows(n: tg.array[int], out: tg.array[int]):
     tg.tile_store(out[j:], tg.tile_load(n[j:], shape=4, offset=j))
 
 
-def lowered(kernel: Any, numbers: list[int], debug: bool) -> tuple[Kernel, Distribution, Launch]:
+def lowered(kernel: Any, numbers: list[int], debug: bool) -> tuple[Kernel, GpuCompilation, Launch]:
     args = [tg.array(numbers, dtype=int), tg.zeros(len(numbers), dtype=int)]
     launch = tiled(kernel, args, (1,), len(numbers))
     return *distributed(launch, debug), launch
 
 
-def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, Distribution]:
+def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, GpuCompilation]:
     made = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(made)
     return made, for_gpu(made, get_cuda_target(arch), debug=debug)
 
 
-def reports(made: Kernel, parts: Distribution, debug: bool = True, arch: str = ARCH) -> list[str]:
+def reports(made: Kernel, parts: GpuCompilation, debug: bool = True, arch: str = ARCH) -> list[str]:
     """What the code, which assembles, reports."""
     code = lower_kernel(made, parts, get_cuda_target(arch), debug=debug)
     ptx.compile_cubin(compile_ptx(code.text, arch), arch)

@@ -131,7 +131,7 @@ def test_rounds_are_fetched_ahead(
         sums: dict[Any, Any] = {}
         for one in planned(steps, (*grid, 32), given, CPU):
             part, dims = one.part, one.dims
-            arguments = (*given, *one.extra(sums, zeros))
+            arguments = (*given, *one.extra(given, sums, zeros))
             kept.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]

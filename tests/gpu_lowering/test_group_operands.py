@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree
+from agreement import agree, interpret
 from lowering import Launch, agrees
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 SHAPES = [((70,), 32), ((64,), 64), ((5, 9), 16), ((3, 32), 32), ((2, 3, 7), 8), ((4, 1), 1), ((33,), 100)]
 N = 24
@@ -169,10 +171,14 @@ def test_users_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
+        with warnings.catch_warnings(record=True) as in_the_interpreter:
+            warnings.simplefilter("always")
+            print(*interpret(shifted, [x, y], (40,), 64, debug=True), sep="\n")
     finally:
         tg.config.mode = "release"
-    told = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in caught]
-    assert sorted(told) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
-    assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in caught)
+    for noted in (caught, in_the_interpreter):
+        told = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in noted]
+        assert sorted(told) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
+        assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in noted)
     np.testing.assert_array_equal(y.numpy()[:4], 0.0)
-    assert capsys.readouterr().out.count("\n") == 2
+    assert capsys.readouterr().out.count("\n") == 3

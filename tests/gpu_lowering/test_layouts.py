@@ -20,7 +20,9 @@ from tegula.layout import (
 
 @st.composite
 def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
-    shape = tuple(draw(st.lists(st.integers(1, 20), min_size=rank or 1, max_size=rank or 3)))
+    rank = rank or draw(st.integers(1, 3))
+    most = 8 if rank == 3 else 20
+    shape = tuple(draw(st.lists(st.integers(1, most), min_size=rank, max_size=rank)))
     threads = draw(st.sampled_from([32, 64, 96]))
     makers = [
         lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),

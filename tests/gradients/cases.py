@@ -336,3 +336,61 @@ def lanes_that_are_absent(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
     tg.tile_assign(t, tg.tile_load(b, shape=4) * tg.tile_load(a, shape=4))
     m = tg.tile_broadcast(tg.tile_reshape(s, (4, 1)), (4, 4)) @ tg.tile_broadcast(u, (4, 4))
     y[i] = tg.untile(tg.tile_sum(m, axis=1) * s + tg.tile_scan_inclusive(u) * t)
+
+
+@case((2, 12), out=(3, 12), dims=(12,), tiled=False)
+def segments(a: tg.array2d[D], y: tg.array2d[D]):
+    j = tg.tid()
+    x = a[0, j] * a[1, j]
+    v = tg.lane_xor(tg.vector(x, a[1, j]), 3, 4)
+    y[0, j] = tg.lane_shuffle(x, j * 3 + 1, 8) * a[0, j] + v[0] * v[1]
+    y[1, j] = tg.lane_sum(x * x, 4) * x + tg.lane_shuffle(x, 2, 4) * a[1, j]
+    y[2, j] = tg.lane_max(x, 8) * tg.lane_min(a[0, j], 16) + tg.lane_sum(a[0, 0]) * x
+    y[2, j] += tg.lane_collect(x, j * j, 8) * x
+
+
+@case((70,), out=(70,), dims=(70,), block=128, tiled=False)
+def wide_segments(a: tg.array[D], y: tg.array[D]):
+    j = tg.tid()
+    x = a[j]
+    s = tg.lane_sum(x * x, 64) + tg.lane_max(x, 128)
+    y[j] = s * tg.lane_shuffle(x, j * 5, 128) + tg.lane_xor(x, 32, 64)
+
+
+@case((5, 9), (2, 4, 4), out=(5, 9), block=16)
+def grids_of_lanes(a: tg.array2d[D], b: tg.array3d[D], y: tg.array2d[D]):
+    v = tg.tile_local(tg.tile_load(a, shape=(5, 9)), (2, 8))
+    w = tg.tile_local(tg.tile_load(b, shape=(2, 4, 4)), (2, 2, 4))
+    tg.tile_store(y, tg.tile_from_local(tg.cw_mul(v, v) * tg.lane_sum(w[1, 0], 8), (2, 8), (5, 9)))
+
+
+@case((3, 3), (3, 2), (3,), out=(3, 2), low=0.5)
+def cooperative_calls(a: tg.array2d[D], b: tg.array2d[D], c: tg.array[D], y: tg.array2d[D]):
+    p, r = tg.tile_load(a, shape=(3, 3)), tg.tile_load(b, shape=(3, 2))
+    for _ in range(2):
+        r = r * tg.tile_lower_solve(p * p, r)
+    t = tg.tile_lower_solve(p, tg.tile_load(c, shape=3))
+    tg.tile_store(y, r + tg.tile_reshape(t, (3, 1)))
+
+
+WEIGHTS = np.linspace(-1.0, 1.0, 100)
+
+
+@case((8,), (8, 4), out=(8,), dims=(8,), tiled=False)
+def parts_and_tables(a: tg.array[D], b: tg.array2d[D], y: tg.array[D]):
+    j = tg.tid()
+    s = tg.tile_load(b, shape=(8, 4), storage="shared")
+    v = tg.vector(s[7 - j, :3])
+    v[1:] = v[0:2] * a[j]
+    w = tg.outer(v, v)[1:, :2]
+    y[j] = WEIGHTS[j * 12] * tg.dot(v[0:2], w[:, 0]) + w[1, 1]
+
+
+@case((8,), out=(8,), dims=(8,), tiled=False)
+def unrolled(a: tg.array[D], y: tg.array[D]):
+    j = tg.tid()
+    v, s = tg.vector(a[j], a[0], a[7 - j]), D(0.0)
+    for k in tg.unrolled(3):
+        s = s * v[k] + v[(k + 1) % 3] * tg.lane_xor(a[j], k, 4)
+        v[k] = s
+    y[j] = s * v[1]

@@ -29,7 +29,6 @@ from tegula.interp.machine import HANDLERS, Machine, Mask
 from tegula.interp.roles import RoleMachine, run_roles
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.lang.kernel import trace
-from tegula.ops.base import TileOp
 from tegula.ops.convert import convert
 from tegula.ops.gradient import has_adjoint
 from tegula.ops.linear import TileMatmul
@@ -168,7 +167,7 @@ class Tangents(Machine):
     def elements(self, count: int, present: Mask) -> Machine:
         return Tangents(count, present, self.report, self.block)
 
-    def meaning(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+    def meaning(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         out = self.with_tangents(op, cls, mask)
         if len(op.results) == 1:
             return self.floats(op.results[0], out)
@@ -181,7 +180,7 @@ class Tangents(Machine):
             return x.astype(np.complex128) if has_adjoint(t) and x.dtype != np.complex128 else x
         return x
 
-    def with_tangents(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+    def with_tangents(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         if op.NAME in RULES:
             return RULES[op.NAME](self, op, mask)
         if op.NAME in LINEAR or not any(has_adjoint(v.type) for v in op.operands):
@@ -204,7 +203,7 @@ class Tangents(Machine):
         parts = [moved(s, x.imag).reshape(*value.shape, -1).sum(-1) for s, x in zip(found, xs, strict=True)]
         return paired(value, sum(parts))
 
-    def by_values(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+    def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         """What the op is for operands without tangents."""
         kept = {v: self.env[v] for v in op.operands}
         self.env.update((v, self.plain(v)) for v in op.operands)
@@ -271,7 +270,13 @@ def _atomic(m: Tangents, op: Op, mask: Mask) -> Any:
     """Sums are linear. Extremes are for floats without a gradient."""
     if has_adjoint(op.operands[0].type) and op.attrs["op"] not in ("add", "sub", "exch"):
         raise InternalError(f"{op.loc}: {op.NAME} {op.attrs['op']} has no tangent")
-    return HANDLERS[op.NAME](m, op, mask)
+    return HANDLERS[type(op)](m, op, mask)
+
+
+def _cooperative(m: Tangents, op: Op, mask: Mask) -> Any:
+    """A program of a group, by the tangents of its ops: what it says of its adjoint plays no part."""
+    made = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def _roles(m: Tangents, op: Op, mask: Mask) -> None:
@@ -279,7 +284,13 @@ def _roles(m: Tangents, op: Op, mask: Mask) -> None:
 
 
 RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
-    **{"cast": _cast, "tile.matmul": _product, "call": _call, "roles": _roles},
+    **{
+        "cast": _cast,
+        "tile.matmul": _product,
+        "call": _call,
+        "call.cooperative": _cooperative,
+        "roles": _roles,
+    },
     **dict.fromkeys(("array.atomic", "tile.atomic", "buf.update"), _atomic),
 }
 """Ops that take more than a table entry."""

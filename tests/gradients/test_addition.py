@@ -26,6 +26,7 @@ def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
     return made
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.vec3f])
 def test_sums_of_arrays(dtype: Any) -> None:
     for shape in SHAPES:
@@ -37,6 +38,7 @@ def test_sums_of_arrays(dtype: Any) -> None:
         assert np.array_equal(y.numpy(), wanted) and np.array_equal(again.numpy(), wanted)
 
 
+@pytest.mark.machine_code
 def test_views_are_added_to_in_their_place() -> None:
     x, y = numbers(tg.float32, (3, 2), 1), tg.zeros((4, 3))
     wanted = np.zeros((4, 3), np.float32)

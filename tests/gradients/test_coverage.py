@@ -23,7 +23,8 @@ from support.elementwise_gradients import (
     points_of,
 )
 from support.ops_without_adjoint import LOWERED, WITHOUT
-from tegula.ops.base import REGISTRY, Elementwise, TileOp
+from tegula.ir import REGISTRY, Op
+from tegula.ops.base import Elementwise
 from tegula.ops.gradient import has_adjoint
 from tegula.types import ArrayType, BufType
 
@@ -57,12 +58,12 @@ BY_HAND = "it is part of a schedule that is written by hand"
 """What the barriers and copies of such schedules say: tests/roles/test_by_hand.py has one."""
 
 
-def gradients_flow() -> Iterator[tuple[TileOp, list[Any]]]:
+def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
     """Each op that an adjoint was asked of while the gradients of all cases were made, and what it gave."""
-    found: list[tuple[TileOp, list[Any]]] = []
+    found: list[tuple[Op, list[Any]]] = []
 
     def recorded(adjoint: Any) -> Any:
-        def run(self: TileOp, b: Any, *grads: Any) -> Any:
+        def run(self: Op, b: Any, *grads: Any) -> Any:
             grows = list(adjoint(self, b, *grads))
             flows = [
                 b.wanted(v)
@@ -87,15 +88,16 @@ def gradients_flow() -> Iterator[tuple[TileOp, list[Any]]]:
     return iter(found)
 
 
-def place(op: TileOp, k: int) -> Place:
+def place(op: Op, k: int) -> Place:
     return op.NAME, min(k, MANY)
 
 
+@pytest.mark.machine_code
 def test_every_operand_is_checked() -> None:
     to_check: set[Place] = {
         (name, k)
         for name, op in REGISTRY.items()
-        if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not TileOp.adjoint
+        if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not Op.adjoint
         for k in range(len(op.signature.operands))
     }
     checked: set[Place] = set()
@@ -108,7 +110,7 @@ def test_every_operand_is_checked() -> None:
     known = ZERO | CONSTANT | set(ELSEWHERE)
     assert sorted(to_check - checked - known) == []
     assert sorted(known & checked) == [], "remove them from the lists"
-    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not TileOp.adjoint}
+    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
     assert sorted(adjoints - {name for name, _ in checked | known} - NO_OPERANDS) == []
 
 
@@ -117,10 +119,11 @@ def test_ops_without_a_derivative_are_refused() -> None:
     by_hand = {name for name in refused if REGISTRY[name].NONDIFFERENTIABLE == BY_HAND}
     assert refused - by_hand == set(REFUSED)
     assert all(name.startswith(("mbarrier.", "named.", "bulk.", "fence.", "launch.")) for name in by_hand)
-    silent = {name for name, op in REGISTRY.items() if op.adjoint is TileOp.adjoint} - refused
+    silent = {name for name, op in REGISTRY.items() if op.adjoint is Op.adjoint} - refused
     assert sorted(name for name in silent - WITHOUT if not name.startswith(LOWERED)) == []
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("narrow", [tg.float32, tg.float16, tg.bfloat16])
 def test_casts_round_values_not_gradients(narrow: Any) -> None:
     @tg.kernel
@@ -164,6 +167,7 @@ def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) 
     return tuple(out)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("form", ["threads", "tiles"])
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> None:

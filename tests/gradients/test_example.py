@@ -8,6 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
 
 FILE = Path(__file__).parent.parent.parent / "examples" / "mlp.py"
 

@@ -14,9 +14,9 @@ from support import elementwise_gradients as elementwise
 from support import library_gradients, loop_kernels
 from support import role_kernels as with_roles
 from tegula.errors import InternalError
+from tegula.ir import REGISTRY, Op
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
-from tegula.ops.base import REGISTRY, TileOp
 from tegula.ops.scalar import Sqrt
 from tegula.runtime.library import library
 
@@ -42,12 +42,13 @@ def test_every_op_has_a_tangent() -> None:
     """And so has every function of the library; what has none is an error, not a 0."""
     known = {*OPS, *LINEAR, *DISCRETE, *RULES}
     assert sorted(known - set(REGISTRY)) == []
-    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not TileOp.adjoint}
+    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
     assert sorted(adjoints - known - elementwise.NO_OPERANDS) == []
     derivatives = {name[1:-8] for name in library() if name.startswith("_") and name.endswith("_adjoint")}
     assert sorted(derivatives ^ set(FUNCTIONS)) == []
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", CASES)
 def test_ops(name: str) -> None:
     """support/elementwise_gradients.py: gradients flow through every operand of every op in these kernels."""
@@ -56,6 +57,7 @@ def test_ops(name: str) -> None:
     check(case.kernel, case.dims, [*inputs, output], case.block)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", elementwise.ELEMENTWISE)
 def test_negative_tied_and_zero_points(name: str) -> None:
     op = REGISTRY[name]
@@ -70,6 +72,7 @@ def test_negative_tied_and_zero_points(name: str) -> None:
     check(kernel, (len(points),), [*args, tg.zeros(len(points), dtype=D, requires_grad=True)], 32)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", [*library_gradients.ONE, *library_gradients.TWO])
 def test_functions_of_the_library(name: str) -> None:
     ranges = library_gradients.TWO.get(name) or (library_gradients.ONE[name],)
@@ -78,6 +81,7 @@ def test_functions_of_the_library(name: str) -> None:
     check(kernel, (16,), [*args, tg.zeros(16, dtype=D, requires_grad=True)], 32)
 
 
+@pytest.mark.machine_code
 def test_fast_functions() -> None:
     @tg.kernel
     def kernel(x: tg.array[float], y: tg.array[float]):
@@ -87,6 +91,7 @@ def test_fast_functions() -> None:
     check(kernel, (16,), [random(16, dtype=float), random(16, dtype=float)], 32, SINGLE * 10)
 
 
+@pytest.mark.machine_code
 def test_casts() -> None:
     """Values are rounded on the way, and gradients to the type of each value; tangents are not."""
 
@@ -109,6 +114,7 @@ def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
     tg.adjoint[v] += 3.0 * x * g + tg.vec3d(h, 0.0, h)
 
 
+@pytest.mark.machine_code
 def test_functions_with_a_gradient_of_their_own() -> None:
     """Their derivative is what the user says, whatever their bodies do."""
 
@@ -127,6 +133,7 @@ def test_what_has_no_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         test_negative_tied_and_zero_points("sqrt")
 
 
+@pytest.mark.machine_code
 def test_an_adjoint_that_is_a_little_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Sqrt.adjoint
     monkeypatch.setattr(
@@ -163,6 +170,7 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
 }
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("rounds", [0, 1, 2, 17])
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_branches_and_mutation(name: str, rounds: int) -> None:
@@ -211,17 +219,20 @@ def attention(q: tg.array2d[D], k: tg.array2d[D], v: tg.array2d[D], out: tg.arra
     tg.tile_store(out, acc / tg.tile_broadcast(total, shape=(8, 4)), offset=(i * 8, 0))
 
 
+@pytest.mark.machine_code
 def test_norms() -> None:
     check(softmax, (3, 32), [random(3, 24), random(3, 24)], 32)
     check(layernorm, (3, 32), [random(3, 24), random(24), random(1, 24)[0], random(3, 24)], 32)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(causal: bool) -> None:
     q, k, v, out = (random(24, 4, low=-2.0 - n) for n in range(4))
     check(attention, (3, 32), [q, k, v, out, causal], 32)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("transposed, swapped, activation", [(False, False, "silu"), (True, True, "gelu")])
 def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) -> None:
     """With roles, in blocks that take tiles in turn."""
@@ -233,6 +244,7 @@ def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) 
     check(kernel, (2, 256), [a, b, bias, 0.5, 0.25, c], 256, SINGLE)
 
 
+@pytest.mark.machine_code
 def test_roles() -> None:
     a, b, c = random(32, 16, dtype=float), random(16, 48, dtype=float), random(32, 48, dtype=float)
     check(with_roles.product, (2, 3, 256), [2, a, b, c], 256, SINGLE)

@@ -25,9 +25,9 @@ T = 8
 def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Every test runs with as many owners as the device wants, and with so few that their work is shared out."""
     busy = 1 if request.param == "enough" else 64
-    key = adjoint_module.Program.key
+    key = adjoint_module.AdjointProgram.key
     monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: busy)
-    monkeypatch.setattr(adjoint_module.Program, "key", lambda *a: (busy, *key(*a)))
+    monkeypatch.setattr(adjoint_module.AdjointProgram, "key", lambda *a: (busy, *key(*a)))
     return request.param == "enough"
 
 
@@ -66,6 +66,7 @@ def product(a, b, c):
     tg.tile_store(c, tg.tile_astype(total, c.dtype), offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (24, 16, 40), (20, 13, 9), (8, 0, 8)])
 def test_products(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
@@ -79,6 +80,7 @@ def test_products(sizes: tuple[int, int, int]) -> None:
         assert_gathered(steps, 2)
 
 
+@pytest.mark.machine_code
 def test_owners_add_to_what_is_there() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
@@ -87,6 +89,7 @@ def test_owners_add_to_what_is_there() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T + 5.0)
 
 
+@pytest.mark.machine_code
 def test_an_owner_is_one_loop_over_loads_and_a_product(owners: bool) -> None:
     """What schedulers look for: no condition, one product, bounds that are an argument."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
@@ -100,6 +103,7 @@ def test_an_owner_is_one_loop_over_loads_and_a_product(owners: bool) -> None:
     assert "tile.load" not in steps[-1].ir(), "what is left clears the gradient of c"
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
 def test_products_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
     m, n, k = 16, 256, 16
@@ -129,6 +133,7 @@ def batched(a, b, c):
     tg.tile_store(c[n], total, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_products_in_batches() -> None:
     a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
@@ -150,6 +155,7 @@ def shared_weights(a, b, c):
     tg.tile_store(c[n], total * 2.0, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_an_owner_loops_over_all_blocks_that_are_not_its_own() -> None:
     a, b, g = integers(3, 16, 24), integers(24, 8), integers(3, 16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
@@ -168,6 +174,7 @@ def weighted_rows(a, v, y):
     tg.tile_store(y, tg.tile_sum(total), offset=i)
 
 
+@pytest.mark.machine_code
 def test_a_vector_that_every_row_reads() -> None:
     a, v, g = integers(6, 32), integers(32), integers(6)
     x, w, y = leaf(a), leaf(v), tg.zeros(6, requires_grad=True)
@@ -182,6 +189,7 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
     return tg.zeros(shape, dtype)
 
 
+@pytest.mark.machine_code
 def test_owners_agree_in_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
@@ -191,7 +199,7 @@ def test_owners_agree_in_the_interpreter() -> None:
     ((steps,),) = adjoint.steps.values()
     found, rows, sums = copies(args), {}, {}
     for one in planned(steps, (2, 1, 32), args, CPU):
-        part, dims, extra = one.part, one.dims, one.extra(sums, zeros)
+        part, dims, extra = one.part, one.dims, one.extra(args, sums, zeros)
         given = (*args, *extra)
         own = [*found, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
@@ -211,6 +219,7 @@ def scaled_rows(x, w, b, y):
     tg.tile_store(y[i], row * tg.tile_load(w, shape=24) * row + tg.tile_load(b, shape=24))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("rows", [1, 5, 64, 201])
 def test_weights_of_rows(rows: int) -> None:
     x, w, b, g = integers(rows, 24), integers(24, seed=1), integers(24, seed=2), integers(rows, 24, seed=3)
@@ -231,6 +240,7 @@ def twice_scaled(x, w, y):
     tg.tile_store(y[i], row * left + right)
 
 
+@pytest.mark.machine_code
 def test_weights_that_are_loaded_twice() -> None:
     """The sums of both places are added to one array, one after the other."""
     x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
@@ -252,6 +262,7 @@ def scaled_grid(x, w, s, y):
     tg.tile_store(y[i, j], t * tg.tile_load(w, shape=(2, 4), offset=(1, 2)) * scale[1], offset=(k * 2, 0))
 
 
+@pytest.mark.machine_code
 def test_weights_of_a_grid_of_three_dimensions() -> None:
     x, w, s, g = integers(3, 5, 14, 4), integers(3, 6), integers(3), integers(3, 5, 14, 4, seed=1)
     args = [leaf(v) for v in (x, w, s)]
@@ -276,6 +287,7 @@ def layer_norm(x, w, b, y):
     tg.tile_store(y[i], tg.tile_astype(z * weight + bias, y.dtype))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16, tg.float32])
 def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
     rng = np.random.default_rng(0)
@@ -306,6 +318,7 @@ def picked_elements(x, at: tg.array[int], y):
     y[i] = x[at[i], 1] * x[at[i], 2]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
 def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
     rng = np.random.default_rng(0)
@@ -345,6 +358,7 @@ def triangular(a, b, c):
     tg.tile_store(c, total, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_loops_whose_rounds_depend_on_the_block() -> None:
     a, b, g = (integers(24, 24, seed=k) for k in range(3))
     x, y, c = leaf(a), leaf(b), tg.zeros((24, 24), requires_grad=True)
@@ -365,6 +379,7 @@ def overlapping(a, b, c):
     tg.tile_store(c, total, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_windows_that_overlap() -> None:
     a, b, g = integers(16, 16), integers(24, 16), integers(16, 16)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 16), requires_grad=True)
@@ -389,6 +404,7 @@ def chained(a, b, c):
     tg.tile_store(c, total, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_rounds_that_depend_on_each_other() -> None:
     a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((8, 8), requires_grad=True)
@@ -405,6 +421,7 @@ def test_rounds_that_depend_on_each_other() -> None:
     np.testing.assert_array_equal(y.grad.numpy(), np.concatenate([gb for _, gb in grads[::-1]], 0))
 
 
+@pytest.mark.machine_code
 def test_arrays_that_share_memory() -> None:
     """x is both operands: its gradient has no one owner for each tile of either."""
     a, g = integers(16, 16), integers(16, 16)
@@ -426,6 +443,7 @@ def twice(a, b, c):
     tg.tile_store(c, total, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_a_gradient_that_was_cleared_before_it_is_taken() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 8), requires_grad=True)
@@ -448,6 +466,7 @@ def scaled(a, b, c):
     tg.tile_store(c, total * SCALE, offset=(i * T, j * T))
 
 
+@pytest.mark.machine_code
 def test_a_captured_name_that_changes() -> None:
     global SCALE
     a, b, g = integers(8, 8), integers(8, 8), integers(8, 8)

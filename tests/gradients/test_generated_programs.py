@@ -1,7 +1,7 @@
 """Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
 of every second one, or are refused for a listed reason. Programs with kinks are held against forward mode alone.
 
-TEGULA_GRADIENTS sets the number of programs (30)."""
+TEGULA_GRADIENTS sets the number of programs (30, half of them among the slow tests)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from smooth_programs import SmoothProgram
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
 SHARDS = 6
 
 
+SLOW = range(3, SHARDS)
+
+
 @pytest.mark.seconds(20)
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize(
+    "shard", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in range(SHARDS)]
+)
 def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     outcomes: Counter[str] = Counter()

@@ -7,6 +7,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 D = tg.float64
 ROWS = 4
 

@@ -16,6 +16,7 @@ def test_all_functions_are_here() -> None:
     assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, "length"}
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", ONE)
 def test_functions_of_one_number(name: str) -> None:
     f = getattr(tg, name)
@@ -29,6 +30,7 @@ def test_functions_of_one_number(name: str) -> None:
     tg.gradcheck(kernel, (1, 32), inputs(ONE[name]), [y], block_dim=32)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", TWO)
 def test_functions_of_two_numbers(name: str) -> None:
     f = getattr(tg, name)
@@ -42,6 +44,7 @@ def test_functions_of_two_numbers(name: str) -> None:
     tg.gradcheck(kernel, 16, inputs(*TWO[name]), [y], block_dim=8)
 
 
+@pytest.mark.machine_code
 def test_derivatives_of_powers_of_zero_and_of_negative_numbers() -> None:
     @tg.kernel
     def kernel(x: tg.array[D], z: tg.array[D], y: tg.array[D]):
@@ -58,6 +61,7 @@ def test_derivatives_of_powers_of_zero_and_of_negative_numbers() -> None:
     np.testing.assert_allclose(z.grad.numpy(), [0.0, 0.0, 0.0, np.log(3.0)])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32])
 def test_narrow_floats(dtype: Any) -> None:
     @tg.kernel
@@ -77,6 +81,7 @@ def test_narrow_floats(dtype: Any) -> None:
     )
 
 
+@pytest.mark.machine_code
 def test_fast_functions() -> None:
     @tg.kernel
     def kernel(x, y):

@@ -24,6 +24,8 @@ from support.loop_kernels import (
 )
 from tegula.passes.gradient.rounds import KEPT_BYTES
 
+pytestmark = pytest.mark.machine_code
+
 COUNTS = (0, 1, 2, 3, 17, 62, 63, 64, 65, 200, 3844, 3845, 4000)
 
 

@@ -29,6 +29,7 @@ def adjoint_launch(case: Case) -> Launch:
     return Launch(adjoint, [*inputs, output, *grads], case.dims, case.block)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", CASES)
 def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])

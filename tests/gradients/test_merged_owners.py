@@ -9,7 +9,7 @@ import pytest
 
 import tegula as tg
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 T = 32
 
 

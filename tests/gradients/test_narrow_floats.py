@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 ROUNDS = 1024
 """Beyond 256, bfloat16 numbers to which 1 is added stay as they are; float16 ones beyond 2048."""
 

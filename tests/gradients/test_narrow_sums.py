@@ -10,6 +10,8 @@ import pytest
 import tegula as tg
 from tegula import kernels
 
+pytestmark = pytest.mark.machine_code
+
 ROWS, COLUMNS = 4096, 8
 PAIRS = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vector(2, tg.float16)}
 
@@ -142,3 +144,52 @@ def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -
     np.testing.assert_allclose(
         b.grad.numpy().astype(np.float64), np.broadcast_to(wanted, (16, 16)), rtol=2**-7
     )
+
+
+@cache
+def changing(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
+    """Kernels that read rows of w, and change places of v, which may be some of w's."""
+
+    @tg.kernel
+    def lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, j = tg.tid()
+        y[i, j] = x[i, j] + w[j] + v[1]
+        if i == 0:
+            v[8 + j] = v[8 + j] + v[8 + j]
+
+    @tg.kernel
+    def tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, _ = tg.tid()
+        t = tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8)
+        tg.tile_store(y[i], t + v[1])
+        if i == 0:
+            old = tg.tile_load(v, shape=8, offset=8)
+            tg.tile_store(v, old + old, offset=8)
+
+    return {"lanes": (lanes, (ROWS, COLUMNS), 256), "tiles": (tiles, (ROWS, 32), 32)}
+
+
+@pytest.mark.parametrize("name", ["lanes", "tiles"])
+@pytest.mark.parametrize(
+    ("first", "step"), [(0, 1), (4, 1), (39, -1)], ids=["one array", "ahead", "backwards"]
+)
+def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: int, step: int) -> None:
+    """v is w, or begins after some elements, or goes back to it. The gradient of what changes is read and written."""
+    dt = tg.bfloat16
+    kernel, grid, threads = changing(dt)[name]
+    x, y = (tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True) for _ in range(2))
+    whole = tg.zeros(40, dtype=dt, requires_grad=True)
+    whole.grad.fill_(3.0)
+    w, v = whole[:16], whole[first : None if step < 0 else first + 16 : step]
+    seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
+    wanted = np.zeros(40)
+    wanted[:8] += seed.sum(0)
+    wanted[first + step] += seed.sum()
+    changed = [first + step * (8 + j) for j in range(8)]
+    wanted[[p for p in range(40) if p not in changed]] += 3.0
+    wanted[changed] += 6.0
+    with tg.Tape() as tape:
+        tg.launch(kernel, grid, [x, w, v], [y], block_dim=threads)
+    tape.backward(grads={y: seed, whole: tg.full(40, 3.0, dtype=dt)})
+    found = whole.grad.numpy().astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=2**-8)

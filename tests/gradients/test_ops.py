@@ -10,6 +10,8 @@ from cases import CASES, D
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_of(name: str) -> None:

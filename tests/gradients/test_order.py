@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from tegula.passes.gradient import BUSY, Launch, check_order, split
+from tegula.passes.gradient import BUSY, ForwardLaunch, check_order, split
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
@@ -70,6 +70,7 @@ def weighted_bytes() -> bytes:
     return rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
 
 
+@pytest.mark.machine_code
 @pytest.mark.cpu
 def test_gradients_do_not_depend_on_threads() -> None:
     run = "import test_order as t, sys; t.tg.config.deterministic = True; sys.stdout.buffer.write(t.gradient_bytes())"
@@ -86,10 +87,12 @@ def test_gradients_do_not_depend_on_threads() -> None:
     assert found == {gradient_bytes()}
 
 
+@pytest.mark.machine_code
 def test_what_all_blocks_add_to_is_the_same_in_every_run() -> None:
     assert len({weighted_bytes() for _ in range(3)}) == 1
 
 
+@pytest.mark.machine_code
 def test_what_has_no_order_is_refused_where_threads_add(on_device: str) -> None:
     """On CPUs one thread adds up, block after block."""
     x, at, y = tg.ones(16, requires_grad=True), tg.zeros(8, dtype=int), tg.zeros((8, 4), requires_grad=True)
@@ -146,9 +149,9 @@ def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
         args = [tg.zeros(s, requires_grad=True) for s in ((8, width), width, (8, width))]
         (shares,) = steps_of(kernel, args, (8, block), block)[0].grid
         rows, multiprocessors = 100_000, 100
-        on_gpu = Launch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
+        on_gpu = ForwardLaunch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
         assert 0.9 * held * multiprocessors < on_gpu <= held * multiprocessors
-        assert Launch((rows, block), {}, 32).number(shares) == 32
+        assert ForwardLaunch((rows, block), {}, 32).number(shares) == 32
 
 
 @pytest.mark.parametrize("is_gpu", [False, True])
@@ -156,7 +159,7 @@ def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
 def test_each_block_is_in_one_share(rows: int, is_gpu: bool) -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((rows, 64), 64, (rows, 64))]
     step = steps_of(weighted, args, (rows, 32), 32)[0]
-    launch = Launch((rows, 32), {}, 32, is_gpu)
+    launch = ForwardLaunch((rows, 32), {}, 32, is_gpu)
     (shares,) = launch.numbers(step.grid)
     length, total, lead, stride = launch.numbers(step.counts)
     dealt = [

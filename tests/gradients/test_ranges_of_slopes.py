@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
 
 import tegula as tg
 
-BITS = {"float32": 24, "float64": 53}
+pytestmark = pytest.mark.machine_code
+
+BITS = {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}
 ENDS = {
     "float32": (1e-30, 1e-19, 1e-10, 1.0, 1e10, 1e19, 1e30),
     "float64": (1e-250, 1e-155, 1e-60, 1.0, 1e60, 1e155, 1e250),
+    "float16": (7e-5, 1e-3, 0.03, 1.0, 30.0, 1e3, 5e4),
+    "bfloat16": (1e-30, 1e-19, 1e-10, 1.0, 1e10, 1e19, 1e30),
 }
 
 
@@ -26,6 +32,10 @@ def angle(y: Any, x: Any) -> tuple[Any, Any]:
     return x / square, -y / square
 
 
+def power(x: Any, y: Any) -> tuple[Any, Any]:
+    return y * x ** (y - 1), x**y * mpmath.log(x)
+
+
 SLOPES = {"x / z": quotient, "tg.atan2(x, z)": angle}
 OF_ONE = {
     "tg.erf(x)": lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-(x**2)),
@@ -33,11 +43,20 @@ OF_ONE = {
     "tg.log2(x)": lambda x: 1 / (x * mpmath.log(2)),
     "tg.log10(x)": lambda x: 1 / (x * mpmath.log(10)),
 }
+EXPONENTS = (-40.0, -2.5, -1.0, -0.01, 0.03, 1.0, 1.5, 3.0, 133.0)
+
+
+def limits(dtype: str) -> Any:
+    return ml_dtypes.finfo(dtype) if dtype == "bfloat16" else np.finfo(dtype)
+
+
+def as_held(values: Any, dtype: str) -> np.ndarray:
+    """Numbers, as the type holds them."""
+    return np.asarray(values, np.float64).astype(limits(dtype).dtype)
 
 
 def gradients(expression: str, dtype: str, *values: np.ndarray) -> list[np.ndarray]:
     """By a tape, of a kernel for numbers of a type."""
-    scalar = getattr(tg, dtype)
     one = len(values) == 1
     source = f"""
 def kernel(a: tg.array[D], {"" if one else "c: tg.array[D], "}y: tg.array[D]):
@@ -46,37 +65,48 @@ def kernel(a: tg.array[D], {"" if one else "c: tg.array[D], "}y: tg.array[D]):
     {"pass" if one else "z = c[i]"}
     y[i] = {expression}
 """
-    names: dict[str, Any] = {"tg": tg, "D": scalar}
+    return taped(source, dtype, (), values, np.ones_like(values[0]))
+
+
+def taped(
+    source: str, dtype: str, dims: tuple[int, ...], values: Sequence[np.ndarray], seed: np.ndarray
+) -> list[np.ndarray]:
+    """The gradients of a kernel's arguments, for that of its result; of one thread for each number, or of blocks."""
+    scalar = getattr(tg, dtype)
+    names: dict[str, Any] = {"tg": tg, "D": scalar, "divided": divided}
     exec(source, names)
     kernel = tg.kernel(source=source)(names["kernel"])
     inputs = [tg.array(v, dtype=scalar, requires_grad=True) for v in values]
-    out = tg.zeros(len(values[0]), dtype=scalar, requires_grad=True)
+    out = tg.zeros(seed.shape, dtype=scalar, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(kernel, len(values[0]), inputs, [out])
-    tape.backward(grads={out: tg.ones(len(values[0]), dtype=scalar)})
+        if dims:
+            tg.launch_tiled(kernel, dims, inputs, [out], block_dim=32)
+        else:
+            tg.launch(kernel, seed.shape, inputs, [out])
+    tape.backward(grads={out: tg.array(seed, dtype=scalar)})
     return [a.grad.numpy() for a in inputs]
 
 
-def compare(found: np.ndarray, wanted: list[Any], dtype: str) -> None:
+def compare(found: np.ndarray, wanted: list[Any], dtype: str, part: float = 0.25) -> None:
     """Where the slope is a normal number, within some units in its last place."""
-    limits, checked = np.finfo(dtype), 0
+    ends, checked = limits(dtype), 0
     for got, exact in zip(found, wanted, strict=True):
-        if float(limits.tiny) < abs(exact) < float(limits.max):
-            assert abs(mpmath.mpf(float(got)) - exact) <= 16 * abs(exact) * mpmath.mpf(2) ** -BITS[dtype], (
-                got,
-                exact,
-            )
+        if float(ends.tiny) < abs(exact) < float(ends.max):
+            error = abs(mpmath.mpf(float(got)) - exact)
+            assert error <= 16 * abs(exact) * mpmath.mpf(2) ** -BITS[dtype], (got, exact)
             checked += 1
-    assert checked > len(wanted) // 4
+    assert checked > part * len(wanted)
+
+
+def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
+    return [slope(*(mpmath.mpf(float(v)) for v in at)) for at in zip(*values, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", BITS)
 @pytest.mark.parametrize("expression", SLOPES)
 def test_of_two(expression: str, dtype: str) -> None:
-    x, z = (v.ravel().astype(dtype) for v in np.meshgrid(ENDS[dtype], ENDS[dtype]))
-    exact = [
-        SLOPES[expression](mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(x, z, strict=True)
-    ]
+    x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(ENDS[dtype], ENDS[dtype]))
+    exact = exact_slopes(SLOPES[expression], x, z)
     for k, found in enumerate(gradients(expression, dtype, x, z)):
         compare(found, [e[k] for e in exact], dtype)
 
@@ -84,7 +114,63 @@ def test_of_two(expression: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", BITS)
 @pytest.mark.parametrize("expression", OF_ONE)
 def test_of_one(expression: str, dtype: str) -> None:
-    large = (1.5, 3.0, 5.0, 7.5, 9.0) if dtype == "float32" else (1.5, 5.0, 9.0, 20.0, 26.0)
-    x = np.array([*large, *ENDS[dtype]], dtype)
+    large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
+    x = as_held([*large, *ENDS[dtype]], dtype)
     (found,) = gradients(expression, dtype, x)
-    compare(found, [OF_ONE[expression](mpmath.mpf(float(a))) for a in x], dtype)
+    compare(found, exact_slopes(OF_ONE[expression], x), dtype)
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_of_powers(dtype: str) -> None:
+    """Where the power itself is in range, or below."""
+    bases = [*ENDS[dtype], *(v * 0.73 for v in ENDS[dtype]), 0.5, 0.515, 4.0]
+    x, y = (as_held(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
+    powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
+    x, y = x[powers], y[powers]
+    exact = exact_slopes(power, x, y)
+    for k, found in enumerate(gradients("tg.pow(x, z)", dtype, x, y)):
+        compare(found, [e[k] for e in exact], dtype)
+
+
+BROADCAST = {
+    "a number": "z = b[i, 0]\n    tg.tile_store(y[i], x / z)",
+    "a tile of one element": "z = tg.tile_load(b[i], shape=1)\n    tg.tile_store(y[i], x / z)",
+    "an element": "z = tg.tile_load(b[i], shape=1)\n    tg.tile_store(y[i], x / z[0])",
+    "a row": "z = tg.tile_load(b[i], shape=1)\n    tg.tile_store(y[i], x / tg.tile_broadcast(z, shape=(8,)))",
+    "a mapped function": "tg.tile_store(y[i], tg.tile_map(divided, x, b[i, 0]))",
+    "a vector": "v = tg.vector(x[2], x[3]) / b[i, 0]\n    tg.tile_store(y[i], x * D(0.0))\n    y[i, 2] = v[0]\n"
+    "    y[i, 3] = v[1]",
+}
+"""Ways to divide the elements 2 and 3 of a tile by one number."""
+
+
+@tg.func
+def divided(x, z):
+    return x / z
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "form", ["a number", *(pytest.param(f, marks=pytest.mark.slow) for f in [*BROADCAST][1:])]
+)
+def test_of_one_divisor(form: str, dtype: str) -> None:
+    """Where the quotient is a normal number. All elements but two have an adjoint of 0, and add nothing to the sum."""
+    z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(ENDS[dtype],) * 3))
+    quotients = np.array(
+        [x / z for x, z in zip(map(mpmath.mpf, x.tolist()), map(mpmath.mpf, z.tolist()), strict=True)]
+    )
+    normal = (quotients > float(limits(dtype).tiny)) & (quotients < float(limits(dtype).max))
+    z, x, g = z[normal], x[normal], g[normal]
+    a, seed = (np.zeros((len(z), 8), z.dtype) for _ in range(2))
+    a[:, 2] = a[:, 3] = x
+    seed[:, 2] = seed[:, 3] = g
+    source = f"""
+def kernel(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
+    i = tg.tid()
+    x = tg.tile_load(a[i], shape=8)
+    {BROADCAST[form]}
+"""
+    by_x, by_z = taped(source, dtype, (len(z),), (a, z[:, None]), seed)
+    exact = exact_slopes(lambda x, z, g: (g / z, -2 * g * x / z**2), x, z, g)
+    compare(by_x[:, 3], [e[0] for e in exact], dtype)
+    compare(by_z[:, 0], [e[1] for e in exact], dtype)

@@ -179,6 +179,7 @@ def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
     y[i] = x
 
 
+@pytest.mark.machine_code
 def test_a_constant_that_is_also_where_a_loop_begins_is_no_fill_value_with_a_gradient() -> None:
     @tg.kernel
     def sums(a: tg.array[D], y: tg.array[D]):
@@ -215,6 +216,7 @@ def test_each_is_refused_at_its_line(name: str) -> None:
     assert error.help
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", ROWS)
 def test_each_runs_without_a_gradient(name: str) -> None:
     run(name)

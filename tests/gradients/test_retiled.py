@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from tegula.passes.gradient import Launch
+from tegula.passes.gradient import ForwardLaunch
+
+pytestmark = pytest.mark.machine_code
 
 M, N, K = 64, 256, 64
 
@@ -19,12 +21,12 @@ M, N, K = 64, 256, 64
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches take larger tiles wherever these are the same."""
 
-    def steps(self: Launch, step: Any) -> tuple[Any, ...]:
+    def steps(self: ForwardLaunch, step: Any) -> tuple[Any, ...]:
         found = step.wide
         fits = found is not None and self.number(found.covered) >= self.number(found.length)
         return (found.step,) if fits else (step,)
 
-    monkeypatch.setattr(Launch, "steps", steps)
+    monkeypatch.setattr(ForwardLaunch, "steps", steps)
 
 
 def integers(*shape: int, seed: int = 0) -> np.ndarray:

@@ -30,6 +30,7 @@ def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndar
     return adjoint.ir()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("grid", [1, 3, 200])
 def test_products_of_persistent_blocks(grid: int) -> None:
     a, b, g = integers(100, 40), integers(40, 90), integers(100, 90)
@@ -41,6 +42,7 @@ def test_products_of_persistent_blocks(grid: int) -> None:
     assert "atomic" not in text and "pipe" not in text and "block.index" not in text
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
 def test_products(n: int) -> None:
     a, b, g = integers(32, 8 * n), integers(8 * n, 48), integers(32, 48)
@@ -51,6 +53,7 @@ def test_products(n: int) -> None:
     assert "atomic" not in text and "pipe" not in text
 
 
+@pytest.mark.machine_code
 def test_roles_that_pass_on_what_they_make() -> None:
     x, w, g = integers(5, 24), integers(8), integers(5, 24)
     a, s, y = leaf(x), leaf(w), tg.zeros((5, 24), requires_grad=True)
@@ -75,6 +78,7 @@ def triangular(a: tg.array2d[float], y: tg.array2d[float]):
         tg.tile_store(y[i], total)
 
 
+@pytest.mark.machine_code
 def test_roles_whose_loops_depend_on_the_block() -> None:
     a, g = integers(4, 24), integers(4, 8)
     x, y = leaf(a), tg.zeros((4, 8), requires_grad=True)
@@ -96,6 +100,7 @@ def shifted(n: int, a: tg.array[float], y: tg.array[float]):
             tg.tile_store(y, x * x * float(k), offset=k * 8 + 8)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_roles_whose_ranges_are_shifted(n: int) -> None:
     a, g = integers(40), integers(40, seed=1)

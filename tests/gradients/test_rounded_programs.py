@@ -30,6 +30,7 @@ def verdicts(seeds: range) -> Counter[str]:
     return found
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3, 812])
 def test_gradients_in_bfloat16_and_through_float32(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
@@ -42,6 +43,7 @@ SOME_ON_GPUS = [
 ]
 
 
+@pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", SOME_ON_GPUS)
 def test_gradients_of_many_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 N = 64
 PRODUCTS = {
     "stored": "p = u * v; q[i] = p",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tegula as tg
-from tegula.ir import ALONE, LOOPED, READ, WAITED, Place
-from tegula.passes.gradient import Step, in_series
+from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
+from tegula.passes.gradient import AdjointStep, in_series
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 
 T = 8
-FIRST, LATER = Place(lets=WAITED), Place(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
 
 
 @tg.kernel
@@ -46,7 +46,7 @@ def two_products(
     tg.tile_store(z, second, offset=(i * T, j * T))
 
 
-def steps_of(kernel: Any, args: list[Any], grads: list[Any]) -> list[Step]:
+def steps_of(kernel: Any, args: list[Any], grads: list[Any]) -> list[AdjointStep]:
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
     wanted = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
     return [part.step for part in adjoint.steps_for(wanted)]
@@ -90,7 +90,7 @@ def test_blocks_that_take_shares_let_the_next_launch_start_when_they_have_looped
     adjoint = adjoint_of(scaled, (0, 1, 2))
     wanted = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
     steps = [part.step for part in adjoint.steps_for(wanted)]
-    assert in_series(steps) == [Place(lets=LOOPED), ALONE]
+    assert in_series(steps) == [LaunchOverlap(lets=LOOPED), ALONE]
 
 
 def test_arrays_that_share_bytes_are_in_none() -> None:
@@ -114,7 +114,7 @@ def wide_product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.a
     tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
 
 
-def wide_steps() -> list[Step]:
+def wide_steps() -> list[AdjointStep]:
     args = [tg.zeros((N, N), dtype=tg.bfloat16) for _ in range(6)]
     steps = steps_of(wide_product, args[:3], args[3:])
     return [step if step.wide is None else step.wide.step for step in steps]
@@ -122,13 +122,13 @@ def wide_steps() -> list[Step]:
 
 def test_what_clears_a_gradient_starts_when_its_last_owner_has_read_it() -> None:
     a, b, clear = wide_steps()
-    assert in_series([a, b, clear]) == [FIRST, Place(late=True, lets=READ), LATER]
-    assert in_series([b, clear]) == [Place(lets=READ), LATER]
-    assert in_series([a, b, clear, clear]) == [FIRST, Place(late=True, lets=READ), LATER, ALONE]
+    assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER]
+    assert in_series([b, clear]) == [LaunchOverlap(lets=READ), LATER]
+    assert in_series([a, b, clear, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER, ALONE]
 
 
 def test_after_it_all_is_waited_for() -> None:
     """It lets the next launch start at once, which may find the owners at work."""
     a, b, clear = wide_steps()
-    assert in_series([a, clear, b]) == [Place(lets=READ), LATER, ALONE]
+    assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]
     assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads what was cleared before"

@@ -38,6 +38,7 @@ def derivative(x: tg.array) -> np.ndarray:
     return 2 * np.sin(x.numpy()) * np.cos(x.numpy())
 
 
+@pytest.mark.machine_code
 def test_gradients_over_launches() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -57,6 +58,7 @@ def moved_average(x: tg.array[D], share: D, y: tg.array[D]):
     tg.tile_store(y, tg.tile_load(x, shape=4, offset=i * 4) + old * share, offset=i * 4)
 
 
+@pytest.mark.machine_code
 def test_an_array_is_scaled_in_its_place() -> None:
     """The gradient of a product with a number needs the number alone, not the elements that are overwritten."""
     x, y, loss = arrays()
@@ -70,6 +72,7 @@ def test_an_array_is_scaled_in_its_place() -> None:
     np.testing.assert_allclose(y.grad.numpy(), 0.25 * after)
 
 
+@pytest.mark.machine_code
 def test_gradients_add_up_until_they_are_cleared() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -86,6 +89,7 @@ def test_gradients_add_up_until_they_are_cleared() -> None:
         tape.backward(loss)
 
 
+@pytest.mark.machine_code
 def test_given_gradients_stay_as_they_are() -> None:
     x, y, _ = arrays()
     seed = tg.array(np.arange(8.0), dtype=D)
@@ -96,6 +100,7 @@ def test_given_gradients_stay_as_they_are() -> None:
     assert seed.numpy().tolist() == y.grad.numpy().tolist() == list(range(8))
 
 
+@pytest.mark.machine_code
 def test_a_later_store_hides_an_earlier_one() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -106,6 +111,7 @@ def test_a_later_store_hides_an_earlier_one() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.where(np.arange(8) < 4, 0.0, derivative(x)))
 
 
+@pytest.mark.machine_code
 def test_views_share_gradients() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -115,6 +121,7 @@ def test_views_share_gradients() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.where(np.arange(8) % 2, 0.0, derivative(x)))
 
 
+@pytest.mark.machine_code
 def test_launches_that_are_not_recorded() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -126,6 +133,7 @@ def test_launches_that_are_not_recorded() -> None:
     np.testing.assert_allclose(y.grad.numpy(), 2 * y.numpy())
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["fill_", "zero_", "assign", "launch", "view"])
 def test_overwritten_arrays_are_found(change: str) -> None:
     x, y, loss = arrays()
@@ -142,6 +150,7 @@ def test_overwritten_arrays_are_found(change: str) -> None:
         tape.backward(loss)
 
 
+@pytest.mark.machine_code
 def test_overwriting_what_no_gradient_needs() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -152,6 +161,7 @@ def test_overwriting_what_no_gradient_needs() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()))
 
 
+@pytest.mark.machine_code
 def test_adjoint_launch() -> None:
     x, y, _ = arrays()
     given, seed = tg.zeros(8, dtype=D), tg.array(np.arange(8.0), dtype=D)
@@ -172,6 +182,7 @@ def in_another_thread(act: Callable[[], object]) -> None:
         pool.submit(act).result()
 
 
+@pytest.mark.machine_code
 def test_launches_of_other_threads_are_not_recorded() -> None:
     x, y, loss = arrays()
     a, b, _ = arrays()
@@ -185,6 +196,7 @@ def test_launches_of_other_threads_are_not_recorded() -> None:
     assert not a.grad.numpy().any()
 
 
+@pytest.mark.machine_code
 def test_each_thread_has_a_tape() -> None:
     found: list[np.ndarray] = []
 
@@ -201,6 +213,7 @@ def test_each_thread_has_a_tape() -> None:
     assert not outer.records and np.allclose(found, 0.0)
 
 
+@pytest.mark.machine_code
 def test_what_another_thread_overwrites_is_found() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
@@ -234,6 +247,7 @@ def same_place(counter: tg.array[int], i: int):
     return i
 
 
+@pytest.mark.machine_code
 def test_a_function_with_its_own_gradient() -> None:
     @tg.kernel
     def clip(x: tg.array[D], low: tg.array[D], y: tg.array[D]):
@@ -249,6 +263,7 @@ def test_a_function_with_its_own_gradient() -> None:
     assert low.grad.numpy().tolist() == [4.0]
 
 
+@pytest.mark.machine_code
 def test_a_function_that_runs_once_only() -> None:
     @tg.kernel
     def take(x: tg.array[D], counter: tg.array[int], y: tg.array[D]):
@@ -260,6 +275,7 @@ def test_a_function_that_runs_once_only() -> None:
     tg.gradcheck(take, 8, [x, counter], [y], block_dim=4)
 
 
+@pytest.mark.machine_code
 def test_gradcheck_finds_wrong_gradients() -> None:
     @tg.kernel
     def clip(x: tg.array[D], y: tg.array[D]):
@@ -272,6 +288,7 @@ def test_gradcheck_finds_wrong_gradients() -> None:
         tg.gradcheck(clip, 8, [x], [y])
 
 
+@pytest.mark.machine_code
 def test_kernels_without_backward() -> None:
     @tg.kernel(enable_backward=False)
     def plain(x: tg.array[D], y: tg.array[D]):
@@ -285,6 +302,7 @@ def test_kernels_without_backward() -> None:
         tape.backward(grads={y: np.ones(8)})
 
 
+@pytest.mark.machine_code
 def test_gradients_that_would_get_lost_are_found() -> None:
     @tg.kernel
     def scale(y: tg.array[D], loss: tg.array[D]):
@@ -301,6 +319,7 @@ def test_gradients_that_would_get_lost_are_found() -> None:
         tape.backward(loss)
 
 
+@pytest.mark.machine_code
 def test_writes_by_adjoints_that_ran_before_are_seen_too() -> None:
     """The second time an adjoint is found by its arguments alone."""
 
@@ -327,6 +346,7 @@ def turned_over(x: tg.array2d[D], y: tg.array2d[D]):
     tg.tile_store(y, t * 1.0)
 
 
+@pytest.mark.machine_code
 def test_a_tile_is_overwritten_by_what_is_made_of_it() -> None:
     """The slope of the square needs the tile as it was."""
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))

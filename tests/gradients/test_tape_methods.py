@@ -54,11 +54,13 @@ def check(seeds: range, dtype: str) -> None:
     assert sum(end == "right" for end in ends) >= 0.6 * len(ends), ends
 
 
+@pytest.mark.machine_code
 def test_gradients_of_generated_tapes() -> None:
     check(range(12), "float64")
     check(range(20, 22), "bfloat16")
 
 
+@pytest.mark.machine_code
 def test_derivatives_that_generated_tapes_are_held_against() -> None:
     """They are those of central differences of the same program in float64."""
     step = 1e-6
@@ -69,6 +71,7 @@ def test_derivatives_that_generated_tapes_are_held_against() -> None:
             np.testing.assert_allclose((high[0] - low[0]) / (2 * step), slope, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(5))
 @pytest.mark.parametrize("dtype", EPSILON)
@@ -127,6 +130,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("way", WAYS)
 def test_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) -> None:
     x, y, loss = variable(1, 2, 3, 4), variable(0, 0, 0, 0), variable(0)
@@ -141,6 +145,7 @@ def test_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) ->
     assert grad_of(x) == [3.0] * 4 and grad_of(y) == [0.0] * 4
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("value", ["fill_", "zero_", "numpy", "list", "integers", "array without a gradient"])
 def test_constants_cut_gradients(value: str) -> None:
     x, loss = variable(1, 2, 3, 4), variable(0)
@@ -169,6 +174,7 @@ def test_a_gradient_that_the_type_does_not_hold_is_infinite() -> None:
     assert grad_of(x) == [np.inf, 1.0]
 
 
+@pytest.mark.machine_code
 def test_new_arrays_on_a_tape_have_their_gradient() -> None:
     loss = variable(0)
     with tg.Tape() as tape:
@@ -180,6 +186,7 @@ def test_new_arrays_on_a_tape_have_their_gradient() -> None:
     assert grad_of(x) == grad_of(y) == [1.0] * 4
 
 
+@pytest.mark.machine_code
 def test_detached_copies_and_views_are_constant() -> None:
     x, loss = variable(1, 2), variable(0)
     with tg.Tape() as tape:
@@ -192,6 +199,7 @@ def test_detached_copies_and_views_are_constant() -> None:
     assert grad_of(x) == [1.0, 1.0]
 
 
+@pytest.mark.machine_code
 def test_methods_in_other_places_are_not_recorded() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as outer:
@@ -220,6 +228,7 @@ def other_gradient(x: tg.array) -> tg.array:
     return tg.array(x.numpy(), copy=False, requires_grad=True)
 
 
+@pytest.mark.machine_code
 @pytest.mark.cpu
 @pytest.mark.parametrize("way", [bits, shared, other_gradient])
 @pytest.mark.parametrize("written", [False, True])
@@ -240,6 +249,7 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
         tape.backward(grads={x: [1.0, 1.0]})
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("steps", [1, 2])
 def test_gradients_that_would_get_lost_are_found_behind_other_arrays(steps: int) -> None:
     x, loss = variable(1, 2), variable(0)
@@ -253,6 +263,7 @@ def test_gradients_that_would_get_lost_are_found_behind_other_arrays(steps: int)
         tape.backward(loss)
 
 
+@pytest.mark.machine_code
 def test_gradients_of_gradients_are_refused() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as tape:
@@ -294,6 +305,7 @@ def test_arrays_that_fill_others() -> None:
 # Seeds ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_a_seed_that_is_read_and_overwritten() -> None:
     x, given = variable(1, 2), tg.array([1.0, 10.0], dtype=D)
     with tg.Tape() as tape:
@@ -306,6 +318,7 @@ def test_a_seed_that_is_read_and_overwritten() -> None:
     assert grad_of(x) == [3.0, 3.0]
 
 
+@pytest.mark.machine_code
 def test_a_seed_that_is_read_counts_both() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as tape:
@@ -315,6 +328,7 @@ def test_a_seed_that_is_read_counts_both() -> None:
     assert grad_of(x) == [202.0, 220.0] and grad_of(loss) == [100.0]
 
 
+@pytest.mark.machine_code
 def test_seeds_of_overlapping_arrays_add_up() -> None:
     x, y = variable(1, 2, 3), variable(0, 0, 0)
     y.grad.fill_(7.0)
@@ -324,6 +338,7 @@ def test_seeds_of_overlapping_arrays_add_up() -> None:
     assert grad_of(y) == [111.0, 22.0, 203.0] and grad_of(x) == [222.0, 44.0, 406.0]
 
 
+@pytest.mark.machine_code
 def test_seeds_of_an_earlier_tape_do_not_count_again() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as first:
@@ -336,6 +351,7 @@ def test_seeds_of_an_earlier_tape_do_not_count_again() -> None:
     assert grad_of(x) == [12.0, 12.0]
 
 
+@pytest.mark.machine_code
 def test_gradients_add_up_over_tapes_where_arrays_change_in_place() -> None:
     x = variable(1, 2)
     for _ in range(2):
@@ -347,6 +363,7 @@ def test_gradients_add_up_over_tapes_where_arrays_change_in_place() -> None:
     assert grad_of(x) == [6.0, 6.0]
 
 
+@pytest.mark.machine_code
 def test_backward_without_arguments() -> None:
     x, y = variable(1, 2), variable(0, 0)
     with tg.Tape() as tape:
@@ -362,6 +379,7 @@ def test_backward_without_arguments() -> None:
     assert grad_of(x) == [0.0, 8.0]
 
 
+@pytest.mark.machine_code
 def test_a_given_gradient_becomes_that_of_an_array_without_one() -> None:
     x, y, given = variable(1, 2), tg.zeros(2, dtype=D), tg.array([1.0, 2.0], dtype=D)
     with tg.Tape() as tape:
@@ -386,6 +404,7 @@ def test_losses_that_are_none(loss: tg.array) -> None:
 # Integers and views --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [bool, tg.int8, tg.uint64])
 def test_gradients_of_integers_are_zero(dtype: Any) -> None:
     places = tg.zeros(2, dtype=dtype, requires_grad=True)
@@ -405,6 +424,7 @@ def test_gradients_of_integers_are_zero(dtype: Any) -> None:
         tg.Tape().backward(grads={places: [1, 1]})
 
 
+@pytest.mark.machine_code
 def test_views_made_before_have_the_gradient_too() -> None:
     x = tg.array(np.arange(4.0), dtype=D)
     views = [x[1:3], x.reshape((2, 2)), x.reshape((2, 2)).transpose()[1], tg.array(x, copy=False), x.view(D)]

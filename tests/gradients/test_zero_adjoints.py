@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 SPOILED = {
     "1.0 / {}": 0.0,
@@ -150,3 +153,54 @@ def test_rules_at_0() -> None:
                         "tg.pow(x[0], 2.0)": 0.0, "tg.pow(x[0], 0.0)": 0.0, "tg.hypot(x[0], x[0])": 0.0,
                         "tg.atan2(x[0], x[0])": 0.0, "tg.cbrt(x[0])": np.inf}.items():  # fmt: skip
         assert gradient(f"y[0] = {form}", [0.0], [0.0], n, tg.float32).tolist() == [slope], form
+
+
+@tg.kernel
+def by_rows(x: tg.array2d[float], y: tg.array2d[float]):
+    t = tg.tile_load(x, shape=(4, 8))
+    e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
+    tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=1, keepdims=True)))
+
+
+@tg.kernel
+def by_columns(x: tg.array2d[float], y: tg.array2d[float]):
+    t = tg.tile_load(x, shape=(4, 8))
+    e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
+    tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=0, keepdims=True)))
+
+
+@tg.kernel
+def below_another(x: tg.array2d[float], y: tg.array2d[float]):
+    t = tg.tile_load(x, shape=(4, 8))
+    e = tg.exp(t - tg.max(tg.tile_max(t, axis=1, keepdims=True), 200.0))
+    tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=1, keepdims=True)))
+
+
+def gradient_of_rows(kernel: Any, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, str]:
+    """And the adjoint kernel."""
+    a, y = (tg.array(v, dtype=float, requires_grad=True) for v in (x, np.zeros_like(x)))
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, 1, inputs=[a], outputs=[y], block_dim=32)
+    tape.backward(grads={y: tg.array(g, dtype=float)})
+    (adjoint,) = kernel.adjoints.values()
+    return a.grad.numpy(), adjoint.ir("contract_fma")
+
+
+def test_zeros_are_guarded_where_a_factor_may_be_infinite() -> None:
+    """Sums of powers are at least 1 along the rows whose maximum is subtracted, and there alone."""
+    x = np.random.default_rng(0).standard_normal((4, 8))
+    g = np.ones((4, 8))
+    assert not guarded(gradient_of_rows(by_rows, x, g)[1])
+    x[:, 2] = -300.0
+    g[:, 2] = 0.0
+    found, text = gradient_of_rows(by_columns, x, g)
+    assert guarded(text) and np.isfinite(found).all()
+    x[1], g[1] = -100.0, 0.0
+    found, text = gradient_of_rows(below_another, x, g)
+    assert guarded(text) and not found[1].any()
+
+
+def guarded(text: str) -> bool:
+    """Whether a kernel compares with 0."""
+    zeros = re.findall(r"(%\S+): float32 = const \[type = float32, value = 0.0\]", text)
+    return any(re.search(rf'cmp \S+ {zero} \[pred = "eq"\]', text) for zero in zeros)

@@ -6,6 +6,8 @@ from agreement import agree
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 TILE_M = 8
 TILE_N = 16
 

@@ -1,9 +1,12 @@
 """The guide's addition and subtraction, completed by stores."""
 
 import numpy as np
+import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 TILE_SIZE = 64
 

@@ -1,9 +1,12 @@
 """The guide's aligned loads and stores of shared tiles, and the same without the promise."""
 
 import numpy as np
+import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel

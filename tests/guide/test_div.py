@@ -1,9 +1,12 @@
 """The guide's division, on either side, for scalars and vectors."""
 
 import numpy as np
+import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 TILE_SIZE = 64
 

@@ -30,6 +30,7 @@ def test_refused_with_the_cast() -> None:
     assert "float32(" in text or "float(" in text
 
 
+@pytest.mark.machine_code
 def test_with_the_cast() -> None:
     out = tg.zeros(8)
     tg.launch(fixed, dim=8, inputs=[out], block_dim=8)

@@ -1,8 +1,11 @@
 """launch_tiled(dim=[M, N]) is launch(dim=[M, N, block_dim]); tid unpacks what is needed."""
 
 import numpy as np
+import pytest
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel

@@ -1,8 +1,11 @@
 """The guide's reduction of a tile of matrices."""
 
 import numpy as np
+import pytest
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 TILE_DIM = 32
 

@@ -1,9 +1,12 @@
 """The guide's multiplication: tile by tile, by scalar, by vector constant, on either side."""
 
 import numpy as np
+import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 TILE_SIZE = 64
 

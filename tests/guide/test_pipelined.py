@@ -5,6 +5,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 TILE_N = tg.constant(256)
 N_ROWS = tg.constant(64)
 

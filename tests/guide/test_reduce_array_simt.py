@@ -1,8 +1,11 @@
 """The guide's array-wide sum of squares with one atomic per thread."""
 
 import numpy as np
+import pytest
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel

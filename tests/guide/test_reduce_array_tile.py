@@ -5,6 +5,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @tg.kernel
 def reduce_array_tile(

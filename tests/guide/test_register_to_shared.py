@@ -6,6 +6,8 @@ from agreement import agree
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @tg.kernel
 def matmul_pipelined(A: tg.array2d(dtype=float), B: tg.array2d(dtype=float), C: tg.array2d(dtype=float)):

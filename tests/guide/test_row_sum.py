@@ -1,9 +1,12 @@
 """The guide's first kernel: each block loads one row and sums it."""
 
 import numpy as np
+import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 TILE_SIZE = tg.constant(256)
 TILE_THREADS = 64

@@ -5,6 +5,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 BLOCK_DIM = 256
 CAPACITY = tg.constant(BLOCK_DIM)  # at most one output per thread
 

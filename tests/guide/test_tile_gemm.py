@@ -6,6 +6,8 @@ from agreement import agree
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 TILE_M = tg.constant(8)
 TILE_N = tg.constant(4)
 TILE_K = tg.constant(8)

@@ -5,6 +5,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 TILE_M = tg.constant(16)
 TILE_N = tg.constant(16)
 TILE_THREADS = 64

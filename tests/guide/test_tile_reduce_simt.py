@@ -4,6 +4,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 TILE_DIM = 4
 
 

@@ -38,6 +38,7 @@ def reference(x: Any, w: Any, factor: float) -> Any:
     return jnp.sin(x) * w * factor
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("jitted", [False, True])
 def test_values_and_gradients(jitted: bool) -> None:
     f = (lambda x, w: sines(x, w, 2.0)) if not jitted else jax.jit(lambda x, w: sines(x, w, 2.0))
@@ -46,6 +47,7 @@ def test_values_and_gradients(jitted: bool) -> None:
     check_grads(f, (x, w), order=1, modes=["rev"])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("at", [0, 1, (0, 1)])
 def test_gradients_of_some_inputs_only(at: Any) -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
@@ -54,6 +56,7 @@ def test_gradients_of_some_inputs_only(at: Any) -> None:
     jax.tree.map(np.testing.assert_allclose, found, wanted)
 
 
+@pytest.mark.machine_code
 def test_numbers_that_a_program_computes() -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     run = jax.jit(lambda x, w, s: sines(x, w, 2.0 * s))
@@ -62,6 +65,7 @@ def test_numbers_that_a_program_computes() -> None:
     np.testing.assert_allclose(found, jnp.cos(x) * w)
 
 
+@pytest.mark.machine_code
 def test_chains_and_maps() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
 
@@ -77,6 +81,7 @@ def test_chains_and_maps() -> None:
     np.testing.assert_allclose(found, jax.vmap(jax.grad(lambda x: loss(reference, x, w)))(many), rtol=1e-12)
 
 
+@pytest.mark.machine_code
 def test_several_outputs_some_of_which_have_no_gradient() -> None:
     @tg.kernel
     def results(x: tg.array[D], k: tg.array[int], y: tg.array[D], z: tg.array[D], n: tg.array[int]):
@@ -94,6 +99,7 @@ def test_several_outputs_some_of_which_have_no_gradient() -> None:
         np.testing.assert_allclose(found, wanted)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e5m2"])
 def test_tiles_scalars_and_narrow_floats(dtype: str) -> None:
     @tg.kernel
@@ -110,6 +116,7 @@ def test_tiles_scalars_and_narrow_floats(dtype: str) -> None:
     assert float(value) == 8.0 and grad.tolist() == (2 * x).tolist()
 
 
+@pytest.mark.machine_code
 def test_vectors_and_large_arrays() -> None:
     @tg.kernel
     def lengths(v: tg.array[tg.vec3d], y: tg.array[D]):
@@ -121,6 +128,7 @@ def test_vectors_and_large_arrays() -> None:
     np.testing.assert_allclose(jax.jit(jax.grad(lambda v: f(v).sum()))(v), 2 * v)
 
 
+@pytest.mark.machine_code
 def test_equal_calls_are_compiled_once() -> None:
     x, w = numbers(3, 4), numbers(4)
     sines(x, w, 3.0)
@@ -137,6 +145,7 @@ def test_equal_calls_are_compiled_once() -> None:
 # What is refused -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_gradients_of_gradients_and_forward_mode() -> None:
     x, w = numbers(3, 4), numbers(4)
     inner = jax.grad(lambda x: sines(x, w, 1.0).sum())
@@ -152,6 +161,7 @@ def test_gradients_by_numbers() -> None:
         jax.grad(lambda s: sines(x, w, s).sum())(1.0)
 
 
+@pytest.mark.machine_code
 def test_kernels_without_a_gradient() -> None:
     @tg.kernel
     def rounded(x: tg.array[D], y: tg.array[D]):
@@ -164,6 +174,7 @@ def test_kernels_without_a_gradient() -> None:
         jax.grad(lambda x: f(x).sum())(jnp.asarray([1.7]))
 
 
+@pytest.mark.machine_code
 def test_kernels_that_change_their_inputs() -> None:
     @tg.kernel
     def change(x: tg.array[D], y: tg.array[D]):

@@ -46,6 +46,7 @@ def test_keys_hold_no_tensors() -> None:
     assert there() is None and key is not None
 
 
+@pytest.mark.machine_code
 def test_products_of_tensors_that_lie_differently() -> None:
     memory = integers(60 * 80 + 8)
     a, b = integers(40, 80), integers(80, 60, seed=1)
@@ -68,6 +69,7 @@ def test_products_of_tensors_that_lie_differently() -> None:
             assert torch.equal(out, 2 * (x.float() @ y.float()) + 7)
 
 
+@pytest.mark.machine_code
 def test_later_calls_refuse_what_the_first_would() -> None:
     a, b, memory = integers(8, 16), integers(16, 8, seed=1), torch.zeros(16, 16, dtype=torch.bfloat16)
     out = torch.zeros(8, 8, dtype=torch.bfloat16)
@@ -85,6 +87,7 @@ def test_later_calls_refuse_what_the_first_would() -> None:
             matmul(a.int(), b.int())
 
 
+@pytest.mark.machine_code
 def test_later_calls_count_writes() -> None:
     a, b, out = integers(8, 16), integers(16, 8, seed=1), torch.zeros(8, 8, dtype=torch.bfloat16)
     for _ in range(3):
@@ -93,6 +96,7 @@ def test_later_calls_count_writes() -> None:
         assert out._version == before + 1
 
 
+@pytest.mark.machine_code
 def test_attention_again() -> None:
     q, k, v = (torch.randn(1, 2, 40, 64, generator=torch.Generator().manual_seed(s)).half() for s in range(3))
     for _ in range(2):
@@ -107,6 +111,7 @@ def test_attention_again() -> None:
             torch.testing.assert_close(attention(q, k, v, causal=causal), out)
 
 
+@pytest.mark.machine_code
 def test_calls_of_several_threads() -> None:
     pairs = [(integers(n, 24), integers(24, 16, seed=1)) for n in (8, 16, 24, 32)]
     wrong: list[object] = []

@@ -47,6 +47,7 @@ def plain(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
     return torch.nn.functional.cross_entropy(torch.tanh(x @ w1 + b1) @ w2 + b2, labels.long())
 
 
+@pytest.mark.machine_code
 def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
     wanted = losses(mlp, plain, torch.float64)
     found = np.array(list(mlp.train(STEPS)))
@@ -56,6 +57,7 @@ def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
     assert np.abs(found - wanted).max() <= 4 * np.abs(theirs - wanted).max() + 1e-6
 
 
+@pytest.mark.machine_code
 def test_its_kernels_train_under_the_optimiser_of_torch(mlp: Any) -> None:
     blocks = mlp.BATCH // mlp.ROWS
     tiles = {"block_dim": 64, "tiled": True}

@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PAGE = Path(__file__).parent.parent.parent / "docs" / "interop.md"
 
 
+@pytest.mark.machine_code
 def test_examples() -> None:
     names: dict[str, Any] = {"__name__": "interop"}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)

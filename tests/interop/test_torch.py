@@ -38,6 +38,7 @@ def numbers(*shape: int, seed: int = 0, grad: bool = True) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_(grad)
 
 
+@pytest.mark.machine_code
 def test_values_and_gradients() -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     y = sines(x, w, 2.0)
@@ -45,6 +46,7 @@ def test_values_and_gradients() -> None:
     assert torch.autograd.gradcheck(lambda a, b: sines(a, b, 2.0), (x, w))
 
 
+@pytest.mark.machine_code
 def test_tensors_that_are_not_contiguous() -> None:
     x, w = numbers(7, 10), numbers(14, seed=1)
     found = torch.autograd.grad(sines(x.t()[::2], w[::2], 1.0).sum(), (x, w))
@@ -53,6 +55,7 @@ def test_tensors_that_are_not_contiguous() -> None:
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.machine_code
 def test_gradients_that_come_expanded_and_shared_stay_as_they_are() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0)
@@ -64,6 +67,7 @@ def test_gradients_that_come_expanded_and_shared_stay_as_they_are() -> None:
         assert torch.equal(g, torch.ones(3, 4, dtype=torch.float64))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
 def test_gradients_of_some_inputs_only(first: bool, second: bool) -> None:
     x, w = numbers(3, 4, grad=first), numbers(4, seed=1, grad=second)
@@ -75,6 +79,7 @@ def test_gradients_of_some_inputs_only(first: bool, second: bool) -> None:
         torch.testing.assert_close(w.grad, torch.sin(x).sum(0))
 
 
+@pytest.mark.machine_code
 def test_without_gradients_nothing_is_saved() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     with torch.no_grad():
@@ -93,6 +98,7 @@ def two_results(x: tg.array[D], k: tg.array[int], y: tg.array[D], z: tg.array[D]
     n[i] = k[i] + 1
 
 
+@pytest.mark.machine_code
 def test_several_outputs_some_of_which_have_no_gradient() -> None:
     f = function(two_results, 4, lambda x, k: [x, x, k])
     x, k = numbers(4), torch.tensor([1, 0, 3, 3], dtype=torch.int32)
@@ -113,6 +119,7 @@ def total(x: tg.array2d[tg.float32], s: tg.array[tg.float32]):
     tg.tile_atomic_add(s, tg.tile_sum(row * row))
 
 
+@pytest.mark.machine_code
 def test_scalars_and_tiles() -> None:
     f = function(total, len, torch.empty((), device="meta"), block_dim=32, tiled=True)
     x = torch.randn(5, 16, requires_grad=True)
@@ -122,6 +129,7 @@ def test_scalars_and_tiles() -> None:
     torch.testing.assert_close(x.grad, 2 * x.detach())
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_narrow_floats(dtype: torch.dtype) -> None:
     @tg.kernel
@@ -136,6 +144,7 @@ def test_narrow_floats(dtype: torch.dtype) -> None:
     assert x.grad.tolist() == [2.0, -4.0, 1.0] and y.tolist() == [1.0, 4.0, 0.25]
 
 
+@pytest.mark.machine_code
 def test_vectors() -> None:
     @tg.kernel
     def lengths(v: tg.array[tg.vec3d], y: tg.array[D]):
@@ -147,6 +156,7 @@ def test_vectors() -> None:
     torch.testing.assert_close(v.grad, 2 * v.detach())
 
 
+@pytest.mark.machine_code
 def test_one_tensor_for_two_inputs() -> None:
     @tg.kernel
     def products(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
@@ -158,6 +168,7 @@ def test_one_tensor_for_two_inputs() -> None:
     torch.testing.assert_close(x.grad, 3 * x.detach() ** 2)
 
 
+@pytest.mark.machine_code
 def test_modules_in_a_chain() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(torch.exp(sines(x, w, 1.0)), w, 0.5)
@@ -171,6 +182,7 @@ def test_modules_in_a_chain() -> None:
 # What is saved -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["in place", "a view", "a launch"])
 def test_overwritten_inputs_are_found(change: str) -> None:
     x, w = numbers(3, 4).detach(), numbers(4, seed=1)
@@ -185,6 +197,7 @@ def test_overwritten_inputs_are_found(change: str) -> None:
         y.sum().backward()
 
 
+@pytest.mark.machine_code
 def test_outputs_and_inputs_that_the_gradient_does_not_need_may_be_overwritten() -> None:
     @tg.kernel
     def sums(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
@@ -199,6 +212,7 @@ def test_outputs_and_inputs_that_the_gradient_does_not_need_may_be_overwritten()
     assert a.grad.tolist() == [3.0] * 4
 
 
+@pytest.mark.machine_code
 def test_tensors_that_the_gradient_does_not_need_are_not_kept() -> None:
     @tg.kernel
     def doubled(a: tg.array[D], y: tg.array[D]):
@@ -216,6 +230,7 @@ def test_tensors_that_the_gradient_does_not_need_are_not_kept() -> None:
     assert leaf.grad.tolist() == [2.0] * 4
 
 
+@pytest.mark.machine_code
 def test_a_captured_number_that_changes_before_the_gradient() -> None:
     factor = 2.0
 
@@ -234,6 +249,7 @@ def test_a_captured_number_that_changes_before_the_gradient() -> None:
     assert a.grad.tolist() == [3.0] * 4
 
 
+@pytest.mark.machine_code
 def test_running_backwards_twice() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0).sum()
@@ -245,12 +261,14 @@ def test_running_backwards_twice() -> None:
         y.backward()
 
 
+@pytest.mark.machine_code
 def test_functional_gradients() -> None:
     x, w = numbers(3, 4, grad=False), numbers(4, seed=1, grad=False)
     found = torch.func.grad(lambda a: sines(a, w, 1.0).sum())(x)
     torch.testing.assert_close(found, torch.cos(x) * w)
 
 
+@pytest.mark.machine_code
 def test_checkpoints() -> None:
     from torch.utils.checkpoint import checkpoint
 
@@ -262,6 +280,7 @@ def test_checkpoints() -> None:
 # What is refused -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_gradients_of_gradients() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     (g,) = torch.autograd.grad(sines(x, w, 1.0).sum(), x, create_graph=True)
@@ -270,6 +289,7 @@ def test_gradients_of_gradients() -> None:
         g.sum().backward()
 
 
+@pytest.mark.machine_code
 def test_kernels_without_a_gradient() -> None:
     @tg.kernel
     def rounded(x: tg.array[D], y: tg.array[D]):
@@ -282,6 +302,7 @@ def test_kernels_without_a_gradient() -> None:
         f(numbers(3))
 
 
+@pytest.mark.machine_code
 def test_kernels_made_without_backward() -> None:
     @tg.kernel(enable_backward=False)
     def plain(x: tg.array[D], y: tg.array[D]):
@@ -294,6 +315,7 @@ def test_kernels_made_without_backward() -> None:
         f(numbers(3))
 
 
+@pytest.mark.machine_code
 def test_kernels_that_change_their_inputs() -> None:
     @tg.kernel
     def change(x: tg.array[D], y: tg.array[D]):
@@ -334,6 +356,7 @@ def test_outputs_that_describe_nothing() -> None:
 # Launches and tapes with tensors -------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_parameters_without_annotations_take_tensors() -> None:
     @tg.kernel
     def copied(x, y):
@@ -353,6 +376,7 @@ def test_dtypes_that_numpy_lacks(dtype: torch.dtype) -> None:
     assert a.numpy().astype(np.float32).tolist() == t.float().tolist()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["by PyTorch", "by a launch", "not"])
 def test_tapes_see_what_happens_to_tensors(change: str) -> None:
     w = torch.ones(4, dtype=torch.float64)
@@ -372,6 +396,7 @@ def test_tapes_see_what_happens_to_tensors(change: str) -> None:
         tape.backward(grads={y: np.ones((3, 4))})
 
 
+@pytest.mark.machine_code
 def test_launches_count_as_writes_of_tensors() -> None:
     x, y = numbers(3, 4, grad=False), torch.zeros(3, 4, dtype=torch.float64)
     before = (x._version, y._version)

@@ -248,7 +248,6 @@ def test_the_oracle_is_independent_of_passes_and_code_generation():
     assert ours == {
         "dataclass",
         "errors",
-        "fields",
         "fitting",
         "interp",
         "ir",

@@ -8,7 +8,7 @@ from kernel_maker import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.interp import DataRace, run_lowered
-from tegula.interp.races import Region, regions_of
+from tegula.interp.races import TracedRegion, regions_of
 from tegula.layout import blocked, everywhere
 from tegula.ops.tile import TileEmpty
 from tegula.types import ArrayType, BufType, StackType, int32
@@ -238,4 +238,4 @@ def test_regions_of_arrays() -> None:
     found = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))
     shapes = {r.name: (r.size, r.unit) for r in found}
     assert shapes == {"'a' and 'b'": (96, 4), "'c'": (3, 1)}
-    assert all(isinstance(r, Region) and not r.shared for r in found)
+    assert all(isinstance(r, TracedRegion) and not r.shared for r in found)

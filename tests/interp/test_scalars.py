@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_maker import KernelMaker
 
-from tegula.ops import REGISTRY
+from tegula.ir import REGISTRY
 from tegula.ops.base import Elementwise
 from tegula.types import (
     DTYPES,
@@ -285,6 +285,16 @@ def test_every_type_converts_to_every_other(t):
         assert evaluate("cast", t, [0, 1], to=to).astype(np.float64).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("t", [int8, uint8, int16, uint16, int32, uint32, int64, uint64])
+def test_bits(t: DType):
+    low, high = limits(t)
+    values = [low, high, 0, 1, high // 3, low + 5]
+    written = [format(x % (1 << t.bits), f"0{t.bits}b") for x in values]
+    assert evaluate("bit_count", t, values).tolist() == [x.count("1") for x in written]
+    assert evaluate("clz", t, values).tolist() == [len(x) - len(x.lstrip("0")) for x in written]
+    assert evaluate("brev", t, values).tolist() == [wrap(int(x[::-1], 2), t) for x in written]
+
+
 def test_bitcasts():
     assert evaluate("bitcast", float32, [1.0, -0.0], to=uint32).tolist() == [0x3F800000, 0x80000000]
     assert evaluate("bitcast", int16, [0x3F80], to=bfloat16).astype(float).tolist() == [1.0]
@@ -341,9 +351,21 @@ def test_select_picks_per_lane():
 
 
 UNARY_AND_OTHERS = (
+    *("bit_count", "clz", "brev"),
     *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
     *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2"),
+    *("bit_count", "clz", "brev"),
 )
+
+
+def test_bits_are_counted_and_reversed():
+    for t in (int8, uint32, int64):
+        values = [0, 1, 5, (1 << t.bits - 1) - 1]
+        words = [f"{x:0{t.bits}b}" for x in values]
+        a = np.array(values, to_numpy(t))
+        assert evaluate("bit_count", t, a).tolist() == [w.count("1") for w in words]
+        assert evaluate("clz", t, a).tolist() == [t.bits - len(w.lstrip("0")) for w in words]
+        assert evaluate("brev", t, a).tolist() == [wrap(int(w[::-1], 2), t) for w in words]
 
 
 def test_every_elementwise_op_is_covered_here():

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tegula.interp import run
-from tegula.ir import Kernel, LaunchClass, Op, Region, Value
-from tegula.ops import REGISTRY
+from tegula.ir import REGISTRY, Kernel, LaunchClass, Op, Region, Value
+from tegula.ir.verify import verify
 from tegula.source import Location
 from tegula.types import Type, bool_, float32, int32
-from tegula.verify import verify
 
 
 class KernelMaker:

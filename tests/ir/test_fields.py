@@ -8,15 +8,13 @@ import pytest
 from kernel_maker import KernelMaker
 
 from tegula.errors import InternalError
-from tegula.fields import ARRIVE, ATOMIC, ISSUE, READ, WRITE, attr, operand, optional, output, variadic
-from tegula.ir import Value
-from tegula.ops import REGISTRY
-from tegula.ops.base import TileOp
+from tegula.ir import REGISTRY, Op, Value
+from tegula.ir.fields import ARRIVE, ATOMIC, ISSUE, READ, WRITE, attr, operand, optional, output, variadic
+from tegula.ir.verify import verify
 from tegula.types import ArrayType, BufType, float32, int32
-from tegula.verify import verify
 
 
-class Between(TileOp):
+class Between(Op):
     """Two operands around any number of others, of which the last is per lane."""
 
     __slots__ = ()
@@ -28,7 +26,7 @@ class Between(TileOp):
     exact = attr(True)
 
 
-class MaybeOne(TileOp):
+class MaybeOne(Op):
     """An operand that may be missing."""
 
     __slots__ = ()
@@ -89,9 +87,9 @@ def test_effects_lanes_and_places_follow_from_the_declaration() -> None:
 
 def test_a_class_with_two_variadic_names_is_refused() -> None:
     with pytest.raises(TypeError, match="one variadic operand"):
-        type("Two", (TileOp,), {"__slots__": (), "a": variadic(), "b": variadic()})
+        type("Two", (Op,), {"__slots__": (), "a": variadic(), "b": variadic()})
     with pytest.raises(TypeError, match="one variadic operand"):
-        type("Early", (TileOp,), {"__slots__": (), "a": optional(), "b": operand()})
+        type("Early", (Op,), {"__slots__": (), "a": optional(), "b": operand()})
 
 
 @pytest.mark.parametrize(

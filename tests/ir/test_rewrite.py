@@ -4,10 +4,10 @@ import pytest
 from kernel_maker import KernelMaker
 
 from tegula.ir import Kernel
-from tegula.rewrite import clone_region, erase_dead, replace, uses, walk, walk_regions
-from tegula.text import print_kernel
+from tegula.ir.rewrite import clone_region, erase_dead, replace, uses, walk, walk_regions
+from tegula.ir.text import print_kernel
+from tegula.ir.verify import verify
 from tegula.types import ArrayType, TileType, float32, int32
-from tegula.verify import verify
 
 
 def names(kernel: Kernel) -> list[str]:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kernel_maker import KernelMaker
 
 from tegula.errors import InternalError
-from tegula.ir import AccessClass, Kernel, LaunchClass, Region
-from tegula.ops import REGISTRY
+from tegula.ir import REGISTRY, AccessClass, Kernel, LaunchClass, Region
+from tegula.ir.text import parse_kernel, print_kernel, print_op
+from tegula.ir.verify import verify
 from tegula.source import UNKNOWN, Location
-from tegula.text import parse_kernel, print_kernel, print_op
 from tegula.types import (
     DTYPES,
     ArrayType,
@@ -27,7 +27,6 @@ from tegula.types import (
     float32,
     int32,
 )
-from tegula.verify import verify
 
 dtypes = st.sampled_from(list(DTYPES.values()))
 elements = st.one_of(
@@ -181,6 +180,18 @@ def test_broken_text_is_refused(change, message):
     assert change[0] in text
     with pytest.raises(InternalError, match=message):
         parse_kernel(text.replace(*change))
+
+
+def test_comments_are_not_read() -> None:
+    m = KernelMaker(float32)
+    m("add", m.params[0], m.params[0])
+    m.params[0].name = "a // b"
+    kernel = m.finish()
+    text = print_kernel(kernel)
+    commented = "// before\n" + text.replace("\n", " // and so on: %0 {\n") + "// after"
+    assert print_kernel(parse_kernel(commented)) == text
+    remarks = {kernel.params[0]: "a parameter", kernel.body.ops[0].result: "twice that"}
+    assert print_kernel(kernel, remarks=remarks) == f"{text}// %0: a parameter\n// %1: twice that\n"
 
 
 def test_attributes_without_a_text_form_are_refused():

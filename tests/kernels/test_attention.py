@@ -59,6 +59,7 @@ def check(
     np.testing.assert_array_equal(wide(attention(*arrays, causal=causal, scale=scale)), wide(out))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("depth", [64, 128])
@@ -66,18 +67,21 @@ def test_lengths(length: int, depth: int, causal: bool) -> None:
     check(length, length, depth=depth, causal=causal)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [159, 160, 161, 288, 319, 321])
 def test_lengths_around_tiles_of_160_keys(length: int, causal: bool) -> None:
     check(length, length, heads=(1, 1), depth=128, causal=causal)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_tiles(causal: bool) -> None:
     check(1000, 1000, causal=causal, heads=(1, 1), depth=128)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_long_walk(causal: bool) -> None:
@@ -85,12 +89,14 @@ def test_a_long_walk(causal: bool) -> None:
     check(130, 8192, causal=causal, heads=(1, 1), depth=128)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("keys", LENGTHS)
 @pytest.mark.parametrize("rows", [1, 130])
 def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
     check(rows, keys)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("rows", "keys"),
     [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133), (256, 321), (200, 480)],
@@ -101,22 +107,26 @@ def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
     check(rows, keys, causal=True, depth=depth)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("heads", "depth"), [((4, 1), 64), ((6, 2), 64), ((3, 3), 64), ((4, 2), 128)])
 def test_groups_of_heads(heads: tuple[int, int], depth: int, causal: bool) -> None:
     check(140, 140, heads=heads, batch=2, causal=causal, depth=depth)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("depth", [64, 128])
 def test_float16(depth: int) -> None:
     check(150, 150, dtype="float16", depth=depth, causal=True)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
 def test_scales(scale: float) -> None:
     check(40, 200, scale=scale)
 
 
+@pytest.mark.machine_code
 def test_nothing_to_attend_to() -> None:
     check(5, 0)
     check(5, 0, causal=True)
@@ -124,6 +134,7 @@ def test_nothing_to_attend_to() -> None:
     check(3, 3, batch=0)
 
 
+@pytest.mark.machine_code
 def test_dimensions_in_another_order() -> None:
     """Views of (B, S, H, D)."""
     memory = [normal(2, 140, 3, 64, seed=seed) for seed in range(3)]
@@ -134,6 +145,7 @@ def test_dimensions_in_another_order() -> None:
     assert_near(out, wanted.transpose(0, 2, 1, 3), "bfloat16")
 
 
+@pytest.mark.machine_code
 def test_memory_that_bulk_copies_do_not_reach() -> None:
     memory = [normal(1, 2, 130, 65, seed=seed) for seed in range(3)]
     found = attention(*(tg.array(x)[:, :, :, :64] for x in memory))
@@ -169,6 +181,7 @@ def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
     assert message in str(found.value)
 
 
+@pytest.mark.machine_code
 def test_scales_and_options_of_later_calls() -> None:
     q, k, v = (normal(1, 2, 40, 64, seed=seed) for seed in range(3))
     arrays = [tg.array(x) for x in (q, k, v)]

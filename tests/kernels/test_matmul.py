@@ -41,12 +41,14 @@ def check(
     np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[result]))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
 def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, tile=tile, transposed=transposed)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("splits", [2, 3, 5])
 @pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
@@ -55,6 +57,7 @@ def test_blocks_that_share_tiles(shape: tuple[int, int, int], splits: int, trans
     check(*shape, tile=shapes.TENSOR_CORES[-1].shared_by(splits), transposed=transposed)
 
 
+@pytest.mark.machine_code
 def test_epilogues_of_shared_tiles() -> None:
     tile = shapes.TENSOR_CORES[-1].shared_by(3)
     a, b, bias, old = (
@@ -69,12 +72,14 @@ def test_epilogues_of_shared_tiles() -> None:
     np.testing.assert_array_equal(wide(again), wide(out))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
 def test_every_tile_of_float32(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 4, tile.columns + 4, 3 * tile.depth + 4, "float32", tile, transposed)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "precision"), [("float8_e4m3", "default"), ("float8_e5m2", "default"), ("float32", "tf32")]
@@ -85,6 +90,7 @@ def test_steps_of_as_many_bytes(dtype: str, precision: str, transposed: bool) ->
         check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, dtype, tile, transposed, precision)
 
 
+@pytest.mark.machine_code
 def test_results_of_float8() -> None:
     a, b = integers(20, 40, dtype="float8_e4m3"), integers(40, 30, dtype="float8_e4m3", seed=1)
     out = tg.ones((20, 30), dtype=tg.float32)
@@ -94,6 +100,7 @@ def test_results_of_float8() -> None:
     np.testing.assert_array_equal(wide(out), wanted)
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "bfloat16", "float32"])
 @pytest.mark.parametrize("shape", [(1, 1), (65, 130), (100, 8), (0, 3)])
 def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
@@ -104,18 +111,21 @@ def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
     assert is_aligned(made) or not x.size
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", NUMPY)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 129, 127), (65, 1, 300), (127, 33, 5), (136, 264, 8)])
 def test_any_shape(shape: tuple[int, int, int], dtype: str) -> None:
     check(*shape, dtype=dtype)
 
 
+@pytest.mark.machine_code
 def test_no_elements() -> None:
     for m, n, k in ((0, 3, 4), (3, 0, 4), (0, 0, 0)):
         check(m, n, k)
     check(3, 5, 0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", NUMPY)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogues(activation: str | None, dtype: str) -> None:
@@ -136,6 +146,7 @@ def test_epilogues(activation: str | None, dtype: str) -> None:
         assert_near(out, activate(wanted), dtype)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_activations_far_from_zero(activation: str, dtype: str) -> None:
@@ -145,6 +156,7 @@ def test_activations_far_from_zero(activation: str, dtype: str) -> None:
     np.testing.assert_allclose(found, ACTIVATIONS[activation](wide(x)), rtol=2.0**-7, atol=1e-6)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("result", NUMPY)
 def test_other_types_of_results_and_biases(result: str) -> None:
     a, b, bias = normal(20, 136), normal(136, 24, seed=1), normal(24, dtype="float32", seed=2)
@@ -153,6 +165,7 @@ def test_other_types_of_results_and_biases(result: str) -> None:
     assert_near(out, wide(a) @ wide(b) + bias, result, scale=20.0)
 
 
+@pytest.mark.machine_code
 def test_strided_operands_and_results() -> None:
     a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
     memory = tg.zeros((40, 128), dtype=tg.bfloat16)
@@ -164,6 +177,7 @@ def test_strided_operands_and_results() -> None:
     np.testing.assert_array_equal(wide(c), wide((wide(a).T @ wide(a)).astype(NUMPY["bfloat16"])))
 
 
+@pytest.mark.machine_code
 def test_arrays_of_other_libraries() -> None:
     a, b = normal(20, 30, dtype="float32"), normal(30, 10, dtype="float32", seed=1)
     out = np.full((20, 10), np.nan, np.float32)
@@ -206,6 +220,7 @@ def test_a_result_in_an_operand_is_refused() -> None:
         matmul(a, zeros(4, 4), a)
 
 
+@pytest.mark.machine_code
 def test_calls_that_differ_in_how_arguments_lie() -> None:
     """What is remembered of one call is not taken for another."""
     wide_a, wide_b = integers(40, 80), integers(80, 60, seed=1)
@@ -226,6 +241,7 @@ def test_calls_that_differ_in_how_arguments_lie() -> None:
             np.testing.assert_array_equal(wide(found), wanted.astype(np.float32).astype(x.numpy().dtype))
 
 
+@pytest.mark.machine_code
 def test_numbers_and_options_of_later_calls() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
     x, y, product = tg.array(a), tg.array(b), wide(a) @ wide(b)
@@ -240,6 +256,7 @@ def test_numbers_and_options_of_later_calls() -> None:
             np.testing.assert_array_equal(wide(relu), np.maximum(alpha * product, 0.0))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float32, tg.float8_e4m3], ids=str)
 def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
     """Nor is the old output; and no gradient flows to them."""
@@ -261,6 +278,7 @@ def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
     )
 
 
+@pytest.mark.machine_code
 def test_each_call_looks_for_memory_that_is_shared() -> None:
     memory = tg.zeros(4096, dtype=tg.bfloat16)
     a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))
@@ -277,6 +295,7 @@ def test_each_call_looks_for_memory_that_is_shared() -> None:
                 matmul(x, y, z, bias=shared)
 
 
+@pytest.mark.machine_code
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operands, "MOST_PLANS", 3)
     gemm.plans.known.clear()

@@ -6,13 +6,13 @@ import pytest
 
 import tegula as tg
 from tegula.kernels import shapes
-from tegula.kernels.shapes import TENSOR_CORES, Machine, Tile, choose, cpu
+from tegula.kernels.shapes import TENSOR_CORES, DeviceRates, Tile, choose, cpu
 
 pytestmark = pytest.mark.cpu
-H200 = Machine(132)
+H200 = DeviceRates(132)
 
 
-def chosen(m: int, n: int, k: int, machine: Machine = H200) -> Tile:
+def chosen(m: int, n: int, k: int, machine: DeviceRates = H200) -> Tile:
     return choose(m, n, k, 2.0, 1.0, TENSOR_CORES, machine)
 
 

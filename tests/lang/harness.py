@@ -10,9 +10,9 @@ import numpy as np
 
 from tegula.interp import run
 from tegula.ir import Kernel, LaunchClass
+from tegula.ir.verify import verify
 from tegula.lang import KernelDef
 from tegula.types import ArrayType, ElementType, Type, float32, from_numpy, int32
-from tegula.verify import verify
 
 
 def launch_class(dims: Sequence[int], block_dim: int) -> LaunchClass:

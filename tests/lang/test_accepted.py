@@ -72,6 +72,7 @@ def test_matrices_from_their_entries() -> None:
     assert run(k)[:2] == [3, 4]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("given", [(1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)])
 def test_matrix_arguments_from_their_entries(given: Any) -> None:
     @tg.kernel

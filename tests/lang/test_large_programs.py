@@ -186,6 +186,7 @@ def test_long_chains_of_tiles_are_lowered_in_pieces() -> None:
     lowered(chain(300))
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 def test_long_chains_of_tiles_are_right() -> None:
     out = tg.zeros(8)

@@ -78,6 +78,7 @@ def test_a_step_of_0_fails_the_launch(leaves: str) -> None:
         launched(k, zeros(4), 0, dims=(1,), block_dim=1)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("leaves", ["break", "pass"])
 def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
     k = made(

@@ -35,6 +35,7 @@ def test_misspelt_options_of_kernels(name: str) -> None:
         assert f"did you mean '{name}'?" in str(found.value) and "tg.kernel(**" in str(found.value)
 
 
+@pytest.mark.machine_code
 def test_options_of_other_tile_languages_change_nothing() -> None:
     options = {"fast_math": True, "enable_mathdx_gemm": False, "max_unroll": 4}
     accepted = dict(name="other", cuda_max_registers=64, enable_cuda_smem_spilling=True, cluster_dim=2)
@@ -152,6 +153,7 @@ def test_keywords_of_all_functions() -> None:
     assert _refused(_names()) > 100
 
 
+@pytest.mark.machine_code
 def test_functions_of_the_library_take_their_arguments_by_name() -> None:
     text = """
 def k(a: tg.array1d[float], h: tg.array1d[tg.float16]):

@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 YES, NO = 1.0, 2.0
 NUMBERS = {
     "x - tg.max(x, y)": YES,

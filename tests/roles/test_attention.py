@@ -9,6 +9,8 @@ from weighing import BM, BN, attention
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @pytest.mark.parametrize("shared", ["shared", "register"])
 @pytest.mark.parametrize("d", [64, 128])

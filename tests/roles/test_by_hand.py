@@ -10,6 +10,8 @@ import tegula as tg
 from support.by_hand import ROW, K, M, N, S, copies, in_turn, one_buffer, product, staged_out
 from tegula import errors as E
 
+pytestmark = pytest.mark.machine_code
+
 COUNTS = (0, 1, S - 1, S, S + 1, 20)
 
 

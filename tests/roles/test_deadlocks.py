@@ -121,6 +121,7 @@ def launched(kernel: Any, x: tg.array, blocks: int) -> None:
     tg.launch_tiled(kernel, dim=blocks, inputs=[x])
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("run", [interpreted, launched])
 @pytest.mark.parametrize("blocks", [1, 5000])
 @pytest.mark.parametrize("kernel", WAITS, ids=lambda k: k.name)
@@ -133,6 +134,7 @@ def test_each_role_says_what_it_waits_for(kernel: Any, run: Callable[..., None],
     assert all("tile_pipe_" in at.text() or "barrier_" in at.text() for at, _ in error.waits)
 
 
+@pytest.mark.machine_code
 def test_launches_go_on_after_a_deadlock() -> None:
     x = tg.clone(small_integers(10, N), device="cpu")
     for _ in range(3):

@@ -9,6 +9,8 @@ from exact import agree, small_integers
 import tegula as tg
 from support.pipe_shapes import SHAPES, copying
 
+pytestmark = pytest.mark.machine_code
+
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_all_elements_come_through(shape: tuple[int, ...]) -> None:

@@ -8,6 +8,8 @@ from exact import agree, small_integers
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 M, N, K = 16, 16, 8
 
 
@@ -55,9 +57,33 @@ def test_every_tile_is_one_blocks() -> None:
     assert sorted(visits.reshape(-1).tolist()) == sorted(n // 4 for n in range(15))
 
 
-def test_no_tiles() -> None:
-    (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 0, 3], 2)
+@pytest.mark.parametrize(("rows", "columns"), [(0, 3), (-1, 3), (3, -1), (-2, -3)])
+def test_no_tiles(rows: int, columns: int) -> None:
+    (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), rows, columns], 2)
     assert (visits == -1).all()
+
+
+@tg.kernel
+def last_tile(found: tg.array1d[int], rows: int, columns: int):
+    with tg.ws(0):
+        for i, j in tg.persistent_tiles((rows, columns), raster=1024):
+            if i < 2 and j < 2:
+                found[i * 2 + j] = j + 1
+
+
+def test_a_group_of_more_rows_than_there_are_has_no_more_tiles_than_the_grid() -> None:
+    """Columns times raster is 2**32 here."""
+    found = tg.zeros(4, int)
+    tg.launch_tiled(last_tile, dim=2**15, inputs=[found, 1, 2**22])
+    assert found.numpy().tolist() == [1, 2, 0, 0]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2**16, 2**16), (2**31 - 1, 2**31 - 1)])
+def test_more_tiles_than_int32_numbers_fail_the_launch(rows: int, columns: int) -> None:
+    """Their number wraps to 0 and to 1."""
+    with pytest.raises(tg.KernelAssertion, match="at most 2147483647 tiles"):
+        tg.launch_tiled(last_tile, dim=2**15, inputs=[tg.zeros(4, int), rows, columns])
+        tg.synchronize()
 
 
 def test_more_blocks_than_tiles() -> None:

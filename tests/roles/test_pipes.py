@@ -11,6 +11,8 @@ from exact import agree, small_integers
 import tegula as tg
 from support.pipe_kernels import COLUMNS, N, four_roles, three_roles, two_producers, two_roles
 
+pytestmark = pytest.mark.machine_code
+
 CHAINS = [two_roles, three_roles, four_roles]
 
 

@@ -9,6 +9,8 @@ from exact import agree, small_integers
 import tegula as tg
 from support.small_products import KERNELS, K, M, N
 
+pytestmark = pytest.mark.machine_code
+
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("shape", [(64, 32, 48), (33, 17, 9), (1, 1, 1), (70, 50, 100)], ids=str)

@@ -50,6 +50,7 @@ def same(a: Any, b: Any) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 @pytest.mark.parametrize("rounds", [1, 7])
 def test_outcomes_agree(seed: int, rounds: int, on_device: str) -> None:

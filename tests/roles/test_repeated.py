@@ -36,6 +36,7 @@ def test_all_launches_are_right(case: str, on_device: str) -> None:
     assert done.stdout.splitlines() == [variant.name for variant in repeated.CASES[case]()]
 
 
+@pytest.mark.machine_code
 def test_a_wrong_element_is_seen() -> None:
     variant = next(repeated.products())
     wrong = variant.want

@@ -10,6 +10,8 @@ from exact import agree, small_integers
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 N = 8
 
 

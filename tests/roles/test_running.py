@@ -41,6 +41,7 @@ def on_cpu(*shape: int) -> tuple[tg.array, tg.array]:
     return x, tg.zeros_like(x)
 
 
+@pytest.mark.machine_code
 def test_signals_while_roles_run() -> None:
     x, out = on_cpu(64, N)
     caught: list[int] = []
@@ -56,6 +57,7 @@ def test_signals_while_roles_run() -> None:
     assert caught and np.array_equal(out.numpy(), 2 * x.numpy())
 
 
+@pytest.mark.machine_code
 def test_an_interrupt_ends_a_launch() -> None:
     x, out = on_cpu(64, N)
 
@@ -76,6 +78,7 @@ def test_an_interrupt_ends_a_launch() -> None:
     assert np.array_equal(out.numpy(), 2 * x.numpy())
 
 
+@pytest.mark.machine_code
 def test_launches_from_several_threads() -> None:
     failures: list[object] = []
 
@@ -95,6 +98,7 @@ def test_launches_from_several_threads() -> None:
     assert not failures
 
 
+@pytest.mark.machine_code
 def test_a_form_from_the_disk_cache() -> None:
     x, out = on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
@@ -104,6 +108,7 @@ def test_a_form_from_the_disk_cache() -> None:
     assert doubled.compiled[-1].from_cache and np.array_equal(out.numpy(), 2 * x.numpy())
 
 
+@pytest.mark.machine_code
 def test_objects_have_no_undefined_symbols() -> None:
     x, out = on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
@@ -116,6 +121,7 @@ def test_both_processors_have_switches() -> None:
         assert switch_text(x86).count("define hidden void @") == 2
 
 
+@pytest.mark.machine_code
 def test_the_block_size_follows_from_the_roles() -> None:
     x, out = on_cpu(8, N)
     for options in ({}, {"block_dim": 128}):
@@ -129,6 +135,7 @@ def test_the_block_size_follows_from_the_roles() -> None:
         tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1], block_dim=64)
 
 
+@pytest.mark.machine_code
 def test_the_block_size_is_that_of_what_is_captured_now() -> None:
     def launched(groups: int) -> int:
         nonlocal count
@@ -147,6 +154,7 @@ def test_the_block_size_is_that_of_what_is_captured_now() -> None:
     assert [launched(n) for n in (1, 3, 2, 1)] == [128, 384, 256, 128]
 
 
+@pytest.mark.machine_code
 def test_explain_shows_roles_and_pipes() -> None:
     x, out = on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
@@ -162,6 +170,7 @@ def test_outside_of_kernels_the_names_say_where_they_belong() -> None:
             use()
 
 
+@pytest.mark.machine_code
 def test_a_kernel_without_pipes_reports_nothing() -> None:
     @tg.kernel
     def filled(out: tg.array2d[float]):

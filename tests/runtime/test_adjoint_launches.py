@@ -12,13 +12,13 @@ from pretend_driver import PretendDriver
 
 import tegula as tg
 from support.spied_launches import Spied
-from tegula.ir import ALONE, WAITED, Place
+from tegula.ir import ALONE, WAITED, LaunchOverlap
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 T = 16
-FIRST, LATER = Place(lets=WAITED), Place(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
 
 
 @tg.kernel
@@ -153,6 +153,7 @@ def times(x: tg.array1d[float], y: tg.array1d[float]):
     y[i] = x[i] * factor
 
 
+@pytest.mark.machine_code
 def test_captured_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, g = (tg.zeros(4, requires_grad=True) for _ in range(3))
     for value in (2.0, 2.0, 3.0, 2.0):
@@ -163,6 +164,7 @@ def test_captured_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(x.grad.numpy(), value)
 
 
+@pytest.mark.machine_code
 def test_the_order_is_fixed_when_it_is_to_be() -> None:
     """Between two launches of the same arrays."""
 
@@ -201,23 +203,25 @@ def gradient_of_halved(s: float, dtype: Any = tg.float32) -> float:
     return float(x.grad.numpy()[0])
 
 
+@pytest.mark.machine_code
 def test_a_whole_number_is_not_taken_for_a_float_of_an_earlier_launch() -> None:
     halved.unload()
     assert [gradient_of_halved(s) for s in (3.0, 3, 3.0, 3)] == [1.5, 1.0, 1.5, 1.0]
 
 
+@pytest.mark.machine_code
 def test_another_thread_may_launch_with_arguments_of_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """While launches that are known are looked through."""
     halved.unload()
     gradient_of_halved(3.0)
-    find, others = adjoint.Programs.find, [tg.float64]
+    find, others = adjoint.AdjointPrograms.find, [tg.float64]
 
     def interrupted(*arguments: Any) -> Any:
         if others:
             gradient_of_halved(3.0, others.pop())
         return find(*arguments)
 
-    monkeypatch.setattr(adjoint.Programs, "find", interrupted)
+    monkeypatch.setattr(adjoint.AdjointPrograms, "find", interrupted)
     assert gradient_of_halved(5.0) == 2.5
 
 
@@ -227,6 +231,7 @@ def second_component(x: tg.array1d[float], v: tg.vec3, y: tg.array1d[float]):
     y[i] = x[i] * v[1]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("v", [[1.0, 2.0, 3.0], np.array([1, 2, 3], np.float32), tg.vec3(1.0, 2.0, 3.0)])
 def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
     x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)

@@ -38,6 +38,7 @@ def driver(pretended: PretendDriver) -> PretendDriver:
     return pretended
 
 
+@pytest.mark.machine_code
 def test_a_kernel_runs_where_its_arrays_are(driver: PretendDriver) -> None:
     for device in ("cuda:0", "cuda:1"):
         a, b, c = arrays(device=device)
@@ -64,6 +65,7 @@ def test_compiled_once_per_device(driver: PretendDriver) -> None:
     assert sorted(str(c.device) for c in add.compiled) == ["cuda:0", "cuda:1"]
 
 
+@pytest.mark.machine_code
 def test_arrays_of_several_devices(driver: PretendDriver) -> None:
     a, b, c = arrays()
     with pytest.raises(tg.LaunchError, match="'a' is on cuda:0, 'b' is on cuda:1, 'c' is on cuda:0"):
@@ -82,6 +84,7 @@ def test_arrays_of_several_devices(driver: PretendDriver) -> None:
         tg.launch(add, 1000, [a, b, c], stream=tg.Stream("cuda:1"))
 
 
+@pytest.mark.machine_code
 def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDriver, capsys) -> None:
     ran = []
     driver.kernels["kernel"] = lambda blocks, threads, data: ran.append(driver.current)
@@ -223,6 +226,7 @@ def failing(driver: PretendDriver) -> None:
 
     def run(blocks: int, threads: int, data: bytes) -> None:
         (report,) = struct.unpack_from("<q", data, 24 + 16)
+        assert report, "the kernel has nowhere to report to"
         records = np.frombuffer((ctypes.c_char * (8 * RECORD_SLOTS * 2)).from_address(report), np.int64)
         records[0] += 1
         records[RECORD_SLOTS : RECORD_SLOTS + 3] = 0, 2, 3
@@ -264,6 +268,21 @@ def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
         with pytest.raises(tg.KernelAssertion):
             tg.synchronize()
     assert driver.calls.count("cuMemHostAlloc") == 1
+
+
+@pytest.mark.parametrize("mode", ["release", "debug"])
+def test_every_launch_of_a_kernel_that_reports_has_somewhere_to_report_to(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Also after machine code has been taught launches like it."""
+    monkeypatch.setattr(tg.config, "mode", mode)
+    failing(driver)
+    a, stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
+    for own in (None, None, None, None, None, stream, None):
+        tg.launch(checked, 1000, [a], stream=own)
+        with pytest.raises(tg.RunError, match="block 2, thread 3"):
+            tg.synchronize()
+    assert checked.native is not None and len(checked.compiled) == 1
 
 
 # Graphs --------------------------------------------------------------------------------------------------------------
@@ -536,6 +555,7 @@ def test_tensors_while_their_library_records(driver: PretendDriver, torch: Simpl
     assert "cuStreamWaitEvent" not in driver.calls and len(driver.recorded.pop(side.handle)) == 1
 
 
+@pytest.mark.machine_code
 def test_what_a_form_for_a_gpu_looks_like(driver: PretendDriver) -> None:
     tg.launch(add, 1000, arrays())
     text = add.explain()

@@ -13,6 +13,7 @@ def transposed_sum(a: tg.array2d[float], out: tg.array2d[float]):
     tg.tile_store(out, t * 2.0 + tg.tile_transpose(t))
 
 
+@pytest.mark.machine_code
 def test_tiles_of_many_elements_a_thread_lie_in_memory_and_are_named():
     a, out = tg.ones((128, 128)), tg.zeros((128, 128))
     tg.launch_tiled(transposed_sum, 1, inputs=[a, out], block_dim=32)

@@ -139,6 +139,7 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
     assert t.name in str(caught.value) and "'x'" in str(caught.value)
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", ["int8", "uint64", "float16", "float8_e4m3"])
 def test_an_argument_is_the_nearest_or_an_error(name: str) -> None:
     kernel, t = keeper(DTYPES[name], DTYPES[name]), DTYPES[name]
@@ -146,6 +147,7 @@ def test_an_argument_is_the_nearest_or_an_error(name: str) -> None:
         check_argument(kernel, value, t)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("t", DTYPES.values(), ids=str)
 def test_every_argument_is_the_nearest_or_an_error(t: DType) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import tegula as tg
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 LONG = 2_000_000_000
 DELAY, SOON = 0.05, 1.0
 """Seconds: when a signal comes, and what may pass on a busy machine until it has ended a launch. Without a look at
@@ -412,6 +412,7 @@ launched(counted, LONG)
 """
 
 
+@pytest.mark.machine_code(some=True)  # in the process that it starts
 @pytest.mark.slow
 def test_ctrl_c_in_a_process() -> None:
     made = subprocess.run(

@@ -11,7 +11,7 @@ import tegula as tg
 from tegula.backend.pool import _local
 from tegula.interp.launch import _run_block
 from tegula.interp.machine import Grid, Machine
-from tegula.interp.report import Report
+from tegula.interp.report import RunReport
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import resolve
 
@@ -70,16 +70,19 @@ def check_products(seed: int, count: int) -> None:
             np.testing.assert_array_equal(shown(dims, block_dim, block), expected(dims, block_dim, block))
 
 
+@pytest.mark.machine_code
 def test_products_of_dimensions() -> None:
     check_products(1, 1)
 
 
+@pytest.mark.machine_code(some=True)  # it loads a kernel if no other has
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_many_products_of_dimensions(seed: int) -> None:
     check_products(seed + 100, 20)
 
 
+@pytest.mark.machine_code(some=True)  # it loads the kernel if no other has
 @pytest.mark.slow
 def test_the_interpreter_agrees() -> None:
     rng = random.Random(5)
@@ -94,7 +97,7 @@ def test_the_interpreter_agrees() -> None:
         kernel = places.trace(
             tuple(p.type for p in compiled.kernel.params), made.launch, compiled.kernel.access
         )
-        _run_block(kernel, [*values, out.numpy()], grid, block, Report(kernel, print), Machine)
+        _run_block(kernel, [*values, out.numpy()], grid, block, RunReport(kernel, print), Machine)
         np.testing.assert_array_equal(out.numpy(), expected(dims, block_dim, block))
 
 
@@ -135,6 +138,7 @@ def each_tile(rows: int, columns: int, out: tg.array1d[int]):
             tg.atomic_add(out, 0, i + j)
 
 
+@pytest.mark.machine_code
 def test_blocks_that_are_numbered() -> None:
     """Kernels that number their blocks in 32 bits are refused where there are more."""
     out = tg.zeros(1, int)
@@ -172,6 +176,7 @@ def length_kernels() -> dict[str, tg.Kernel]:
     return {f.name: f for f in (length, of_view, last, per_thread)}
 
 
+@pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("n", [LARGE - 1, LARGE, 2**33])
 @pytest.mark.parametrize("name", ["length", "of_view", "last", "per_thread"])
 def test_lengths_beyond_int32(name: str, n: int) -> None:
@@ -184,6 +189,7 @@ def test_lengths_beyond_int32(name: str, n: int) -> None:
             tg.launch(kernel, dim=1, block_dim=1, inputs=[long_array((n, 1)), out])
 
 
+@pytest.mark.machine_code
 def test_other_lengths_of_long_arrays() -> None:
     """The other dimensions have lengths, and elements far away can be read."""
 

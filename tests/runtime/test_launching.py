@@ -30,6 +30,7 @@ def launch_shifted(*args):
     return out.list()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("again", [False, True])
 def test_numbers_are_taken_where_nothing_is_lost(again):
     assert launch_shifted(3, 2.0, True) == [5.0, 7.0]
@@ -40,6 +41,7 @@ def test_numbers_are_taken_where_nothing_is_lost(again):
     assert all(map(math.isnan, launch_shifted(0, math.nan, True)))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "args", [(2.0, 2.0, True), (True, 2.0, True), (3, True, True), (3, "x", True), (3, 2.0, 1), (2**31, 2.0, True),
              (3, 1e60, True), (3, None, True), (3, 2.0 + 1j, True)],
@@ -51,6 +53,7 @@ def test_numbers_that_do_not_fit_are_refused_before_and_after_a_launch(args):
         launch_shifted(3, 2.0, True)
 
 
+@pytest.mark.machine_code
 def test_arrays_that_come_to_overlap_or_change_type_get_forms_of_their_own():
     a = tg.array(np.arange(4, dtype=np.float32))
     out = tg.zeros(4)
@@ -65,6 +68,7 @@ def test_arrays_that_come_to_overlap_or_change_type_get_forms_of_their_own():
         tg.launch(shifted, 4, inputs=[tg.zeros((2, 2)), out, 1, 1.0, True])
 
 
+@pytest.mark.machine_code
 def test_read_only_memory_is_refused_where_it_is_written_only():
     fixed = np.ones(2, np.float32)
     fixed.flags.writeable = False
@@ -76,6 +80,7 @@ def test_read_only_memory_is_refused_where_it_is_written_only():
             tg.launch(shifted, 2, inputs=[out, a, 0, 1.0, True])
 
 
+@pytest.mark.machine_code
 def test_modes_are_seen_at_the_next_launch(monkeypatch):
     a = tg.zeros(2)
     tg.launch(shifted, 2, inputs=[a, tg.zeros(2), 0, 1.0, True])
@@ -89,6 +94,7 @@ def test_modes_are_seen_at_the_next_launch(monkeypatch):
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_a_failure_is_reported_once():
     a = tg.array([1, 2, 3], dtype=int)
     for _ in range(3):
@@ -97,6 +103,7 @@ def test_a_failure_is_reported_once():
         tg.launch(checked, 3, inputs=[a, 4])
 
 
+@pytest.mark.machine_code
 def test_threads_get_their_own_reports():
     failed: list[bool] = []
 
@@ -118,6 +125,7 @@ def test_threads_get_their_own_reports():
     assert sum(failed) == 100
 
 
+@pytest.mark.machine_code
 def test_a_report_may_launch(monkeypatch):
     """print is the user's: what it launches has reports of its own."""
     lines: list[str] = []
@@ -199,6 +207,7 @@ def test_inputs_that_are_no_list_are_refused(inputs):
         tg.launch_tiled(shifted, 2, outputs=inputs, block_dim=32)
 
 
+@pytest.mark.machine_code
 def test_inputs_may_be_any_other_sequence():
     out = tg.zeros(2)
     args = [tg.zeros(2), out, 1, 1.0, True]
@@ -207,6 +216,7 @@ def test_inputs_may_be_any_other_sequence():
     assert out.list() == [1.0, 1.0]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dim", [2, 2.0, [2], (2,), np.array([2]), np.int64(2), np.array(2)])
 def test_dimensions_of_every_kind(dim):
     out = tg.zeros(3)
@@ -255,6 +265,7 @@ def moved(v: tg.array[tg.vec3]):
     v[i] = v[i] * 2.0
 
 
+@pytest.mark.machine_code
 def test_vectors_of_another_type_are_refused_not_copied():
     single, double = np.ones((2, 3), np.float32), np.ones((2, 3), np.float64)
     tg.launch(moved, 2, inputs=[single])

@@ -10,13 +10,16 @@ from tegula.lang.capture import CONSTANTS
 from tegula.ops import PUBLIC
 from tegula.runtime.library import BOTH, library
 from tegula.stdlib import FUNCTIONS
+from tegula.stdlib.tiles import DECLARED
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 
 def test_the_names_of_both_are_listed():
     elsewhere = PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
     assert FUNCTIONS.keys() & elsewhere == BOTH
-    assert set(library()) == FUNCTIONS.keys()
+    tiles = {name for name in library() if name.startswith(("tile_", "_tile_"))}
+    assert set(library()) == FUNCTIONS.keys() | tiles
+    assert not tiles & (FUNCTIONS.keys() | elsewhere) and DECLARED.keys() < tiles
     assert all(name in library() for name in FUNCTIONS)
 
 

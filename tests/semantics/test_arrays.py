@@ -11,6 +11,8 @@ from agreement import agree, interpret
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @tg.kernel
 def shift(x: tg.array[int], y: tg.array[int]):

@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 OFFSET = 1.0
 TABLE = np.array([1.0, 2.0], np.float32)
 LIST = [1.0, 2.0]

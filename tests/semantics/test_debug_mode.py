@@ -7,6 +7,8 @@ from agreement import interpret
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @tg.kernel
 def lane_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
@@ -150,3 +152,42 @@ def test_group_operands_are_not_compared(monkeypatch):
     a, out = tg.array([5, 6, 7, 8], dtype=int), tg.zeros(4, dtype=int)
     tg.launch(first_rows, 4, inputs=[a, out], block_dim=4)
     assert out.list() == [5, 6, 0, 0]
+
+
+@tg.kernel
+def component_read(x: tg.array2d[float], c: int, out: tg.array[float]):
+    i = tg.tid()
+    t = tg.tile(tg.vec3(x[i, 0], x[i, 1], x[i, 2]), preserve_type=True)
+    out[i] = t[i, c]
+
+
+@tg.kernel
+def component_written(x: tg.array2d[float], c: int, out: tg.array[float]):
+    i = tg.tid()
+    t = tg.tile_zeros(4, dtype=tg.vec3, storage="shared")
+    t[i, c] = x[i, 0]
+    out[i] = t[i, 0] + t[i, 1] + t[i, 2]
+
+
+@tg.kernel
+def row_read(x: tg.array2d[float], c: int, out: tg.array[float]):
+    i = tg.tid()
+    t = tg.tile_zeros(4, dtype=tg.mat22, storage="shared")
+    row = t[i, c]
+    out[i] = row[0] + x[i, 0]
+
+
+@pytest.mark.parametrize("kernel", [component_read, component_written, row_read], ids=lambda k: k.name)
+@pytest.mark.parametrize("c", [0, -1, 3, 1_000_000, -4])
+def test_components_of_elements_are_looked_at(kernel, c: int, monkeypatch):
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    x, out = tg.ones((4, 3)), tg.zeros(4)
+    if c in (0, -1):
+        tg.launch(kernel, dim=4, inputs=[x, c], outputs=[out], block_dim=4)
+        assert out.numpy().tolist() == [1.0] * 4
+        return
+    with pytest.raises(tg.OutOfBounds, match=r"index \(\d, -?\d+\) is outside .* of shape \(4, [23]"):
+        tg.launch(kernel, dim=4, inputs=[x, c], outputs=[out], block_dim=4)
+        tg.synchronize()
+    with tg.ScopedDevice("cpu"), pytest.raises(tg.OutOfBounds):
+        interpret(kernel, [tg.ones((4, 3)), c, tg.zeros(4)], (4,), 4, debug=True)

@@ -27,6 +27,7 @@ def test_arrays_are_on_the_device_of_the_variant(on_device: str) -> None:
     assert str(tg.get_device()) == on_device
 
 
+@pytest.mark.machine_code
 def test_launches_are_on_the_device_of_the_variant(on_device: str) -> None:
     x, y = tg.array(np.arange(100, dtype=np.float32)), tg.zeros(100)
     tg.launch(doubled, 100, inputs=[x], outputs=[y])

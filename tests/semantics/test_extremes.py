@@ -10,6 +10,8 @@ from agreement import agree
 import tegula as tg
 from support.extremes import arguments, place, running, same
 
+pytestmark = pytest.mark.machine_code
+
 
 def check(seed: int) -> None:
     kernel, args, threads = arguments(seed)

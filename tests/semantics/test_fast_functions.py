@@ -32,6 +32,7 @@ def run(kernel: tg.Kernel, x: np.ndarray) -> np.ndarray:
     return y.numpy()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [powers, powers_of_tiles], ids=["lanes", "tiles"])
 def test_exp2_is_within_its_bound(kernel: tg.Kernel) -> None:
     x = np.concatenate([
@@ -41,12 +42,14 @@ def test_exp2_is_within_its_bound(kernel: tg.Kernel) -> None:
     assert np.max(np.abs(run(kernel, x) - want) / want) <= 2.0**-20
 
 
+@pytest.mark.machine_code
 def test_exp2_of_special_values() -> None:
     x = np.array([np.nan, -np.inf, np.inf, 0.0, -0.0, 128.0, 1000.0, -1000.0, 127.0, -126.0], np.float32)
     want = [np.nan, 0.0, np.inf, 1.0, 1.0, np.inf, np.inf, 0.0, 2.0**127, 2.0**-126]
     np.testing.assert_allclose(run(powers, x), want, rtol=2.0**-20)
 
 
+@pytest.mark.machine_code
 def test_results_below_the_normal_numbers_are_small() -> None:
     x = np.linspace(-150, -126.01, 512).astype(np.float32)
     y = run(powers, x)

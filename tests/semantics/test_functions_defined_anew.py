@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("start", [0])

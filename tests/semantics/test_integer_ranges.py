@@ -29,11 +29,13 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [1, 4, 56])
 def test_wrapping_arithmetic_as_indices_and_in_maxima(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.seconds(20)
 @pytest.mark.parametrize("chunk", range(8))
@@ -72,6 +74,7 @@ def far_from_zero(o: tg.array[int]):
     o[4096 + i] = t[h % 8]
 
 
+@pytest.mark.machine_code
 def test_a_product_of_thread_indices_may_be_negative() -> None:
     (o,) = agree(far_from_zero, [tg.zeros(8192, dtype=int)], 4096, 64)
     h = np.arange(4096, dtype=np.int32) * np.int32(1000003)
@@ -92,6 +95,7 @@ def from_unsigned(o: tg.array[int], u: tg.uint32):
     o[3] = long[tg.int16(u)]
 
 
+@pytest.mark.machine_code
 def test_indices_that_casts_from_unsigned_make_negative() -> None:
     (o,) = agree(from_unsigned, [tg.zeros(4, dtype=int), 2**32 - 3], 1, 4, tiled=True)
     assert o.tolist() == [5, 5, 197, 197]
@@ -108,6 +112,7 @@ def doubled(o: tg.array[int], n: int):
     o[t] = s[k % 8]
 
 
+@pytest.mark.machine_code
 def test_a_carried_value_that_grows_may_be_negative() -> None:
     (o,) = agree(doubled, [tg.zeros(4, dtype=int), 25], 1, 4, tiled=True)
     k = 1

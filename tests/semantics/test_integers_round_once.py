@@ -11,6 +11,8 @@ import pytest
 import tegula as tg
 from tegula.ops.convert import convert
 
+pytestmark = pytest.mark.machine_code
+
 
 def nearest(value: int) -> float:
     """The bfloat16 number of 8 digits that is nearest, of two the even one."""

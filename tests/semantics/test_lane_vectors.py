@@ -13,6 +13,8 @@ from agreement import agree
 import tegula as tg
 from tegula.target import get_target
 
+pytestmark = pytest.mark.machine_code
+
 NARROW = pytest.param("x86-64-v3", marks=pytest.mark.cpu)
 TARGETS = [NARROW, "native"] if get_target().vector_bytes > 32 else ["native"]
 SIZES = ((64, 16), (75, 25), (40, 32))

@@ -17,6 +17,7 @@ def classes(out: tg.array[int]):
         tg.tile_store(out, t, offset=i * 4)
 
 
+@pytest.mark.machine_code
 def test_launch_class_decides_what_is_uniform() -> None:
     (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3,), 8, tiled=True)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -31,6 +32,7 @@ def test_divergence_error_names_the_class() -> None:
     assert "block_dim 8" in str(raised.value) or "block_dim=8" in str(raised.value)
 
 
+@pytest.mark.machine_code
 def test_trailing_dimensions_that_divide_make_a_component_uniform() -> None:
     (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3, 16), 8)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -43,6 +45,7 @@ def escape(out: tg.array[int]):
         tg.tile_store(out, tg.tile_full(4, 7), offset=tg.uniform(i))
 
 
+@pytest.mark.machine_code
 def test_uniform_is_lane_zeros_value() -> None:
     (out,) = agree(escape, [tg.zeros(16, dtype=int)], 16, 4)
     assert out.tolist() == [0] * 8 + [7] * 8
@@ -57,6 +60,7 @@ def lane_ops(counts: tg.array[int], n: int):
     tg.tile_store(counts, t, offset=1)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [1, 4, 64, 256])
 def test_lane_ops_happen_once_per_lane(block_dim: int) -> None:
     (counts,) = agree(lane_ops, [tg.zeros(3, dtype=int), 1], 5, block_dim, tiled=True)
@@ -71,6 +75,7 @@ def uniform_atomic(c: tg.array[int]):
     tg.tile_atomic_add(c, tg.tile_sum(t), offset=1)
 
 
+@pytest.mark.machine_code
 def test_uniform_atomic_add_counts_every_thread() -> None:
     (c,) = agree(uniform_atomic, [tg.zeros(2, dtype=int)], 6, 32, tiled=True)
     assert c.tolist() == [32 * 6, 4 * 15]
@@ -82,6 +87,7 @@ def print_each(n: int):
     print("lane", j)
 
 
+@pytest.mark.machine_code
 def test_print_happens_once_per_lane(capfd: pytest.CaptureFixture[str]) -> None:
     tg.launch_tiled(print_each, dim=2, inputs=[1], block_dim=3)
     tg.synchronize()
@@ -95,6 +101,7 @@ def element_counts(out: tg.array[int]):
     tg.tile_store(out, t)
 
 
+@pytest.mark.machine_code
 def test_shared_element_increment_is_atomic() -> None:
     (out,) = agree(element_counts, [tg.zeros(1, dtype=int)], 1, 256, tiled=True)
     assert out.tolist() == [256]
@@ -107,6 +114,7 @@ def lane_zero_operand(out: tg.array[int]):
     tg.tile_store(out, t, offset=j + 2)
 
 
+@pytest.mark.machine_code
 def test_lane_varying_group_operand_means_lane_zero() -> None:
     (out,) = agree(lane_zero_operand, [tg.zeros(8, dtype=int)], 1, 4, tiled=True)
     assert out.tolist() == [0, 0, 5, 5, 5, 5, 0, 0]
@@ -135,6 +143,7 @@ def rotate(a: tg.array[int], o: tg.array[int]):
     o[j] = t[(j + 3) % 16]
 
 
+@pytest.mark.machine_code
 def test_order_inside_a_block_back_edges_included() -> None:
     x = np.arange(256, dtype=np.float32)
     _, sums = agree(tree, [tg.array(x), tg.zeros(4)], 4, 64, tiled=True)
@@ -153,6 +162,7 @@ def store_then_load(a: tg.array[int], o: tg.array[int]):
     tg.tile_store(o, tg.tile_load(o, shape=8, offset=16 + i * 8) + 100, offset=16 + i * 8)
 
 
+@pytest.mark.machine_code
 def test_store_then_load_of_one_array_is_ordered() -> None:
     a, o = agree(store_then_load, [tg.zeros(16, dtype=int), tg.zeros(32, dtype=int)], 2, 8, tiled=True)
     assert o[:16].tolist() == list(range(70, -1, -10)) * 2
@@ -185,6 +195,7 @@ def same_lane(o: tg.array[int], n: int):
         o[j] = t[j]
 
 
+@pytest.mark.machine_code
 def test_provably_the_same_lane_needs_no_order() -> None:
     (o,) = agree(same_lane, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
     assert o.tolist() == [1, 2, 3] + [0] * 13
@@ -202,6 +213,7 @@ def same_lane_later(o: tg.array[int], n: int):
         o[j] = t[k]
 
 
+@pytest.mark.machine_code
 def test_an_index_from_before_a_uniform_point_still_tells_lanes_apart() -> None:
     (o,) = agree(same_lane_later, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
     assert o.tolist() == [184, 185, 186, *range(7, 20)]
@@ -236,6 +248,7 @@ def partial(sums: tg.array[int], highest: tg.array[int], all: tg.array[int], arg
     tg.tile_store(arg, tg.tile_argmin(t), offset=b)
 
 
+@pytest.mark.machine_code
 def test_partial_blocks_have_no_elements_for_absent_lanes() -> None:
     made = [
         tg.zeros(3, dtype=int),
@@ -257,6 +270,7 @@ def partial_zero(out: tg.array[int]):
     out[12 + i] = t[3]
 
 
+@pytest.mark.machine_code
 def test_other_ops_see_zero_for_absent_lanes() -> None:
     (out,) = agree(partial_zero, [tg.zeros(24, dtype=int)], 6, 4)
     assert out[:4].tolist() == [101, 102, 103, 104] and out[4:6].tolist() == [105, 106]
@@ -269,6 +283,7 @@ def partial_scan(out: tg.array[int]):
     tg.tile_store(out, tg.tile_scan_inclusive(tg.tile(i + 1)), offset=tg.uniform(i))
 
 
+@pytest.mark.machine_code
 def test_scans_skip_absent_lanes() -> None:
     (out,) = agree(partial_scan, [tg.full(8, -1, dtype=int)], 6, 4)
     assert out.tolist() == [1, 3, 6, 10, 5, 11, -1, -1]
@@ -281,6 +296,7 @@ def surplus(counts: tg.array[int]):
     counts[1] = 1
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("n", "block_dim"), [(10, 4), (1, 256), (33, 32), (0, 8)])
 def test_surplus_lanes_have_no_effects(n: int, block_dim: int) -> None:
     (counts,) = agree(surplus, [tg.zeros(2, dtype=int)], n, block_dim)
@@ -362,6 +378,7 @@ def uniform_return(o: tg.array[int]):
     tg.tile_store(o, tg.tile_ones(4, dtype=int), offset=i * 4)
 
 
+@pytest.mark.machine_code
 def test_uniform_return_is_fine() -> None:
     (o,) = agree(uniform_return, [tg.zeros(12, dtype=int)], 3, 8, tiled=True)
     assert o.tolist() == [1] * 4 + [0] * 4 + [1] * 4
@@ -373,6 +390,7 @@ def with_options(o: tg.array[int]):
     o[i] = i
 
 
+@pytest.mark.machine_code
 def test_grid_stride_and_max_blocks_are_accepted() -> None:
     o = tg.zeros(100, dtype=int)
     tg.launch(with_options, 100, inputs=[o], block_dim=8, max_blocks=2)
@@ -387,6 +405,7 @@ def independent(x: tg.array2d[float], o: tg.array[float]):
     tg.tile_store(o, tg.tile_sum(u), offset=i)
 
 
+@pytest.mark.machine_code
 def test_results_do_not_depend_on_the_block_size() -> None:
     x = tg.array(np.random.default_rng(1).integers(-9, 9, (5, 40)).astype(np.float32))
     made = [agree(independent, [x, tg.zeros(5)], 5, n, tiled=True)[1] for n in (1, 7, 32, 64, 1024)]
@@ -406,6 +425,7 @@ def one_of_four(o: tg.array[int]):
     tg.atomic_add(o, a, 1)
 
 
+@pytest.mark.machine_code
 def test_tid_unpacks_leading_dimensions() -> None:
     (o,) = agree(four_dimensions, [tg.zeros((2, 3, 4, 5), dtype=int)], (2, 3, 4, 5), 7)
     assert o[1, 2, 3, 4] == 1234 and o[0, 1, 0, 3] == 103

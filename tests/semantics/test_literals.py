@@ -105,11 +105,13 @@ def check(dtype: Any, known: str, count: int, seed: int) -> None:
     same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("dtype", "known"), [(tg.float64, "literals"), (tg.int64, "names")], ids=str)
 def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None:
     check(dtype, known, 20, 1)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("known", ["literals", "names"])
@@ -118,6 +120,7 @@ def test_more_constants(dtype: Any, known: str, seed: int) -> None:
     check(dtype, known, 150, 2 + seed)
 
 
+@pytest.mark.machine_code
 def test_powers_of_literals() -> None:
     """As C's pow has them; ints with an exponent below 0 are floats."""
     cases = [("a ** b", a, b) for a, b in product(FLOATS, FLOATS)] + [("a ** b", 2, -1), ("a ** b", 0, -1)]
@@ -149,6 +152,7 @@ def test_what_literals_cannot(text: str) -> None:
         tg.launch(tg.kernel(source=source)(space["compute"]), 1, outputs=[tg.zeros(1, dtype=tg.int32)])
 
 
+@pytest.mark.machine_code
 def test_remainders_of_integers_have_a_name() -> None:
     (found,) = values([("tg.mod(a, b)", -7, 4)], tg.int32, "arguments")
     assert found == -3

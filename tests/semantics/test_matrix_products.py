@@ -12,6 +12,8 @@ from agreement import agree
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 
 def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
     low = 0 if dtype in (tg.uint8, tg.uint32) else -3

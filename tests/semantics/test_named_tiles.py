@@ -26,6 +26,7 @@ def outcomes(seeds: Iterable[int], shared: float, native: bool = True) -> Counte
     return out
 
 
+@pytest.mark.machine_code
 def test_programs_with_register_tiles_do_what_python_does() -> None:
     assert outcomes([9, 12, 21], 0.0) == {"": 3}
 
@@ -41,6 +42,7 @@ def test_programs_with_shared_tiles_do_what_python_does_or_are_refused() -> None
     assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4
 
 
+@pytest.mark.machine_code
 @pytest.mark.seconds(15)
 @pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
 def test_more_programs_with_register_tiles(first: int) -> None:
@@ -48,6 +50,7 @@ def test_more_programs_with_register_tiles(first: int) -> None:
     assert set(found) <= {"", *NO_REFERENCE} and found[""] > 0.9 * EACH
 
 
+@pytest.mark.machine_code
 @pytest.mark.seconds(15)
 @pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
 def test_more_programs_with_shared_tiles(first: int) -> None:

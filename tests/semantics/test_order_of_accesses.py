@@ -131,6 +131,7 @@ s[0] |= t
 s[0] -= 1"""
 
 
+@pytest.mark.machine_code
 def test_what_may_meet_waits_where_all_lanes_come() -> None:
     s, t = np.arange(SIZE), np.arange(LANES)
     u = t % 5

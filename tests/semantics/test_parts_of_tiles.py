@@ -32,6 +32,7 @@ def shown(expression: str, shape: tuple[int, ...]) -> np.ndarray:
     return stored(f"{LOAD}tg.tile_store(o, tg.tile_reshape({expression}, {size}))")[:size].reshape(shape)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -53,6 +54,7 @@ def test_expressions(expression: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(shown(expression, expected.shape), expected)
 
 
+@pytest.mark.machine_code
 def test_assignment_through_dots() -> None:
     out = stored(LOAD + "t[..., 1] = 9.0\nt[0, ...] += 1.0\ntg.tile_store(o, tg.tile_reshape(t, 12))")
     expected = X.copy()
@@ -61,10 +63,12 @@ def test_assignment_through_dots() -> None:
     assert out[:12].tolist() == expected.ravel().tolist()
 
 
+@pytest.mark.machine_code
 def test_attributes() -> None:
     assert stored(LOAD + "o[0] = float(t.ndim)\no[1] = float(t.size)")[:2].tolist() == [2, 12]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", ["register", "shared"])
 def test_scattering(storage: str) -> None:
     out = stored(
@@ -97,6 +101,7 @@ def test_refused(text: str, message: str) -> None:
     assert message in str(raised.value)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -112,6 +117,7 @@ def test_turned_tiles_keep_what_is_overwritten(text: str, expected: np.ndarray) 
     np.testing.assert_array_equal(out[:12].reshape(expected.shape), expected)
 
 
+@pytest.mark.machine_code
 def test_elements_of_a_tile_from_one_thread() -> None:
     out = stored(
         "t = tg.tile_from_thread(8, float(j) * 2.0, 3)\no[j] = t[5] + t[n + j]\ntg.tile_store(o, t, offset=4)"
@@ -119,6 +125,7 @@ def test_elements_of_a_tile_from_one_thread() -> None:
     assert out[:12].tolist() == [12.0] * 4 + [6.0] * 8
 
 
+@pytest.mark.machine_code
 def test_conditional_expressions_of_tuples() -> None:
     out = stored(
         "x, (y, z) = (1.0, (2.0, o[3])) if j > 1 else (3.0, (4.0, 5.0))\no[j] = x * 100.0 + y * 10.0 + z"
@@ -126,6 +133,7 @@ def test_conditional_expressions_of_tuples() -> None:
     assert out[:4].tolist() == [345, 345, 120, 120]
 
 
+@pytest.mark.machine_code
 def test_conditional_expressions_of_tuples_with_tiles() -> None:
     out = stored(
         "t, k = (tg.tile_ones(4), 1.0) if n > 1 else (tg.tile_zeros(4), 2.0)\ntg.tile_store(o, t * k)"

@@ -85,6 +85,7 @@ def test_parts_of_tiles_from_different_rounds(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.splitlines() == ["[10, 11]", "[20, 21]", "[30, 31]"]
 
 
+@pytest.mark.machine_code
 def test_separators(capsys: pytest.CaptureFixture[str]) -> None:
     tg.launch(spaced, dim=1, inputs=[2], block_dim=1)
     tg.synchronize()
@@ -110,6 +111,7 @@ def vectors(n: int):
     print(tg.vec3(1.0, 0.1, 2.0), tg.float16(0.1), n > 1)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, many, vectors])
 def test_devices_print_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
     dims = (1, {tiles: 4, many: 128}.get(kernel, 1))

@@ -13,6 +13,8 @@ from agreement import agree, same_bits
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -31,6 +33,7 @@ ARITHMETIC = (
     "tg.abs(x)",
 )
 BITS = ("x & y", "x | y", "x ^ y", "~x", "x << y", "x >> y")
+BITS += ("tg.bit_count(x)", "tg.clz(x)", "tg.brev(x)")
 ROUNDING = ("tg.sqrt(x)", "tg.floor(x)", "tg.ceil(x)", "tg.trunc(x)", "tg.rint(x)")
 ROUNDING += ("tg.fma(x, y, x)", "tg.copysign(x, y)")
 COMPARISONS = ("x < y", "x <= y", "x == y", "x != y", "x > y", "x >= y")
@@ -132,6 +135,17 @@ def test_shifts_by_the_width_or_more(name: str) -> None:
             assert int(left[k]) % 2**width == (a << b) % 2**width and right[k] == a >> b, (a, b)
 
 
+@pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
+def test_bits_are_counted_and_reversed(name: str) -> None:
+    x, _ = pairs(name)
+    count, zeros, reverse = evaluate(name, ("tg.bit_count(x)", "tg.clz(x)", "tg.brev(x)"), name)
+    width = numpy_type(name).itemsize * 8
+    for k, a in enumerate(x.tolist()):
+        bits = f"{a % 2**width:0{width}b}"
+        assert count[k] == bits.count("1") and zeros[k] == width - len(bits.lstrip("0")), a
+        assert int(reverse[k]) % 2**width == int(bits[::-1], 2), a
+
+
 @pytest.mark.parametrize("target", (*SIGNED, *UNSIGNED))
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_to_integer_truncates_and_saturates(name: str, target: str) -> None:
@@ -226,6 +240,25 @@ def test_contraction_is_our_own_pass(name: str) -> None:
     exact = [float(Fraction(float(v)) ** 2 - Fraction(float(values[0]))) for v in values]
     for row in out.numpy():
         np.testing.assert_array_equal(row, np.array(exact).astype(name))
+
+
+@tg.kernel
+def scaled_by_a_literal(a: tg.array[float], o: tg.array2d[float]):
+    i = tg.tid()
+    o[0, i] = a[i] * 2.7 - a[0]
+    t = tg.tile_load(a, shape=4)
+    tg.tile_store(o[1], t * 2.7 - a[0])
+    tg.tile_store(o[2], 2.7 * t - a[0])
+
+
+def test_a_tile_of_products_by_a_literal_is_fused_like_numbers() -> None:
+    values = np.array([1.1, 2.3, 0.7, 3.3]).astype(np.float32)
+    out = tg.zeros((3, 4))
+    tg.launch(scaled_by_a_literal, 4, inputs=[tg.array(values), out], block_dim=4)
+    factor = Fraction(float(np.float32(2.7)))
+    exact = [float(Fraction(float(v)) * factor - Fraction(float(values[0]))) for v in values]
+    for row in out.numpy():
+        np.testing.assert_array_equal(row, np.array(exact).astype(np.float32))
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import product
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from agreement import agree
 
 import tegula as tg
+
+pytestmark = pytest.mark.machine_code
 
 M, N, K = 16, 24, 32
 FACTORS = (0.0, -0.0, 1.0, 3.0)
@@ -158,3 +161,34 @@ def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
     tape.backward(grads={w: tg.array(seed)})
     for found, want in zip((x.grad, y.grad, z.grad), wanted, strict=True):
         np.testing.assert_array_equal(found.numpy(), want)
+
+
+@tg.kernel
+def scaled_only(z: tg.array2d[tg.float32], factors: tg.array1d[tg.float32], w: tg.array2d[tg.float32]):
+    out = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_ones((M, K), float), tg.tile_ones((K, N), float), out, alpha=0.0, beta=factors[1])
+    tg.tile_store(w, out)
+
+
+@pytest.mark.parametrize("factors", [(0.0, 0.0), (2.0, 3.0)], ids=str)
+@pytest.mark.parametrize("whole", [True, False])
+def test_gradients_of_factors(factors: tuple[float, float], whole: bool) -> None:
+    """Sums of what they scale, at 0 too; where the adjoint of the result is 0 nothing counts that they scale."""
+    a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
+    seed = numbers(tg.float32, M, N, seed=7)
+    seed[2] = seed[:, 3] = 0.0
+    wanted = [(seed * (a @ b)).sum(), (seed * c).sum()]
+    a[2, 1] = b[1, 3] = c[2, 4] = math.inf
+    a[2, 0] = b[0, 3] = c[1, 3] = math.nan
+    x, y, z, f = (tg.array(v, requires_grad=True) for v in (a, b, c, np.array(factors, np.float32)))
+    w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
+    with tg.Tape() as tape:
+        if whole:
+            tg.launch_tiled(graded, [1], [x, y, z, f, w], block_dim=64)
+        else:
+            tg.launch_tiled(scaled_only, [1], [z, f, w], block_dim=64)
+    tape.backward(grads={w: tg.array(seed)})
+    np.testing.assert_allclose(f.grad.numpy()[not whole :], wanted[not whole :], rtol=1e-5)
+    by_c = z.grad.numpy()
+    assert (by_c[seed == 0.0] == 0.0).all()
+    np.testing.assert_array_equal(by_c[seed != 0.0], factors[1] * seed[seed != 0.0])

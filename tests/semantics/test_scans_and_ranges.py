@@ -11,6 +11,8 @@ from agreement import agree, same_bits
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 SHORT = (tg.float16, tg.bfloat16)
 
 

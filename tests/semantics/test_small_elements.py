@@ -9,6 +9,7 @@ import tegula as tg
 ONE = {"vector": "tg.vector(x[i])", "matrix": "tg.matrix(x[i], shape=(1, 1), dtype=float)"}
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("preserve", [False, True])
 @pytest.mark.parametrize("kind", ONE)
 def test_tiles_of_threads_with_one_component(kind: str, preserve: bool) -> None:

@@ -78,11 +78,13 @@ def _called(function, n: float) -> float:
     return float(out[0])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("seed", range(2))
 def test_the_text_at_the_decoration_counts(seed, tmp_path):
     _edited(seed, tmp_path)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(100, 500, 100))
 def test_the_text_at_many_decorations_counts(start, tmp_path):
@@ -119,6 +121,7 @@ def make():
 """
 
 
+@pytest.mark.machine_code
 def test_a_factory_whose_file_was_edited_before_it_is_called_is_refused(tmp_path):
     path = tmp_path / "factory.py"
     path.write_text(TWO.format("n + 1.0"))
@@ -139,6 +142,7 @@ def test_code_that_only_has_the_name_of_a_file_is_not_that_file(tmp_path):
         _launched(names["make"](), 1.0)
 
 
+@pytest.mark.machine_code
 def test_the_text_that_is_given_must_be_that_of_the_function():
     text = "def k(out: tg.array1d[float], n: float):\n    out[0] = n + 1.0\n"
     names: dict = {"tg": tg}
@@ -158,6 +162,7 @@ def test_errors_show_the_text_that_was_compiled(tmp_path):
     assert "out[0] = n + missing" in str(error.value)
 
 
+@pytest.mark.machine_code
 def test_cells_of_one_name_are_told_apart():
     made = []
     for sign in "+-*":
@@ -175,6 +180,7 @@ class Owner:
         out[0] = n * 2.0
 
 
+@pytest.mark.machine_code
 def test_kernels_in_classes_and_under_other_names():
     assert _launched(Owner.in_a_class, 2.0) == 4.0
 
@@ -186,6 +192,7 @@ def test_kernels_in_classes_and_under_other_names():
     assert _launched(tg.kernel(renamed), 2.0) == 6.0
 
 
+@pytest.mark.machine_code
 def test_annotations_mean_what_they_mean_at_the_decoration():
     cell = ["from __future__ import annotations", "made = []", "for T in (float, int):", "    @tg.kernel"]
     cell += ["    def k(out: tg.array1d[T]):", "        out[0] = out[0] + out[0]", "    made.append(k)"]

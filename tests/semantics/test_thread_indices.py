@@ -13,6 +13,8 @@ from agreement import agree, interpret
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 AROUND = {
     "if": ["if n > {k}:"],
     "else": ["if n < -{k}:", "    o[0, 0] = 99", "else:"],

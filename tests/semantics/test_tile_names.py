@@ -42,6 +42,7 @@ STORE = "tg.tile_store(o[0], a)\ntg.tile_store(o[1], b)"
 FIRST, SECOND = [1, 2, 3, 4], [5, 6, 7, 8]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "change", ["b[1] = 9", "b += tg.tile_arange(4, dtype=int)", "if j == 1:\n    b[1] = 9"]
 )
@@ -53,18 +54,21 @@ def test_assignment_of_a_shared_tile_makes_two_names_of_one_object(storage: str,
     assert got[0] == (changed if storage == "shared" else FIRST)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_the_first_name_sees_and_makes_changes_too(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nb = a\na[0] = 7\n{STORE}")
     assert got[0] == [7, 2, 3, 4] and got[1] == ([7, 2, 3, 4] if storage == "shared" else FIRST)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_rebinding_is_not_a_change(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nb = a\na = a + a\n{STORE}")
     assert got[:2] == [[2, 4, 6, 8], FIRST]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("first", STORAGES)
 @pytest.mark.parametrize("second", STORAGES)
 def test_swap(first: str, second: str) -> None:
@@ -72,6 +76,7 @@ def test_swap(first: str, second: str) -> None:
     assert got[:2] == [[0, 6, 7, 8], FIRST]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 @pytest.mark.parametrize("first", STORAGES)
 @pytest.mark.parametrize("second", STORAGES)
@@ -81,6 +86,7 @@ def test_swap_carried_through_a_loop_with_mixed_storages(first: str, second: str
     assert rows(text, n=n)[:2] == want
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("first", STORAGES)
 @pytest.mark.parametrize("second", STORAGES)
 def test_swap_carried_through_a_loop_with_changes(first: str, second: str) -> None:
@@ -135,6 +141,7 @@ def maybe_another(p, n: int):
     p += 1
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n", [1, 10])
 def test_a_parameter_that_may_be_bound_anew_stays_the_callers_tile(n: int, storage: str) -> None:
@@ -144,6 +151,7 @@ def test_a_parameter_that_may_be_bound_anew_stays_the_callers_tile(n: int, stora
     assert got[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_a_view_stays_one_of_a_tile_that_may_be_bound_anew(n: int) -> None:
     text = f"{A.format('register')}\n{B.format('register')}\nv = a[1:4]\nfor k in range(n):\n    v += k\n"
@@ -176,6 +184,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("text", CHOSEN)
 def test_conditional_expressions_of_register_tiles_give_the_tiles(text: str) -> None:
     more = "def more(p):\n    p += 1"
@@ -190,6 +199,7 @@ def test_conditional_expressions_of_register_tiles_give_the_tiles(text: str) -> 
 MAYBE_STRIDED = "m = tg.tile_reshape(a, (2, 2))\nm = m[:, ::-1] if n > 1 else m + 0\nm += 1\n"
 
 
+@pytest.mark.machine_code
 def test_the_reshape_of_what_may_be_a_strided_view_can_be_read() -> None:
     got = rows(f"{A.format('register')}\n{MAYBE_STRIDED}tg.tile_store(o[0], tg.tile_reshape(m, 4))")
     assert got[0] == [3, 2, 5, 4]
@@ -219,11 +229,13 @@ def test_conditional_expressions_of_shared_tiles_are_refused_as_statements_are(t
     assert codes(error) == {"merged-shared-tiles"}
 
 
+@pytest.mark.machine_code
 def test_conditional_expressions_of_one_shared_tile_are_the_tile() -> None:
     text = f"{A.format('shared')}\nb = a if n > 1 else a\nb[0] = 7\n{STORE}"
     assert rows(text)[:2] == [[7, 2, 3, 4]] * 2
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 9])
 def test_a_shared_tile_may_meet_a_register_tile(n: int) -> None:
     a, b = A.format("shared"), B.format("register")
@@ -235,12 +247,14 @@ def test_a_shared_tile_may_meet_a_register_tile(n: int) -> None:
         assert got == [FIRST, SECOND, [7, 6, 7, 8], [5, 9, 7, 8]]
 
 
+@pytest.mark.machine_code
 def test_the_target_of_a_loop_over_tiles_is_a_name() -> None:
     for storage, added in (("register", 0), ("shared", 1)):
         text = f"{A.format(storage)}\n{B.format(storage)}\nfor t in (a, b):\n    t += 1\n{STORE}"
         assert rows(text)[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
 
 
+@pytest.mark.machine_code
 def test_a_shared_tile_that_a_loop_replaces_by_a_register_tile_is_copied_from_then_on() -> None:
     text = f"{A.format('shared')}\n{B.format('shared')}\nfor k in range(n):\n    c = a + k\n    c[0] = 7\n    a = c\n"
     assert rows(text + STORE, n=3)[0] == [7, 2 + 1 + 2, 3 + 1 + 2, 4 + 1 + 2]
@@ -260,6 +274,7 @@ def test_what_may_be_a_read_only_tile_is_one() -> None:
 STEP = "def more(t: tg.tile[int, 4]):\n    t += 1\n    return t[0] < 5\n"
 
 
+@pytest.mark.machine_code
 def test_a_loop_condition_may_change_a_tile_that_is_only_changed() -> None:
     got = rows(f"{A.format('shared')}\nb = a\n{STEP}while more(a):\n    a[1] += 1\n{STORE}")
     assert got[:2] == [[5, 2 + 4 + 3 * 4, 7, 8]] * 2
@@ -271,18 +286,21 @@ def test_a_loop_condition_that_changes_a_tile_bound_anew_is_refused(storage: str
     assert "the condition of this loop changes a tile" in str(error) and "t += 1" in str(error)
 
 
+@pytest.mark.machine_code
 def test_a_new_tile_of_each_round_is_changed_freely() -> None:
     made = "c = tg.tile_full(4, k, storage='shared')\n    c[0] = 9"
     text = f"{A.format('shared')}\nb = a\nfor k in range(n):\n    {made}\n    b = c\n{STORE}"
     assert rows(text, n=3)[:2] == [FIRST, [9, 2, 2, 2]]
 
 
+@pytest.mark.machine_code
 def test_merged_shared_objects_that_are_only_read_are_fine() -> None:
     a, b = A.format("shared"), B.format("shared")
     got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\ntg.tile_store(o[2], c)\n{STORE}")
     assert got[:3] == [FIRST, SECOND, SECOND]
 
 
+@pytest.mark.machine_code
 def test_merged_register_tiles_are_values() -> None:
     a, b = A.format("register"), B.format("register")
     got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\nc[0] = 9\ntg.tile_store(o[2], c)\n{STORE}")
@@ -316,6 +334,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("change", list(VIEWS))
 def test_views_alias(change: str, storage: str) -> None:
@@ -332,6 +351,7 @@ def test_broadcast_is_read_only(storage: str) -> None:
     assert got == FIRST
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_view_means_the_object_it_was_made_from(storage: str) -> None:
     text = f"{A.format(storage)}\nv = a[0:2]\n{A.format(storage).replace('shape=4', 'shape=4, offset=4')}\n"
@@ -339,6 +359,7 @@ def test_a_view_means_the_object_it_was_made_from(storage: str) -> None:
     assert rows(text)[:2] == [SECOND, [1, 2, 1, 2]]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_view_of_a_tile_reassigned_in_a_loop(storage: str) -> None:
     a = A.format(storage)
@@ -373,18 +394,21 @@ def two_names(s: tg.tile[int, 4], t: tg.tile[int, 4]):
     t[1] += s[0]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_function_changes_the_callers_tile(storage: str) -> None:
     names = {"add_one": add_one}
     assert rows(f"{A.format(storage)}\nadd_one(a)\ntg.tile_store(o[0], a)", **names)[0] == [2, 3, 4, 5]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_rebinding_a_parameter_is_local(storage: str) -> None:
     names = {"f": write_then_rebind}
     assert rows(f"{A.format(storage)}\nf(a)\ntg.tile_store(o[0], a)", **names)[0] == [7, 2, 3, 4]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_aliases_inside_functions_follow_the_declared_storage(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nb = twice(a)\n{STORE}", twice=twice)
@@ -392,12 +416,14 @@ def test_aliases_inside_functions_follow_the_declared_storage(storage: str) -> N
     assert got[0] == ([3, 4, 5, 6] if storage == "shared" else [2, 3, 4, 5])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_one_tile_as_two_arguments(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nf(a, a)\ntg.tile_store(o[0], a)", f=two_names, block_dim=1)
     assert got[0] == [11, 13, 3, 4]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_view_as_an_argument(storage: str) -> None:
     text = (
@@ -406,6 +432,7 @@ def test_a_view_as_an_argument(storage: str) -> None:
     assert rows(text, add_one=add_one)[0] == [2, 4, 5, 6]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_overlapping_assignment(storage: str) -> None:
     text = f'a = tg.tile_load(x, shape=8, storage="{storage}")\ntg.tile_assign(a, a[0:4], offset=2)\n'
@@ -415,11 +442,13 @@ def test_overlapping_assignment(storage: str) -> None:
     ]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_copy_is_another_object(storage: str) -> None:
     assert rows(f"{A.format(storage)}\nb = tg.copy(a)\nb[0] = 9\n{STORE}")[:2] == [FIRST, [9, 2, 3, 4]]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_large_register_tiles_are_right(storage: str) -> None:
     text = f'a = tg.tile_full((64, 64), n, storage="{storage}")\nb = a + a\nb[63, 63] = 1\n'
@@ -428,6 +457,7 @@ def test_large_register_tiles_are_right(storage: str) -> None:
     )
 
 
+@pytest.mark.machine_code
 def test_loops_stay_loops() -> None:
     kernel = built(
         "a = tg.tile_zeros(4, dtype=int)\nfor k in range(1000):\n    a += 1\ntg.tile_store(o[0], a)"

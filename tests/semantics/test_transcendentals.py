@@ -12,6 +12,8 @@ from agreement import agree, same_bits
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 DOMAINS = {
     "exp": (-87.0, 88.0),
     "log": (1e-30, 1e30),

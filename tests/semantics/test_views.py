@@ -28,6 +28,7 @@ def loaded(shape: tuple[int, ...], storage: str = "register") -> str:
     return f't = tg.tile_reshape(tg.tile_load(x, shape=24, storage="{storage}"), {shape})\n'
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("storage", ["register", "shared"])
 @pytest.mark.parametrize(
     ("shape", "view", "picked", "made"),
@@ -51,6 +52,7 @@ def test_the_reshape_of_a_strided_view(
     assert out[:size].tolist() == X.reshape(shape)[picked].ravel().tolist()
 
 
+@pytest.mark.machine_code
 def test_a_reshape_that_walks_along_the_old_dimensions_is_a_view() -> None:
     out = stored(
         loaded((4, 6)) + "v = t[:, ::2]\nr = tg.tile_reshape(v, (2, 2, 3))\nr[1, 0, 2] = 99\n"
@@ -76,6 +78,7 @@ def test_a_copy_that_looks_like_a_view_is_read_only(text: str, named: str) -> No
         stored(loaded((4, 6)) + text)
 
 
+@pytest.mark.machine_code
 def test_a_copy_of_a_broadcast_can_be_changed() -> None:
     out = stored(
         loaded((4, 6)) + "r = tg.copy(tg.tile_broadcast(t[0:1], (4, 6)))\nr[1, 2] = 99\n"
@@ -86,6 +89,7 @@ def test_a_copy_of_a_broadcast_can_be_changed() -> None:
     assert out.tolist() == expected.ravel().tolist()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("index", "picked"),
     [
@@ -136,6 +140,7 @@ REACHED = {
 """How threads get to a look at k of their own, and what thread j leaves."""
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("reached", "storage"), list(zip(REACHED, ["register", "shared"] * 2, strict=True)))
 def test_each_thread_has_its_own_view_of_a_tile_that_nothing_changes(reached: str, storage: str) -> None:
     expected, lines = np.zeros(24, np.int32), f't = tg.tile_load(x, shape=24, storage="{storage}")\n'

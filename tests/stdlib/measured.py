@@ -11,6 +11,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 import tegula as tg
+from tegula.stdlib.registry import MEANINGS
 
 Range = tuple[float, float]
 KINDS: dict[Any, tuple[Any, Any]] = {
@@ -70,6 +71,11 @@ CASES: dict[str, Case] = {
     "rsqrt": Case(lambda x: 1 / mpmath.sqrt(x), POSITIVE),
     "degrees": Case(mpmath.degrees, AROUND),
     "radians": Case(mpmath.radians, AROUND),
+}
+
+CASES |= {
+    name: Case(known.exact, known.ranges[0], known.bounds, *known.ranges[1:])
+    for name, known in MEANINGS.items()
 }
 
 HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -148,10 +149,10 @@ def dispatcher(name: str) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         for function in FUNCTIONS[name]:
-            wanted = [v for k, v in function.__annotations__.items() if k != "return"]
+            wanted = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
             if all(fits(x, w) for x, w in zip(args, wanted, strict=True)):
                 like = [
-                    x if isinstance(x, np.ndarray) else np.asarray(x, to_numpy(DTYPES[w]))
+                    x if w is None or isinstance(x, np.ndarray) else np.asarray(x, to_numpy(DTYPES[w]))
                     for x, w in zip(args, wanted, strict=True)
                 ]
                 return function(*like)
@@ -160,7 +161,9 @@ def dispatcher(name: str) -> Callable[..., Any]:
     return call
 
 
-def fits(x: Any, annotation: str) -> bool:
+def fits(x: Any, annotation: str | None) -> bool:
+    if annotation is None:
+        return True
     if not isinstance(x, np.ndarray | np.generic):
         return annotation.startswith("float") == isinstance(x, float)
     return x.dtype == to_numpy(DTYPES[annotation.rstrip("_")])

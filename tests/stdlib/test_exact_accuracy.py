@@ -31,6 +31,7 @@ OF_VECTORS = {"length"}
 """What takes no numbers: tests/gradients and tests/semantics have it."""
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_error(name: str, kind: Any) -> None:
@@ -38,6 +39,7 @@ def test_error(name: str, kind: Any) -> None:
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
@@ -46,6 +48,7 @@ def test_error_over_many_arguments(name: str, kind: Any) -> None:
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
 def test_error_over_the_whole_of_float32(name: str) -> None:
@@ -53,6 +56,7 @@ def test_error_over_the_whole_of_float32(name: str) -> None:
     assert error <= CASES[name].bounds[0], f"{name}({at}): {error:.3f} ulp"
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", HARD)
 def test_error_at_hard_arguments(name: str, kind: Any) -> None:
@@ -60,6 +64,7 @@ def test_error_at_hard_arguments(name: str, kind: Any) -> None:
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", PERIODIC)

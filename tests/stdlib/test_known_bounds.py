@@ -8,6 +8,8 @@ from measured import KNOWN, LIMITS, STRIDE, applied, numbers
 
 import tegula as tg
 
+pytestmark = pytest.mark.machine_code
+
 SPECIAL = np.array([0.0, -0.0, -np.inf, np.inf, np.nan, -1e-45, -1e30], np.float32)
 ENDS = {
     "exp": (-87.34, -103.28, -103.98),

@@ -14,6 +14,8 @@ from numpy_primitives import install
 
 from tegula.stdlib import FUNCTIONS
 
+pytestmark = pytest.mark.machine_code
+
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", "length")]
 """All but the one with a loop, whose condition is not for arrays, and the one of vectors."""

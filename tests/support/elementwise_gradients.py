@@ -8,7 +8,8 @@ from typing import Any
 from cases import D
 
 import tegula as tg
-from tegula.ops.base import REGISTRY, Elementwise, TileOp
+from tegula.ir import REGISTRY, Op
+from tegula.ops.base import Elementwise
 
 NO_OPERANDS = {"const"}
 """Ops to whose results gradients flow, and no further."""
@@ -31,7 +32,7 @@ ELEMENTWISE = {
     for name, op in REGISTRY.items()
     if issubclass(op, Elementwise)
     and "f" in op.KINDS
-    and op.adjoint is not TileOp.adjoint
+    and op.adjoint is not Op.adjoint
     and name != "fast.exp2"
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
+from tegula.stdlib.registry import MEANINGS
 
 D = tg.float64
 
@@ -27,6 +28,10 @@ TWO = {
     "pow": ((0.3, 2.0), (-2.0, 2.0)),
     "atan2": ((0.3, 2.0), (-2.0, -0.3)),
 }
+
+
+ONE |= {name: known.smooth[0] for name, known in MEANINGS.items() if len(known.smooth) == 1}
+TWO |= {name: known.smooth for name, known in MEANINGS.items() if len(known.smooth) == 2}
 
 
 def inputs(*ranges: tuple[float, float]) -> list[Any]:

@@ -7,10 +7,10 @@ from typing import Any
 from schedules import Spoil, chain, change, drop, gemm, on_top, two_producers
 
 from tegula.ir import Kernel, Op, Region
+from tegula.ir.rewrite import walk_regions
 from tegula.ops.control import If, Yield
 from tegula.ops.roles import Roles
-from tegula.passes.pipeline_gpu import Distribution
-from tegula.rewrite import walk_regions
+from tegula.passes.runner import GpuCompilation
 
 
 def roles_of(made: Kernel) -> Op:
@@ -20,13 +20,13 @@ def roles_of(made: Kernel) -> Op:
 def registers(*budgets: int) -> Spoil:
     """Other registers than the language allows."""
 
-    def spoil(made: Kernel, parts: Distribution) -> None:
+    def spoil(made: Kernel, parts: GpuCompilation) -> None:
         roles_of(made).attrs["registers"] = budgets
 
     return spoil
 
 
-def widened(made: Kernel, parts: Distribution) -> None:
+def widened(made: Kernel, parts: GpuCompilation) -> None:
     """The idle warps of the first role's warp group take part in it."""
     roles = roles_of(made)
     (first, _), *others = roles.attrs["warps"]
@@ -36,7 +36,7 @@ def widened(made: Kernel, parts: Distribution) -> None:
 def parted(name: str) -> Spoil:
     """The first op of that name in the last role is in a branch that only some threads of a role take."""
 
-    def spoil(made: Kernel, parts: Distribution) -> None:
+    def spoil(made: Kernel, parts: GpuCompilation) -> None:
         op = next(op for op in roles_of(made).regions[-1].walk() if op.NAME == name)
         region = op.parent
         assert region is not None
@@ -50,7 +50,7 @@ def parted(name: str) -> Spoil:
         inside.append(op)
         for r in (inside, other):
             r.append(Yield([], [], None, [], op.loc))
-        parts.known.divergent.add(branch)
+        parts.uniformity.divergent.add(branch)
 
     return spoil
 

@@ -77,6 +77,7 @@ def run(kernel: Any, n: int = N, **options: Any) -> np.ndarray:
     return y.numpy()
 
 
+@pytest.mark.machine_code
 def test_the_fastest_runs() -> None:
     kernel = tg.autotune(ROUNDS=[2000, 1, 3000])(busy)
     np.testing.assert_array_equal(run(kernel), np.arange(N) + 1.0)
@@ -86,6 +87,7 @@ def test_the_fastest_runs() -> None:
     assert str(report).splitlines()[1].endswith("ms   1.00  ROUNDS=1")
 
 
+@pytest.mark.machine_code
 def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = tg.autotune(ROUNDS=[1, 2])(busy)
     run(kernel)
@@ -95,12 +97,14 @@ def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPa
     assert len(kernel.reports) == 1
 
 
+@pytest.mark.machine_code
 def test_values_reach_the_functions_that_a_kernel_calls() -> None:
     kernel = tg.autotune(FACTOR=[3.0])(scale)
     np.testing.assert_array_equal(run(kernel), np.arange(N) * 3.0)
     np.testing.assert_array_equal(run(scale), np.arange(N) * 2.0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("values", [[2.0, 3.0, 2.0], [3.0, 2.0, 2.0]])
 def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None:
     kernel = tg.autotune(FACTOR=values)(scale)
@@ -112,6 +116,7 @@ def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None
     assert wrong.candidate.values == {"FACTOR": 3.0} and wrong.seconds is None
 
 
+@pytest.mark.machine_code
 def test_elements_that_are_not_written_differ_from_those_that_are() -> None:
     """Also where the array held the right result before."""
     kernel = tg.autotune(SKIPPED=[0, 999, 0])(scale)
@@ -121,6 +126,7 @@ def test_elements_that_are_not_written_differ_from_those_that_are() -> None:
     np.testing.assert_array_equal(y.numpy(), np.arange(N) * 2.0)
 
 
+@pytest.mark.machine_code
 def test_without_a_majority_nothing_is_chosen() -> None:
     kernel = tg.autotune(FACTOR=[2.0, 3.0])(scale)
     y = tg.full(N, -1.0)
@@ -131,12 +137,14 @@ def test_without_a_majority_nothing_is_chosen() -> None:
     np.testing.assert_array_equal(y.numpy(), -1.0)
 
 
+@pytest.mark.machine_code
 def test_tolerance() -> None:
     kernel = tg.autotune(FACTOR=[2.0, 2.001], tolerance=1e-2)(scale)
     run(kernel)
     assert not kernel.reports[0].dropped
 
 
+@pytest.mark.machine_code
 def test_elements_that_a_kernel_changes_in_place_are_changed_once() -> None:
     kernel = tg.autotune(block_dim=[32, 64, 256])(add_one)
     y, count = numbers(), tg.zeros(1, dtype=int)
@@ -145,6 +153,7 @@ def test_elements_that_a_kernel_changes_in_place_are_changed_once() -> None:
     assert count.numpy().tolist() == [N]
 
 
+@pytest.mark.machine_code
 def test_overlapping_arrays() -> None:
     kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
     x = numbers()
@@ -152,6 +161,7 @@ def test_overlapping_arrays() -> None:
     np.testing.assert_array_equal(x.numpy(), np.arange(N) * 2.0)
 
 
+@pytest.mark.machine_code
 def test_a_function_that_makes_kernels() -> None:
     kernel = tg.autotune(rows=[1, 2, 4], block_dim=[32, 64])(squares)
     x, y = tg.array(np.arange(64, dtype=np.float32).reshape(8, 8)), tg.zeros((8, 8))
@@ -167,6 +177,7 @@ def test_where_and_configs() -> None:
     assert [dict(c.values) for c in given.candidates] == [{"rows": 1}, {"rows": 8}]
 
 
+@pytest.mark.machine_code
 def test_candidates_that_cannot_be_compiled_are_dropped() -> None:
     kernel = tg.autotune(FACTOR=[2.0, "two"])(scale)
     np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
@@ -189,6 +200,7 @@ def pipe(stages: int, taken: int) -> Any:
     return kernel
 
 
+@pytest.mark.machine_code
 def test_candidates_that_are_not_proved_are_dropped() -> None:
     """Also where they would run to their end: on the CPU nobody waits for what is left in a pipe."""
     kernel = tg.autotune(stages=[2, 3], taken=[1, 0])(pipe)
@@ -200,6 +212,7 @@ def test_candidates_that_are_not_proved_are_dropped() -> None:
     assert all("error[schedule-refuted]" in o.dropped for o in dropped)
 
 
+@pytest.mark.machine_code
 def test_candidates_that_fail_are_dropped() -> None:
     @tg.kernel
     def careful(y: tg.array1d[float]):
@@ -224,6 +237,7 @@ def again(made_of: Any, **values: Any) -> Tuned:
     return tg.autotune(**values)(made_of)
 
 
+@pytest.mark.machine_code
 def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     first = again(busy, ROUNDS=[500, 1, 700])
     run(first)
@@ -246,6 +260,7 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.machine_code
 def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     run(again(busy, ROUNDS=[1, 4]))
@@ -264,6 +279,7 @@ def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(counts) == 5
 
 
+@pytest.mark.machine_code
 def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chosen kernel depends on what neither the text nor the first candidate shows."""
     table = {1: 1.0, 2: 2.0}
@@ -288,6 +304,7 @@ def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest
     assert remembered == [False, True, False]
 
 
+@pytest.mark.machine_code
 def test_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "cache_kernels", False)
     counts = times_tuned(monkeypatch)
@@ -311,6 +328,7 @@ def test_classes_of_lengths(a: int, b: int, same: bool) -> None:
     assert (tuned._length_class(a) == tuned._length_class(b)) is same
 
 
+@pytest.mark.machine_code
 def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     kernel = tg.autotune(stages=[2, 3], taken=[1], key=["n"])(pipe)
@@ -319,6 +337,7 @@ def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(counts) == 2 and kernel.reports[1].launch == "n 5"
 
 
+@pytest.mark.machine_code
 def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     kernel = again(busy, ROUNDS=[1, 7])
@@ -335,6 +354,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
 # What else a launch does ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_gradients_of_the_chosen_kernel() -> None:
     kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
     x, y = tg.array([1.0, 2.0], dtype=float, requires_grad=True), tg.zeros(2, requires_grad=True)
@@ -344,6 +364,7 @@ def test_gradients_of_the_chosen_kernel() -> None:
     assert x.grad.numpy().tolist() == [2.0, 2.0]
 
 
+@pytest.mark.machine_code
 def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
     """What is tuned is not recorded, and what was recorded before stays valid."""
     kernel = tg.autotune(ROUNDS=[1, 2, 3], FACTOR=[3.0])(scale)
@@ -355,6 +376,7 @@ def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
     assert x.grad.numpy().tolist() == [6.0, 6.0]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.vec3, tg.int8, tg.bool, tg.float8_e4m3, tg.float64, tg.mat22])
 def test_elements_of_any_type(dtype: Any) -> None:
     @tg.kernel
@@ -370,6 +392,7 @@ def test_elements_of_any_type(dtype: Any) -> None:
     np.testing.assert_array_equal(y.numpy().astype(float), x.numpy().astype(float))
 
 
+@pytest.mark.machine_code
 def test_arrays_of_numpy() -> None:
     x, y = np.arange(N, dtype=np.float32), np.zeros(N, np.float32)
     tg.launch(tg.autotune(ROUNDS=[1, 2])(scale), N, [x], [y])
@@ -382,6 +405,7 @@ def test_no_elements() -> None:
         tg.launch(kernel, 0, [tg.zeros(0)], [tg.zeros(0)])
 
 
+@pytest.mark.machine_code
 def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
@@ -416,6 +440,7 @@ def test_a_process_that_ends_does_not_spoil_the_others(monkeypatch: pytest.Monke
     assert build._in_processes(jobs, 2, lambda: None) == ["", "", ""]
 
 
+@pytest.mark.machine_code
 def test_progress_is_for_terminals_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
+    """A symbol of an object file: its name, its section, and its place in that."""
+
     name: str
     section: int
     value: int

@@ -102,7 +102,7 @@ def _native() -> LoadedObject:
         return _code
 
 
-class Pool:
+class WorkerPool:
     """Worker threads and the job they share. One launch has the job at a time; others run on their own thread."""
 
     def __init__(self, threads: int) -> None:
@@ -134,6 +134,7 @@ class Pool:
         self.serve(self.job)
 
     def run(self, function: Any, args: bytes, blocks: int, scratch: int, threads: int) -> None:
+        """Run the blocks of a launch on up to `threads` threads, the caller among them."""
         helpers = min(threads - 1, self.workers, blocks - 1)
         address = _pointer.from_buffer(function).value
         job, token, status = self.job, next(self.tokens), BUSY
@@ -159,15 +160,15 @@ class Pool:
             raise_found()
 
 
-_pool: Pool | None = None
+_pool: WorkerPool | None = None
 _lock = threading.RLock()
 
 
-def _shared() -> Pool:
+def _shared() -> WorkerPool:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = Pool(thread_count())
+            _pool = WorkerPool(thread_count())
         return _pool
 
 

@@ -40,7 +40,7 @@ def _note_wait(run: Run, warp: Warp) -> None:
     """The wait that does not end is the last step of a role."""
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
-    if isinstance(event, E.Wait | E.Pass):
+    if isinstance(event, E.Wait | E.NamedWait):
         _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
         run.note(warp, done.op, f"waits for phase {phase.number} for ever", phase, phase.number)
 
@@ -49,7 +49,7 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
     """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
     for warp in stuck:
         event = run.traces[warp.role].steps[warp.step].events[warp.event]
-        if not isinstance(event, E.Wait | E.Pass):
+        if not isinstance(event, E.Wait | E.NamedWait):
             continue
         op = run.traces[warp.role].steps[warp.step].op
         _, phase = run.phase(op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
@@ -75,7 +75,7 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
 def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
-    if not isinstance(event, E.Wait | E.Pass):
+    if not isinstance(event, E.Wait | E.NamedWait):
         return done.op, f"{run.who(warp)} waits for the other threads of its role"
     _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
     ended = [

@@ -15,10 +15,10 @@ from tegula.types import DType
 
 def evaluator(op: Op) -> Callable[..., Any]:
     if isinstance(op, S.Const):
-        value = op.attrs["value"]
+        value = op.value
         return lambda: value if isinstance(value, int) else None
     if isinstance(op, S.Cmp):
-        return _COMPARE[op.attrs["pred"]]
+        return _COMPARE[op.pred]
     if isinstance(op, Cast):
         return _cast(op.result.type)
     return _EVALUATE.get(type(op), lambda *_: None)

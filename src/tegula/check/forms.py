@@ -12,7 +12,6 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape
-from tegula.ops.base import TileOp
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
@@ -209,7 +208,7 @@ class Forms:
         rule = _RULES.get(type(owner))
         if rule is not None:
             return rule(self, owner)
-        if isinstance(owner, TileOp) and owner.PURE and not owner.COOPERATIVE and not owner.regions:
+        if isinstance(owner, Op) and owner.PURE and not owner.COOPERATIVE and not owner.regions:
             return self._opaque(owner)
         return of_term(Term("value", (value,)))
 

@@ -61,7 +61,7 @@ def _closed(values: Iterable[Value]) -> set[Value]:
         value = queue.pop()
         if value not in found:
             found.add(value)
-            queue += sources(value, rounds=False)
+            queue += sources(value, iterations=False)
     return found
 
 

@@ -12,7 +12,7 @@ from tegula.check.forms import Form, Forms, Term, of_term, simplest_first
 from tegula.check.horizon import Deciders, changes, deciders, horizon, leaves
 from tegula.check.slices import Followed
 from tegula.dataclass import dataclass, field
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 
@@ -63,7 +63,7 @@ def launches(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterato
 
 def _reads_by_round(forms: Forms, followed: Followed, found: Deciders) -> bool:
     """Whether elements of arrays decide, others in other rounds."""
-    asked = {*found.each, *(v for op in followed.controls for v in op.operands[:3] if isinstance(op, For))}
+    asked = {*found.each, *(v for op in followed.controls if isinstance(op, For) for v in op.bounds)}
     terms = {term for value in asked for term in forms.of(value).all_terms()}
     return any(term.kind == "load" and any(changes(f) for f in term.forms()) for term in terms)
 
@@ -163,16 +163,18 @@ def _is_leaf(form: Form) -> bool:
     return all(term.leaf for term, _ in form.terms)
 
 
-def _of_control(forms: Forms, op: Op, counts: Sequence[int]) -> Iterator[tuple[Form, Sequence[int]]]:
+def _of_control(
+    forms: Forms, op: If | For | While, counts: Sequence[int]
+) -> Iterator[tuple[Form, Sequence[int]]]:
     if isinstance(op, For):
-        start, stop, step = (forms.of(v) for v in op.operands[:3])
+        start, stop, step = (forms.of(v) for v in op.bounds)
         by = step.number
         if by is None or by > 0:
             yield stop - start, _multiples(counts, by or 1)
         else:
             yield start - stop, _multiples(counts, -by)
         return
-    conditions = [op.operands[0]] if isinstance(op, If) else [op.regions[0].terminator.operands[0]]
+    conditions = [op.condition] if isinstance(op, If) else [op.condition.yielded[0]]
     for condition in conditions:
         yield from _of_condition(
             forms, condition, counts if isinstance(op, While) else (-1, 0, 1, max(counts))
@@ -194,7 +196,7 @@ def _of_condition(
             yield from _of_condition(forms, v, counts)
         return
     if isinstance(owner, S.Cmp):
-        difference = forms.of(owner.operands[0]) - forms.of(owner.operands[1])
+        difference = forms.of(owner.a) - forms.of(owner.b)
         yield difference, (-1, 0, 1) if len(counts) == 4 else [s * n for n in counts for s in (1, -1)]
         return
     for leaf in forms.of(condition).leaves():

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tegula.check.verdict import Refuted
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ops.buffer import BufNew
 from tegula.ops.group import Barrier
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import MbarrierExpect, MbarrierNew, MbarrierReady
+from tegula.passes.groups import role_of
 from tegula.passes.name_barriers import NAMED_BARRIERS, named_barriers, own_barriers
-from tegula.passes.place_shared import Place
+from tegula.passes.place_shared import SharedAllocation
 from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
@@ -19,7 +21,7 @@ REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
 """Of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
 
 
-def check_limits(kernel: Kernel, places: Mapping[Value, Place], threads: int) -> None:
+def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threads: int) -> None:
     """Refuted where something is exceeded."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     _barriers_made(kernel, roles)
@@ -50,8 +52,8 @@ def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
 
 def _counts(kernel: Kernel) -> None:
     for op in kernel.walk():
-        count = op.attrs["arrivals"] if isinstance(op, MbarrierNew) else 0
-        count = op.attrs["bytes"] if isinstance(op, MbarrierExpect) else count
+        count = op.arrivals if isinstance(op, MbarrierNew) else 0
+        count = op.bytes if isinstance(op, MbarrierExpect) else count
         if count > MOST_COUNTED:
             what = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
             raise Refuted(
@@ -59,7 +61,7 @@ def _counts(kernel: Kernel) -> None:
             )
 
 
-def _apart(places: Mapping[Value, Place]) -> None:
+def _apart(places: Mapping[Value, SharedAllocation]) -> None:
     """Barriers share bytes with no others, and with nothing that is of one role alone; what else touches theirs is seen
     when it does."""
     for a, p in places.items():
@@ -80,8 +82,26 @@ def _apart(places: Mapping[Value, Place]) -> None:
                 )
 
 
+def shared_by_roles(kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> tuple[Value, Value] | None:
+    """Two buffers that lie in the same bytes, and are not of the same one role."""
+    users: dict[Value, set[Region | None]] = {}
+    for op in kernel.walk():
+        for v in (*op.operands, *op.results):
+            if root(v) in places:
+                users.setdefault(root(v), set()).add(role_of(op.parent))
+    spans = sorted((p.offset, p.offset + p.size, k, v) for k, (v, p) in enumerate(places.items()))
+    for at, (_, end, _, v) in enumerate(spans):
+        for other_start, _, _, w in spans[at + 1 :]:
+            if other_start >= end:
+                break
+            roles = users.get(v, set()) | users.get(w, set())
+            if len(roles - {None}) > 1:
+                return v, w
+    return None
+
+
 def _of_pipe(buffer: Value) -> bool:
-    return isinstance(buffer.owner, Op) and bool(buffer.owner.attrs.get("pipe"))
+    return isinstance(buffer.owner, BufNew) and bool(buffer.owner.pipe)
 
 
 def _named(kernel: Kernel, threads: int) -> None:
@@ -104,10 +124,10 @@ def _named(kernel: Kernel, threads: int) -> None:
                 raise Refuted("budget", message, op.loc, "use fewer roles", places)
 
 
-def _warps(roles: Op, threads: int) -> None:
+def _warps(roles: Roles, threads: int) -> None:
     """Each warp has one role."""
     taken: dict[int, str] = {}
-    for name, (first, count) in zip(roles.attrs["names"], roles.attrs["warps"], strict=True):
+    for name, (first, count) in zip(roles.names, roles.warps, strict=True):
         for warp in range(first, first + count):
             other = taken.setdefault(warp, name)
             if other != name or warp * WARP >= threads:
@@ -119,10 +139,10 @@ def _warps(roles: Op, threads: int) -> None:
                 raise Refuted("budget", message, roles.loc, "give each role warps of its own")
 
 
-def _registers(roles: Op, threads: int) -> None:
+def _registers(roles: Roles, threads: int) -> None:
     """What is asked for is allowed, one budget for each warp group, and in all no more than a block starts with."""
     budgets: dict[int, int] = {}
-    for (first, warps), asked in zip(roles.attrs["warps"], roles.attrs["registers"], strict=True):
+    for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
             message = f"a role asks for {asked} registers a thread, not for a multiple of {STEP} from {LEAST} to {MOST}"
             raise Refuted("budget", message, roles.loc, "change registers=")

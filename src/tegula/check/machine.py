@@ -188,7 +188,7 @@ class Run:
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
-    def go_past(self, warp: Warp, op: Op, event: E.Pass) -> bool:
+    def go_past(self, warp: Warp, op: Op, event: E.NamedWait) -> bool:
         at, phase = self.phase(op, event.barrier, 0)
         own = warp.arrivals[at]
         if phase.number == own:
@@ -539,6 +539,6 @@ _DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
     E.CopyOut: Run.copy_out,
     E.Commit: Run.commit,
     E.Come: Run.come,
-    E.Pass: Run.go_past,
+    E.NamedWait: Run.go_past,
     E.CopiesOutDone: Run.copies_done,
 }

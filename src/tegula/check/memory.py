@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
+from tegula.ops.buffer import BufNew
 from tegula.ops.events import ASYNC, GENERIC, Bytes
 
 Clock = list[int]
@@ -130,8 +131,8 @@ def _private(a: Access, b: Access) -> bool:
 
 
 def _own(buffer: Value) -> bool:
-    attrs = buffer.owner.attrs if isinstance(buffer.owner, Op) else {}
-    return not attrs.get("pipe") or bool(attrs.get("by_hand"))
+    made = buffer.owner
+    return not isinstance(made, BufNew) or not made.pipe or bool(made.by_hand)
 
 
 def cuts(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:

@@ -16,7 +16,6 @@ from tegula.check.forms import Form, Forms
 from tegula.check.verdict import Unproved
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp
 from tegula.ops.control import For, If, While
 from tegula.ops.schedule import MEETINGS, BulkLoad, MbarrierNew, PairEnd, PairOther
 
@@ -27,18 +26,18 @@ BY_BLOCK = ("block.index", "tid", "value")
 def check_pairs(kernel: Kernel, forms: Forms, controls: Sequence[Op]) -> None:
     """Unproved unless both blocks of a pair share what they share in the same way. `controls`: the control flow around
     what roles do."""
-    if not any(isinstance(op, MbarrierNew) and op.attrs.get("pair") for op in kernel.walk()):
+    if not any(isinstance(op, MbarrierNew) and op.pair for op in kernel.walk()):
         return
     for op in controls:
         if any(isinstance(inner, MEETINGS) for inner in op.walk()) and not _goes_alike(forms, op):
             raise _doubt(op, "how often the two blocks of a pair do this may differ")
     for op in kernel.walk():
-        if isinstance(op, BulkLoad) and op.attrs.get("pair"):
-            equal = list(_equations(op.operands[-1]))
+        if isinstance(op, BulkLoad) and op.pair:
+            equal = list(_equations(op.rest[-1]))
             if not all(_twins(forms, a, b) for a, b in equal):
                 raise _doubt(op, "the two blocks of a pair may differ in what they copy for each other")
             known = {a for a, _ in equal}
-            if not all(_given(forms, v, known) for v in (op.operands[3], *op.offset)):
+            if not all(_given(forms, v, known) for v in (op.array, *op.offset)):
                 raise _doubt(op, "the two blocks of a pair may copy different tiles for each other")
 
 
@@ -50,7 +49,7 @@ def _goes_alike(forms: Forms, op: Op) -> bool:
     if isinstance(op, While):
         return False
     if isinstance(op, If):
-        return _alike(forms.of(op.operands[0]))
+        return _alike(forms.of(op.condition))
     assert isinstance(op, For)
     start, stop, step = map(forms.of, op.operands[:3])
     if _alike(stop) and _alike(step) and _alike(start):
@@ -58,10 +57,7 @@ def _goes_alike(forms: Forms, op: Op) -> bool:
     walks = [t.kind for form in (start, step) for t, _ in form.terms] == ["block.index", "block.count"]
     # Neighbouring numbers up to an even end, in even steps.
     return (
-        walks
-        and start.constant == step.constant == 0
-        and _alike(stop)
-        and isinstance(op.operands[1].owner, PairEnd)
+        walks and start.constant == step.constant == 0 and _alike(stop) and isinstance(op.stop.owner, PairEnd)
     )
 
 
@@ -77,9 +73,9 @@ def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
     if isinstance(op, S.And):
         for v in op.operands:
             yield from _equations(v)
-    elif isinstance(op, S.Cmp) and op.attrs["pred"] == "eq":
-        yield op.operands[0], op.operands[1]
-    elif not (isinstance(op, S.Const) and op.attrs["value"] is True):
+    elif isinstance(op, S.Cmp) and op.pred == "eq":
+        yield op.a, op.b
+    elif not (isinstance(op, S.Const) and op.value is True):
         yield same, same
 
 
@@ -88,10 +84,10 @@ def _twins(forms: Forms, mine: Value, other: Value) -> bool:
     a, b = mine.owner, other.owner
     if isinstance(b, PairOther):
         loop = a.parent if isinstance(a, Region) else None
-        return b.operands[0] is mine and isinstance(loop, For) and mine is loop.regions[0].args[0]
+        return b.number is mine and isinstance(loop, For) and mine is loop.index
     if mine is other:
         return _alike(forms.of(mine))
-    if not (isinstance(a, TileOp) and isinstance(b, TileOp) and _computes(a)):
+    if not (isinstance(a, Op) and isinstance(b, Op) and _computes(a)):
         return False
     if (type(a), a.attrs, len(a.operands)) != (type(b), b.attrs, len(b.operands)):
         return False
@@ -103,9 +99,9 @@ def _given(forms: Forms, value: Value, known: set[Value]) -> bool:
     if value in known or _alike(forms.of(value)):
         return True
     op = value.owner
-    return isinstance(op, TileOp) and _computes(op) and all(_given(forms, v, known) for v in op.operands)
+    return isinstance(op, Op) and _computes(op) and all(_given(forms, v, known) for v in op.operands)
 
 
-def _computes(op: TileOp) -> bool:
+def _computes(op: Op) -> bool:
     """Whether an op has one result, which depends on its operands alone."""
     return op.PURE and len(op.results) == 1 and not (op.COOPERATIVE or op.VARYING or op.regions)

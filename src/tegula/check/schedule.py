@@ -1,270 +1,100 @@
-"""The checker: whether the schedule of a lowered kernel is right, in all launches or some (docs/checker.md)."""
+"""The checker: whether the schedule of a lowered kernel is right (docs/checker.md).
+
+A proof is searched for and verified; where there is none, launches are explored for one that goes wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Protocol
+import json
+from collections.abc import Mapping
+from typing import Any
 
-from tegula.check.counters import counted
-from tegula.check.counts import ARRIVALS, check_counts
-from tegula.check.forms import Forms, most
-from tegula.check.identical_terms import identical_terms
-from tegula.check.launches import Values, launches
-from tegula.check.limits import check_limits
-from tegula.check.machine import Run
-from tegula.check.memory import Memory, cuts
-from tegula.check.pairs import check_pairs
-from tegula.check.state import Role
-from tegula.check.unroll import Program, TooLong, Trace
-from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict, explored
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.base import TileOp
+from tegula.check.bounded import explore, refuted
+from tegula.check.guards import Guard, asserted, of_certificate
+from tegula.check.limits import check_limits, shared_by_roles
+from tegula.check.premises import determinism
+from tegula.check.proof import Stuck, prove
+from tegula.check.verdict import NO_SCHEDULE, PROVED, REFUTED, UNPROVED, Gap, Refuted, Verdict
+from tegula.check.verifier import Rejected, verify
+from tegula.dataclass import replace
+from tegula.ir import Kernel, Op
+from tegula.ops import events as E
 from tegula.ops.roles import Roles
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
-from tegula.passes.groups import group_of
-from tegula.passes.place_shared import SharedMemory
-from tegula.passes.uniformity import Uniformity
-from tegula.types import BufType, MbarrierType
+from tegula.ops.schedule import MbarrierNew, NamedNew
+from tegula.passes.runner import GpuCompilation
 
-SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
-SHOWN = 8
-"""Steps of a counterexample."""
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a program that is wrong raises."""
 
 
-class Spread(Protocol):
-    """What is known of a kernel that is spread over the threads of a block (passes.pipeline.Distribution)."""
-
-    known: Uniformity
-    shared: SharedMemory
-    threads: int
-
-
-def check_schedule(kernel: Kernel, spread: Spread) -> Verdict:
+def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:
     """The verdict on a kernel as it is emitted."""
-    barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
-    if not barriers and not any(isinstance(op, Roles) for op in kernel.body.ops):
-        return Verdict(PROVED)
-    check = _Check(kernel, spread, barriers)
+    found = _judged(kernel, spread)
+    known = found.status in (PROVED, NO_SCHEDULE)
+    return found if found.status == REFUTED else replace(found, results=determinism(kernel, known))
+
+
+def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
+    """The verdict on a kernel as it is emitted, by a certificate alone: proved, or unproved where the certificate does
+    not show that the schedule is right."""
+    if not any(map(_is_scheduled, kernel.walk())):
+        return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
-        return check.verdict()
-    except Unproved as e:
-        places, tried, bounded = e.places, check.explored, kernel.bounded
-        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, places, explored=tried, bounded=bounded)
+        check_limits(kernel, spread.shared.places, spread.threads)
+        verify_certificate(kernel, spread, certificate)
+    except Refuted as e:
+        return refuted(e)
+    except Rejected as e:
+        gap = _gap(kernel, e)
+        return Verdict(UNPROVED, "proof", gap.message, gap.loc, gap.help, gap=gap)
+    text, guards = json.dumps(certificate, separators=(",", ":")), of_certificate(kernel, certificate)
+    return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
 
 
-class _Check:
-    def __init__(self, kernel: Kernel, spread: Spread, barriers: Sequence[Op]) -> None:
-        self.kernel, self.spread = kernel, spread
-        self.forms = Forms(kernel)
-        self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
-        self.barriers = [(op.result, op.attrs.get("stages", 1), arrivals_at(op.result)) for op in barriers]
-        self.roles = [_role(region, spread.threads) for region in self.program.roles]
-        self.guarded = {
-            v: (place.offset, place.offset + place.size)
-            for v, place in spread.shared.places.items()
-            if isinstance(v.type, MbarrierType)
-        }
-        self.doubt: Unproved | None = None
-        self.suspect: Verdict | None = None
-        """Refuted, if nothing worse is found."""
-        self.again: dict[Op, bool] = {}
-        """Of each wait whether it only ever waits once more for what was waited for."""
-        self.cuts = cuts(_parts(spread.shared))
-        self.launches, self.steps = 0, 0
-
-    @property
-    def explored(self) -> tuple[int, int]:
-        return self.launches, self.steps
-
-    def verdict(self) -> Verdict:
-        found: Verdict | None = None
-        try:
-            check_limits(self.kernel, self.spread.shared.places, self.spread.threads)
-            self._uniform()
-            check_pairs(self.kernel, self.forms, self.program.followed.controls)
-        except Refuted as e:
-            return _refuted(e, (), (), self.explored)
-        except Unproved as e:
-            self._doubt(e)
-        if not self.barriers and not self.program.followed.tracked:
-            return Verdict(PROVED)
-        stages = sorted({n for _, n, _ in self.barriers}) or [1]
-        for values in launches(self.forms, self.program.followed, stages):
-            try:
-                found = self._launch(values)
-            except Unproved as e:
-                self._doubt(e)
-                continue
-            if found is not None:
-                return found
-        if self.suspect is not None:
-            return self.suspect
-        if self.doubt is not None:
-            raise self.doubt
-        self._covered()
-        rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
-        barriers = [v for v, *_ in self.barriers]
-        idle = {op for op, again in self.again.items() if again}
-        check_counts(self.forms, self.program.followed, rows, barriers, stages[-1], idle)
-        same = identical_terms(self.program.followed, self.program.roles)
-        return Verdict(PROVED if same else explored(self.launches), explored=self.explored)
-
-    def _doubt(self, found: Unproved) -> None:
-        """The schedule is unproved; where that is accepted, launches are explored all the same."""
-        if not self.kernel.bounded:
-            raise found
-        self.doubt = self.doubt or found
-
-    def _launch(self, values: Values) -> Verdict | None:
-        """A verdict if the launch goes wrong."""
-        launch = tuple(sorted((_spoken(self.kernel, t), n) for t, n in values.known.items()))
-        traces: list[Trace] = []
-        try:
-            traces = [self.program.trace(region, values) for region in self.program.roles]
-            run = self._run(traces, False)
-            run.play()
-            if run.suspect is not None and self.suspect is None:
-                self.suspect = _refuted(
-                    run.suspect, self._counterexample(traces, run.suspect), launch, self.explored
-                )
-        except TooLong as e:
-            raise Unproved(
-                "length",
-                "the roles do more than is unrolled, in a small launch already",
-                e.op.loc,
-                "let the loops of roles run as often as an argument or a shape says",
-            ) from e
-        except Refuted as e:
-            return _refuted(e, self._counterexample(traces, e), launch, self.explored)
-        for op, again in run.again.items():
-            self.again[op] = again and self.again.get(op, True)
-        self.launches += 1
-        self.steps += sum(len(t.steps) for t in traces)
-        return None
-
-    def _run(self, traces: Sequence[Trace], record: bool) -> Run:
-        cuts = [*self.cuts, *sorted(self.program.cuts)]
-        return Run(self.roles, traces, self.barriers, Memory(cuts, self.guarded), record)
-
-    def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
-        """The last steps, of those that have to do with the ops that the fault names."""
-        if len(traces) < len(self.roles):
-            return ()
-        run = self._run(traces, True)
-        with suppress(Refuted):
-            run.play()
-        places = {fault.loc, *(loc for loc, _ in fault.places)}
-        stages = {(s.barrier, s.stage) for s in run.steps if s.loc in places and s.barrier}
-        last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
-        kept = [s for s in run.steps if s.loc in places or (s.barrier, s.stage) in stages]
-        return tuple([*kept[-SHOWN:], *(s for s in last if s not in kept)])
-
-    # Conditions ------------------------------------------------------------------------------------------------------
-
-    def _uniform(self) -> None:
-        """C1: all threads of a role go the same way around what roles do to pipes."""
-        for op in self.program.followed.controls:
-            if op in self.spread.known.divergent and not self.program.followed.touches_only(op):
-                raise Unproved(
-                    "divergent",
-                    "threads of a role part here, around what the role does to pipes",
-                    op.loc,
-                    "let the condition be the same in all threads",
-                )
-
-    def _covered(self) -> None:
-        """Everything that roles may do has been done in some launch."""
-        for op in self.program.followed.controls:
-            for region in op.regions[-1:] if op.NAME != "if" else op.regions:
-                loud = any(self.program.followed.loud(o) for o in region.ops)
-                if loud and not self.program.entered.get(region) and not self._never(op, region):
-                    raise Unproved(
-                        "unreached",
-                        "no launch that was tried leads here",
-                        op.loc,
-                        SIMPLE,
-                    )
-            self._rounds(op)
-
-    def _never(self, op: Op, region: Region) -> bool:
-        """Whether a branch is never taken, or a loop never run, whatever the launch."""
-        if op.NAME != "if":
-            limit = self._most_rounds(op)
-            return limit is not None and limit <= 0
-        holds = self.forms.truth(op.operands[0])
-        return holds is not None and holds is not (region is op.regions[0])
-
-    def _rounds(self, op: Op) -> None:
-        """A loop has been run often enough for all stages to be used again, unless it cannot."""
-        rounds = self.program.entered.get(op.regions[-1], 0)
-        if (
-            op.NAME == "if"
-            or not any(self.program.followed.loud(o) for o in op.regions[-1].ops)
-            or rounds > max((n for _, n, _ in self.barriers), default=1)
-        ):
-            return
-        limit = self._most_rounds(op)
-        if limit is not None and limit <= rounds:
-            return
-        raise Unproved(
-            "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE
-        )
-
-    def _most_rounds(self, op: Op) -> int | None:
-        """How often a loop runs at most, where its bounds say so."""
-        loop = counted(self.forms, op)
-        limit, step = (most(loop.span), loop.step.number) if loop is not None else (None, None)
-        return None if limit is None or not step or step < 0 else -(-limit // step)
+def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
+    if not any(map(_is_scheduled, kernel.walk())):
+        return Verdict(NO_SCHEDULE)
+    try:
+        check_limits(kernel, spread.shared.places, spread.threads)
+    except Refuted as e:
+        return refuted(e)
+    try:
+        text, guards = certified(kernel, spread)
+        return Verdict(PROVED, certificate=text, guards=guards)
+    except (Stuck, Rejected) as e:
+        gap = _gap(kernel, e)
+    except FAULTS as e:  # nothing rests on the prover: without a proof, launches are explored
+        gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
+    guards = asserted(kernel)
+    return replace(explore(kernel, spread, gap, guards), guards=guards)
 
 
-def _refuted(
-    e: Refuted, steps: tuple[Step, ...], launch: tuple[tuple[str, int], ...], tried: tuple[int, int]
-) -> Verdict:
-    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, tried)
+def _is_scheduled(op: Op) -> bool:
+    """Whether an op is part of a schedule: roles, a barrier between warps, or work that goes on beside the threads."""
+    return isinstance(op, Roles | MbarrierNew | NamedNew) or E.is_asynchronous(op)
 
 
-def _spoken(kernel: Kernel, term: object) -> str:
-    """A value of the launch, in the user's terms."""
-    kind, parts = term.kind, term.parts  # type: ignore[attr-defined]
-    if kind == "param":
-        return kernel.param_names[parts[0]]
-    if kind == "shape":
-        inner = [t for t, _ in parts[0].terms]
-        return f"{_spoken(kernel, inner[0]) if inner else '?'}.shape[{parts[1]}]"
-    if kind == "tid":
-        return f"tid[{parts[0]}]"
-    if kind == "load":
-        inner = [t for t, _ in parts[0].terms]
-        return f"{_spoken(kernel, inner[0]) if inner else '?'}[...]"
-    return kind
+def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:
+    """A certificate that the verifier has accepted, as text, and the guards that it rests on; Stuck or Rejected where
+    there is none."""
+    text = json.dumps(prove(kernel, spread), separators=(",", ":"))
+    certificate = json.loads(text)
+    verify_certificate(kernel, spread, certificate)
+    return text, of_certificate(kernel, certificate)
 
 
-def _role(region: Region, threads: int) -> Role:
-    roles = region.parent
-    name = roles.attrs["names"][roles.regions.index(region)] if isinstance(roles, Roles) else "the block"
-    alone = isinstance(roles, Roles) and starts_copies_only(region)
-    arrives = frozenset(op.operands[0] for op in region.walk() if isinstance(op, ARRIVALS))
-    return Role(name, group_of(region, threads), alone, arrives)
+def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
+    """Rejected unless the certificate shows that the schedule is right, and what certificates are not about is too."""
+    verify(kernel, spread, certificate)
+    both = shared_by_roles(kernel, spread.shared.places)
+    if both is not None:
+        first, second = (v.name or "a buffer" for v in both)
+        owner = both[0].owner
+        what = f"{first} and {second}, of two roles, share bytes"
+        raise Rejected(what, owner if isinstance(owner, Op) else None)
 
 
-def starts_copies_only(region: Region) -> bool:
-    """Whether one warp does all that a role does, because it only starts copies."""
-    return all(_by_one_warp(op) for op in region.walk())
-
-
-def _by_one_warp(op: Op) -> bool:
-    assert isinstance(op, TileOp)
-    reads = all(e.kind == "read" for e in op.effects())
-    copies = isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected")
-    return bool(copies) or (not op.COOPERATIVE and reads)
-
-
-def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
-    """The buffers: offset, size, and how many stages or slots they have."""
-    out: dict[Value, tuple[int, int, int]] = {}
-    for v, place in shared.places.items():
-        attrs = v.owner.attrs if isinstance(v.owner, Op) else {}
-        parts = v.type.shape[0] if isinstance(v.type, BufType) and attrs.get("pipe") else 1
-        out[v] = (place.offset, place.size, parts)
-    return out
+def _gap(kernel: Kernel, e: Stuck | Rejected) -> Gap:
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    name = roles.names[e.role] if roles is not None and e.role >= 0 else ""
+    loc = e.op.loc if e.op is not None else roles.loc if roles is not None else kernel.loc
+    return Gap(e.message, loc, name, e.obligation, e.help)

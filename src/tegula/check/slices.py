@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Carrier, Kernel, LoopLike, Op, Region, Value, root
+from tegula.ir.rewrite import uses
 from tegula.ops import events as E
-from tegula.ops.buffer import BufRead, BufReshape, BufView, root
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.roles import Roles
 from tegula.ops.stack import StackNew
-from tegula.passes.place_shared import Place
-from tegula.rewrite import uses
+from tegula.passes.place_shared import SharedAllocation
 from tegula.types import BufType, DType, StackType
 
 PRODUCTS = (SharedProduct, RegisterProduct)
@@ -24,7 +24,7 @@ class Followed:
     """The ops of a kernel that do something, the control flow around them, and the scalars that decide about both.
     `tracked`: the memory that is followed; `flying`: tiles that products in flight may work on."""
 
-    def __init__(self, kernel: Kernel, places: Mapping[Value, Place]) -> None:
+    def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
         self.kernel = kernel
         self.users = uses(kernel.body)
         self.tracked = tracked(places)
@@ -85,18 +85,12 @@ class Followed:
         return found | self.flying
 
     def _inputs(self, op: Op) -> list[Value]:
-        if isinstance(op, For):
-            return op.operands[:3]
-        if isinstance(op, If):
-            return op.operands[:1]
-        if isinstance(op, While):
-            return op.regions[0].terminator.operands
-        return numbers(op)
+        return op.decisive if isinstance(op, Carrier) else numbers(op)
 
 
 def multiplies(op: Op) -> bool:
     """Whether tensor cores of warp groups do this."""
-    return isinstance(op, PRODUCTS) and op.attrs.get("unit") == "wgmma"
+    return isinstance(op, PRODUCTS) and op.unit == "wgmma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,35 +108,18 @@ def carried(
     return [Carried(*row) for row in rows if row[3] in needed]
 
 
-def sources(value: Value, rounds: bool = True) -> list[Value]:
-    """What a value is computed from. What a loop carries is needed whole or not at all; `rounds`: with what decides how
-    often the loop runs."""
+def sources(value: Value, iterations: bool = True) -> list[Value]:
+    """What a value is computed from. What a loop carries is needed whole or not at all; `iterations`: with what decides
+    how often the loop runs."""
     owner = value.owner
+    op = owner.parent if isinstance(owner, Region) else owner
+    if isinstance(op, Carrier):
+        decisive = op.decisive if iterations or not isinstance(op, LoopLike) else []
+        one = next((c for c in op.carried if value in c.own), None)
+        return [*decisive, *(one.values if one is not None else ())]
     if isinstance(owner, Region):
-        loop = owner.parent
-        if loop is None or not isinstance(loop, For | While):
-            return []
-        k = owner.args.index(value) - isinstance(loop, For)
-        if k < 0:
-            return list(loop.operands[:3]) if rounds else []
-        return _around(loop, k, rounds)
-    if isinstance(owner, For | While):
-        return _around(owner, owner.results.index(value), rounds)
-    if isinstance(owner, If):
-        k = owner.results.index(value)
-        return [owner.operands[0], *(r.terminator.operands[k] for r in owner.regions)]
+        return []
     return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []
-
-
-def _around(loop: Op, k: int, rounds: bool) -> list[Value]:
-    """All values that stand for what a loop carries at one place; `rounds`: and what decides how often it runs."""
-    first = 3 if isinstance(loop, For) else 0
-    skip = 1 if isinstance(loop, For) else 0
-    body = loop.regions[-1]
-    decides = loop.operands[:3] if isinstance(loop, For) else loop.regions[0].terminator.operands
-    args = [region.args[skip + k] for region in loop.regions]
-    same = [loop.operands[first + k], body.terminator.operands[k], loop.results[k], *args]
-    return [*same, *decides] if rounds else same
 
 
 def numbers(op: Op) -> list[Value]:
@@ -151,9 +128,9 @@ def numbers(op: Op) -> list[Value]:
     for v in _values(op):
         while isinstance(v.owner, BufView | BufReshape):
             if isinstance(v.owner, BufView):
-                out += v.owner.operands[1:]
-            v = v.owner.operands[0]
-    return out + [op.operands[k] for k in E.NUMBERS.get(type(op), ())]
+                out += v.owner.starts
+            v = v.owner.buffer
+    return out + E.stage_and_phase(op)
 
 
 def _of_groups(region: Region) -> Iterator[Op]:
@@ -171,11 +148,11 @@ def _values(op: Op) -> list[Value]:
     return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 
 
-def tracked(places: Mapping[Value, Place]) -> set[Value]:
+def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
     """The buffers that others than one role touch: those of pipes, those that bulk copies read, and those that share
     bytes with them or with a buffer of another role."""
     buffers = [v for v in places if isinstance(v.type, BufType)]
-    rings = {v for v in buffers if isinstance(v.owner, Op) and v.owner.attrs.get("pipe")}
+    rings = {v for v in buffers if isinstance(v.owner, BufNew) and v.owner.pipe}
 
     def shares(a: Value, b: Value) -> bool:
         p, q = places[a], places[b]
@@ -210,18 +187,13 @@ def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Valu
 
 
 def _carried_to(op: Op, k: int) -> list[Value]:
-    if isinstance(op, For | While):
-        place = k - 3 if isinstance(op, For) else k
-        skip = 1 if isinstance(op, For) else 0
-        return [*(r.args[skip + place] for r in op.regions), op.results[place]] if place >= 0 else []
-    if op.NAME == "yield" and op.parent is not None:
-        loop = op.parent.parent
-        if isinstance(loop, If):
-            return [loop.results[k]]
-        if isinstance(loop, For) or (isinstance(loop, While) and op.parent is loop.regions[1]):
-            skip = 1 if isinstance(loop, For) else 0
-            return [*(r.args[skip + k] for r in loop.regions), loop.results[k]]
-        return []
+    if isinstance(op, LoopLike):
+        place = k - (len(op.operands) - len(op.initial))
+        return [*op.carried[place].own] if place >= 0 else []
+    if isinstance(op, Yield) and op.parent is not None:
+        around = op.parent.parent
+        decides = isinstance(around, LoopLike) and op.parent is not around.body
+        return [*around.carried[k].own] if isinstance(around, Carrier) and not decides else []
     if isinstance(op, ProductWait):
         return [op.results[k]]
     return [op.result] if isinstance(op, PRODUCTS) and k == 2 else []

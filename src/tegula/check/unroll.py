@@ -11,16 +11,16 @@ from tegula.check.forms import Forms, Term
 from tegula.check.slices import Followed, carried, multiplies, numbers
 from tegula.check.verdict import Refuted, Unproved
 from tegula.dataclass import dataclass, field
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, MatmulLike, Op, Region, Value, ViewLike, root
 from tegula.ops import events as E
 from tegula.ops.array import ArrayLoad, ArrayShape
-from tegula.ops.buffer import BufView, is_packed, root
+from tegula.ops.buffer import BufNew, BufView, is_packed
 from tegula.ops.control import For, If, While
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
-from tegula.passes.place_shared import Place
+from tegula.passes.place_shared import SharedAllocation
 from tegula.passes.settle_products import reads_registers
 from tegula.types import BufType, DType, TileType, element_bytes
 
@@ -68,7 +68,9 @@ class TooLong(Exception):
 class Program:
     """A kernel made ready to be unrolled for many launches."""
 
-    def __init__(self, kernel: Kernel, forms: Forms, places: Mapping[Value, Place], threads: int) -> None:
+    def __init__(
+        self, kernel: Kernel, forms: Forms, places: Mapping[Value, SharedAllocation], threads: int
+    ) -> None:
         self.kernel, self.forms, self.places, self.threads = kernel, forms, places, threads
         self.roles_op = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         self.roles = list(self.roles_op.regions) if self.roles_op is not None else [kernel.body]
@@ -117,7 +119,7 @@ class Program:
     def _scalar(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         if isinstance(op, LEAVES):
             terms = [(r, _leaf(self.forms, r)) for r in op.results]
-            index = op.operands[1:] if isinstance(op, ArrayLoad) else []
+            index = op.indices if isinstance(op, ArrayLoad) else []
 
             def look_up(env: Env, trace: Trace, launch: Launch) -> None:
                 at = tuple(env.get(v) for v in index)
@@ -125,7 +127,7 @@ class Program:
                     env[r] = launch.of(term, at) if term is not None else None
 
             return look_up
-        evaluate, result, operands = evaluator(op), op.result, op.operands
+        evaluate, result, operands = evaluator(op), op.result, [*op.operands]
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             try:
@@ -161,7 +163,7 @@ class Program:
     def _fly(self, op: Op, env: Env, trace: Trace) -> None:
         """Products are numbered as they are started; a tile is known by the last one that works on it."""
         if isinstance(op, ProductWait):
-            trace.complete = max(trace.complete, trace.started - op.attrs["pending"])
+            trace.complete = max(trace.complete, trace.started - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
                 env[r] = env.get(v, 0)
             return
@@ -176,9 +178,9 @@ class Program:
                     op.loc,
                     "wait for the product before its result is used",
                 )
-        if adds:
+        if isinstance(op, MatmulLike) and adds:
             trace.started += 1
-            if op.attrs.get("wait", True):
+            if op.wait:
                 trace.complete = trace.started
             elif isinstance(op, RegisterProduct):
                 trace.last[op] = trace.started
@@ -219,14 +221,13 @@ class Program:
 
         return run
 
-    def for_loop(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        (body,) = op.regions
-        kept = carried(op, op.operands[3:], body.args[1:], body.terminator.operands, self.followed.needed)
-        index = body.args[0]
+    def for_loop(self, op: For) -> Callable[[Env, Trace, Launch], None]:
+        body, index = op.body, op.index
+        kept = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             steps = self._steps(body)
-            bounds = [self.decided(env.get(v), op) for v in op.operands[:3]]
+            bounds = [self.decided(env.get(v), op) for v in op.bounds]
             now = [env.get(c.start) for c in kept]
             rounds = range(*bounds)
             self.entered[body] = max(self.entered.get(body, 0), len(rounds))
@@ -243,12 +244,12 @@ class Program:
 
         return run
 
-    def while_loop(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        test, body = op.regions
-        end = body.terminator.operands
-        tested = carried(op, op.operands, test.args, end, self.followed.needed)
-        kept = carried(op, op.operands, body.args, end, self.followed.needed)
-        condition = test.terminator.operands[0]
+    def while_loop(self, op: While) -> Callable[[Env, Trace, Launch], None]:
+        test, body = op.condition, op.body
+        end = body.yielded
+        tested = carried(op, op.initial, test.args, end, self.followed.needed)
+        kept = carried(op, op.initial, body.args, end, self.followed.needed)
+        condition = test.yielded[0]
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             now = [env.get(c.start) for c in kept]
@@ -275,13 +276,13 @@ class Program:
 
         return run
 
-    def branch(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+    def branch(self, op: If) -> Callable[[Env, Trace, Launch], None]:
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            taken = op.regions[0 if self.decided(env.get(op.operands[0]), op) else 1]
+            taken = op.then if self.decided(env.get(op.condition), op) else op.orelse
             self.entered[taken] = 1
             for step in self._steps(taken):
                 step(env, trace, launch)
-            for v, r in zip(taken.terminator.operands, op.results, strict=True):
+            for v, r in zip(taken.yielded, op.results, strict=True):
                 if r in self.followed.needed:
                     env[r] = env.get(v)
 
@@ -317,8 +318,9 @@ class _Known:
         other parts are taken for all of it."""
         whole = root(buffer)
         place = self.program.places[whole]
-        stages = whole.owner.attrs.get("stages") if isinstance(whole.owner, Op) else None
-        if not stages or not isinstance(whole.owner, Op) or not whole.owner.attrs.get("pipe"):
+        assert isinstance(whole.owner, BufNew)
+        stages = whole.owner.stages
+        if not stages or not whole.owner.pipe:
             return E.Bytes(place.offset, place.offset + place.size, whole)
         stage = self._stage(buffer, whole)
         size = place.size // stages
@@ -338,34 +340,34 @@ class _Known:
 
     def _part(self, buffer: Value, whole: Value) -> tuple[int, int] | None:
         """The bytes of a stage that a packed view of it shows; None for all, and for other views."""
-        assert isinstance(whole.owner, Op) and isinstance(whole.type, BufType)
-        if not whole.owner.attrs.get("by_hand") or whole.owner.attrs.get("swizzled") or not is_packed(buffer):
+        assert isinstance(whole.owner, BufNew) and isinstance(whole.type, BufType)
+        if not whole.owner.by_hand or whole.owner.swizzled or not is_packed(buffer):
             return None
         strides = [1]
         for n in reversed(whole.type.shape[1:]):
             strides.insert(0, strides[0] * n)
-        at, views = 0, list[Op]()
+        at, views = 0, list[BufView]()
         while buffer is not whole:
             if not isinstance(buffer.owner, BufView):
                 return None
             views.insert(0, buffer.owner)
-            buffer = buffer.owner.operands[0]
+            buffer = buffer.owner.buffer
         for k, view in enumerate(views):
-            starts = [self.number(v) for v in view.operands[1:]]
+            starts = [self.number(v) for v in view.starts]
             at += sum(n * s for n, s in zip(starts[k == 0 :], strides[k == 0 :], strict=True))
-            strides = [strides[d] * s for d, s in zip(view.attrs["dims"], view.attrs["steps"], strict=True)]
+            strides = [strides[d] * s for d, s in zip(view.dims, view.steps, strict=True)]
         size = element_bytes(whole.type.dtype)
-        count = prod(views[-1].attrs["shape"])
+        count = prod(views[-1].shape)
         return at * size, (at + count) * size
 
     def _stage(self, buffer: Value, whole: Value) -> int:
         """Where the innermost view of the ring, which picks one stage, starts."""
         view = buffer
         while view is not whole:
-            assert isinstance(view.owner, Op)
-            if view.owner.operands[0] is whole and isinstance(view.owner, BufView):
-                return self.number(view.owner.operands[1])
-            view = view.owner.operands[0]
+            assert isinstance(view.owner, ViewLike)
+            if view.owner.shown is whole and isinstance(view.owner, BufView):
+                return self.number(view.owner.starts[0])
+            view = view.owner.shown
         raise Unproved(
             "stage", f"{self.op.NAME} works on all stages of a pipe at once", self.op.loc, "use one stage"
         )

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tegula.check.guards import Guard, from_row
+from tegula.check.premises import PREMISES
 from tegula.dataclass import dataclass
 from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
-PROVED, REFUTED, UNPROVED = "proved", "refuted", "unproved"
-EXPLORED = "explored: {} launches"
-
-
-def explored(launches: int) -> str:
-    """The status of a schedule that is right in so many launches, chosen to show what may go wrong."""
-    return EXPLORED.format(launches)
-
-
-def passes(status: str) -> bool:
-    """Whether a schedule of this status may run: nothing is wrong with it, and no launch was left out for being beyond
-    the checker."""
-    return status == PROVED or status.startswith(EXPLORED.split("{")[0])
+PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +35,40 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Why there is no proof: what could not be shown, where, of which role; `obligation` of docs/checker.md. `failed`:
+    the prover itself went wrong."""
+
+    message: str
+    loc: Location = UNKNOWN
+    role: str = ""
+    obligation: str = ""
+    help: str = ""
+    failed: bool = False
+
+    @property
+    def place(self) -> str:
+        """The line, as it stands in front of a message."""
+        return f"line {self.loc.line}: " if self.loc.line else ""
+
+    def __str__(self) -> str:
+        of = f"{self.obligation}, " if self.obligation else ""
+        by = f"{self.role}: " if self.role else ""
+        return f"no proof ({of}{by}{self.message})" if of or by else f"no proof: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status`: "proved", "explored: N launches" (all of them right), "refuted" or "unproved". Of the last two: `kind`
-    of fault, `message`, `loc` and `help`;
-    `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
-    `steps`, in order, under the launch values `launch`. `explored`: how many launches were unrolled, and how many ops
-    of roles in all. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether
-    the kernel accepts a schedule that is unproved."""
+    """`status`: "proved", "refuted", "unproved", or "no schedule" where nothing is asynchronous. Of a schedule that is
+    refuted or unproved: `kind` of fault, `message`, `loc` and `help`; `places`: the other ops involved, with what they
+    have to do with it.
+
+    A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
+    proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all; `searched`:
+    whether these are all that show faults, as far as the search can tell. A proved one has a `certificate`, as text.
+    `guards`: what launches must meet. `results`: whether equal arguments give equal results, or why not. `automatic`:
+    the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule that the
+    search cannot decide either."""
 
     status: str
     kind: str = ""
@@ -62,6 +79,11 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     launch: tuple[tuple[str, int], ...] = ()
     explored: tuple[int, int] = (0, 0)
+    searched: bool = False
+    gap: Gap | None = None
+    certificate: str = ""
+    guards: tuple[Guard, ...] = ()
+    results: str = ""
     automatic: str = ""
     bounded: bool = False
 
@@ -71,8 +93,8 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the schedule is proved, or right in all launches that were explored."""
-        return passes(self.status)
+        """Whether the schedule is proved, or nothing goes wrong in the launches that the search chose."""
+        return self.status in (PROVED, NO_SCHEDULE) or (self.status == UNPROVED and self.searched)
 
     @property
     def accepted(self) -> bool:
@@ -93,9 +115,52 @@ class Verdict:
         values = ", ".join(f"{name} = {n}" for name, n in self.launch)
         return f" (in a launch with {values})" if values else ""
 
+    @property
+    def premises(self) -> tuple[str, ...]:
+        """What the verdict takes for granted."""
+        return () if self.status == NO_SCHEDULE else PREMISES
+
+    def report(self) -> str:
+        """The verdict for people, in full: what is not proved and why, premises, guards, and whether results are
+        determined."""
+        lines = [f"{self.status}{self.amount}"]
+        if self.gap is not None:
+            lines.append(f"  {self.gap.place}{self.gap}")
+            lines += [f"    {self.gap.help}"] if self.gap.help else []
+        if self.premises:
+            lines += ["  premises:", *(f"  - {p}" for p in self.premises)]
+        if self.status != NO_SCHEDULE:
+            guards = dict.fromkeys(f"  - {g}" for g in self.guards)
+            lines += ["  guards:" if guards else "  guards: none", *guards]
+        lines += [f"  results: {self.results}"] if self.results else []
+        return "\n".join(lines)
+
+    @property
+    def amount(self) -> str:
+        """How much was explored, in words; nothing of a schedule that is proved."""
+        launches, steps = self.explored
+        return f" ({launches} launches explored, {steps} steps of roles)" if self.status == UNPROVED else ""
+
     def summary(self) -> Mapping[str, Any]:
         """What a cache entry keeps of a verdict."""
-        return {"status": self.status, "explored": list(self.explored)}
+        return {
+            "status": self.status,
+            "explored": list(self.explored),
+            "passed": self.passed,
+            "certificate": self.certificate,
+            "guards": [guard.row() for guard in self.guards],
+            "results": self.results,
+            "automatic": self.automatic,
+        }
+
+
+def from_summary(kept: Mapping[str, Any]) -> Verdict:
+    """The verdict of a cache entry on a schedule that is proved, or on none."""
+    guards = tuple(map(from_row, kept["guards"]))
+    certificate, results, automatic = kept["certificate"], kept["results"], kept["automatic"]
+    return Verdict(
+        kept["status"], certificate=certificate, guards=guards, results=results, automatic=automatic
+    )
 
 
 class Refuted(Exception):

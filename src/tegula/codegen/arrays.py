@@ -9,7 +9,7 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, register_type
 from tegula.errors import InternalError, TypeMismatch
-from tegula.ir import Op, Value
+from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
@@ -44,12 +44,12 @@ def lower_access(s: State, op: Op) -> Components | None:
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def array_view(s: State, op: Op) -> None:
+def array_view(s: State, op: ArrayView) -> None:
     """Basic indexing: a new descriptor."""
-    source = s.arrays[op.operands[0]]
-    rest = iter(op.operands[1:])
+    source = s.arrays[op.array]
+    rest = iter(op.bounds)
     pointer, shape, strides = source.pointer, [], []
-    spec = op.attrs["spec"]
+    spec = op.spec
     chosen: list[tuple[str, str]] = []
     for entry, stride, length in zip(spec, source.strides, source.shape, strict=True):
         start = s.i64(next(rest))
@@ -106,21 +106,21 @@ def spare(s: State, dtype: ElementType) -> str:
     return s.allocate("spare", dtype, (1,)).pointer
 
 
-def _array_load(s: State, op: Op) -> Components:
-    array = s.arrays[op.operands[0]]
-    pointer, _ = array_address(s, op, array, op.operands[1:])
+def _array_load(s: State, op: ArrayLoad) -> Components:
+    array = s.arrays[op.array]
+    pointer, _ = array_address(s, op, array, op.indices)
     return s.memory.load_element(pointer, array.dtype)
 
 
-def _array_store(s: State, op: Op) -> None:
-    array = s.arrays[op.operands[0]]
-    pointer, _ = array_address(s, op, array, op.operands[2:])
-    s.memory.store_element(pointer, s.components(op.operands[1]), array.dtype)
+def _array_store(s: State, op: ArrayStore) -> None:
+    array = s.arrays[op.array]
+    pointer, _ = array_address(s, op, array, op.indices)
+    s.memory.store_element(pointer, s.components(op.value), array.dtype)
 
 
 def length_of(s: State, op: ArrayShape) -> str:
     """The length that an op asks for, i64. TypeMismatch where it is one that int32 may not hold."""
-    (array,), dim = op.operands, op.attrs["dim"]
+    array, dim = op.array, op.dim
     whole = array_root(array)
     k = s.kernel.params.index(whole) if whole in s.kernel.params else None
     access = s.kernel.access[k] if k is not None else None
@@ -138,30 +138,31 @@ def _array_shape(s: State, op: ArrayShape) -> Components:
     return (s.code.emit(f"trunc i64 {length_of(s, op)} to i32"),)
 
 
-def _array_atomic(s: State, op: Op) -> Components:
-    array = s.arrays[op.operands[0]]
-    pointer, _ = array_address(s, op, array, op.operands[2:])
-    return atomic_element(s.code, op.attrs["op"], pointer, array.dtype, s.components(op.operands[1]))
+def _array_atomic(s: State, op: ArrayAtomic) -> Components:
+    array = s.arrays[op.array]
+    pointer, _ = array_address(s, op, array, op.indices)
+    return atomic_element(s.code, op.op, pointer, array.dtype, s.components(op.value))
 
 
-def _array_cas(s: State, op: Op) -> Components:
-    array = s.arrays[op.operands[0]]
-    pointer, _ = array_address(s, op, array, op.operands[3:])
-    expected, value = (s.scalar(v) for v in op.operands[1:3])
+def _array_cas(s: State, op: ArrayCas) -> Components:
+    array = s.arrays[op.array]
+    pointer, _ = array_address(s, op, array, op.indices)
+    expected, value = (s.scalar(v) for v in (op.expected, op.value))
     return (compare_and_swap(s.code, pointer, scalar_of(array.dtype), expected, value),)
 
 
 # Tiles ---------------------------------------------------------------------------------------------------------------
 
 
-def buffer_view(s: State, op: Op) -> None:
+def buffer_view(s: State, op: BufView) -> None:
     """A view of part of a buffer: another pointer, other strides."""
-    source = s.buffers[op.operands[0]] if op.operands[0] in s.buffers else s.tiles[op.operands[0]]
-    made = sliced(s, source, [s.i64(v) for v in op.operands[1:]], op.attrs)
+    source = s.buffers[op.buffer] if op.buffer in s.buffers else s.tiles[op.buffer]
+    made = sliced(s, source, [s.i64(v) for v in op.starts], op.attrs)
     (s.buffers if isinstance(op, BufView) else s.tiles)[op.result] = made
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
+    """A view of part of a view, as `tile.slice` and `buf.view` say it."""
     return source.sliced(s.memory, starts, attrs)
 
 
@@ -175,20 +176,20 @@ def reshaped(source: View, shape: tuple[int, ...]) -> View:
     return View(source.pointer, source.dtype, shape, packed_strides(shape, unit), source.component_stride)
 
 
-def _buffer_reshape(s: State, op: Op) -> None:
-    s.buffers[op.result] = reshaped(s.buffers[op.operands[0]], tuple(op.attrs["shape"]))
+def _buffer_reshape(s: State, op: BufReshape) -> None:
+    s.buffers[op.result] = reshaped(s.buffers[op.buffer], tuple(op.shape))
 
 
-def accessed(s: State, op: Op, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
+def accessed(s: State, op: ElementAccess, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
     """Address, type and component stride of t[i, ...], which may name a component or a row of an element."""
     rank = len(view.shape)
     values = [s.i64(v) for v in indices]
     pointer = s.memory.at(view, values[:rank])
-    if s.debug:
-        pointer = _checked(s, op, view, values[:rank], pointer)
     t, steps = accessed_element(view, len(values))
     for i, step in zip(values[rank:], steps, strict=True):
         pointer = s.memory.offset(pointer, s.memory.mul(i, str(step * view.component_stride)), scalar_of(t))
+    if s.debug:
+        pointer = _checked(s, op, view, values, pointer)
     return pointer, t, view.component_stride
 
 
@@ -202,51 +203,55 @@ def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
     return (VecType(t.cols, t.dtype), [t.cols]) if inner == 1 else (t.dtype, [t.cols, 1])
 
 
-def _checked(s: State, op: Op, view: View, values: list[str], pointer: str) -> str:
-    ok = "true"
-    for i, n in zip(values, view.shape, strict=True):
+def _checked(s: State, op: ElementAccess, view: View, values: list[str], pointer: str) -> str:
+    """The address of an element or a component; one of scratch memory, after a report, where an index is outside."""
+    ok, shape = "true", (*view.shape, *element_shape(view.dtype))[: len(values)]
+    for i, n in zip(values, shape, strict=True):
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
-    site = s.site("bounds", op.loc, array=op.operands[0].name, rank=len(values))
-    report_unless(s, ok, site, [*values, *map(str, view.shape)])
-    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, view.dtype)}")
+    site = s.site("bounds", op.loc, array=op.target.name, rank=len(values))
+    report_unless(s, ok, site, [*values, *map(str, shape)])
+    # Components lie apart as those of the view do.
+    extent = 1 + (components(view.dtype) - 1) * view.component_stride
+    dropped = s.allocate("spare", scalar_of(view.dtype), (extent,)).pointer
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {dropped}")
 
 
-def _get(s: State, op: Op) -> Components:
-    source = op.operands[0]
+def _get(s: State, op: BufGet | TileExtract) -> Components:
+    source = op.target
     view = s.buffers[source] if source in s.buffers else s.tiles[source]
-    pointer, t, stride = accessed(s, op, view, op.operands[1:])
+    pointer, t, stride = accessed(s, op, view, op.indices)
     return s.memory.load_element(pointer, t, stride)
 
 
-def _set(s: State, op: Op) -> None:
-    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
-    s.memory.store_element(pointer, s.components(op.operands[1]), t, stride)
+def _set(s: State, op: BufSet) -> None:
+    pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
+    s.memory.store_element(pointer, s.components(op.value), t, stride)
 
 
-def _update(s: State, op: Op) -> None:
+def _update(s: State, op: BufUpdate) -> None:
     """A block is run by one thread: the lanes' updates follow each other."""
-    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
-    old, by = s.memory.load_element(pointer, t, stride), s.components(op.operands[1])
+    pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
+    old, by = s.memory.load_element(pointer, t, stride), s.components(op.value)
     made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
     s.memory.store_element(pointer, made, t, stride)
 
 
-def _exchange(s: State, op: Op) -> Components:
+def _exchange(s: State, op: BufExchange) -> Components:
     """A block is run by one thread: the lanes' exchanges follow each other."""
-    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old = s.memory.load_element(pointer, t, stride)
-    s.memory.store_element(pointer, s.components(op.operands[1]), t, stride)
+    s.memory.store_element(pointer, s.components(op.value), t, stride)
     return old
 
 
-def combined(s: State, op: Op, dtype: DType, old: str, by: str) -> str:
+def combined(s: State, op: BufUpdate, dtype: DType, old: str, by: str) -> str:
     """What an update of a tile's element makes of a component."""
-    kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
+    kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.op]
     return elementwise(s.code, kind([], []), dtype, [old, by], s.width)
 
 
-def _stack_count(s: State, op: Op) -> Components:
-    return (s.code.emit(f"load i32, ptr {s.stacks[op.operands[0]][0]}, align 4"),)
+def _stack_count(s: State, op: StackCount) -> Components:
+    return (s.code.emit(f"load i32, ptr {s.stacks[op.stack][0]}, align 4"),)
 
 
 # Thread index --------------------------------------------------------------------------------------------------------
@@ -327,7 +332,7 @@ def report(s: State, site: int | str, values: list[str]) -> None:
     code.place(done)
 
 
-def _print(s: State, op: Op) -> None:
+def _print(s: State, op: Print) -> None:
     values, layout = [], []
     for operand in op.operands:
         t: ElementType = operand.type  # type: ignore[assignment]
@@ -335,7 +340,7 @@ def _print(s: State, op: Op) -> None:
         values += [slot(s, part, scalar_of(t)) for part in s.components(operand)]
     if len(values) > RECORD_SLOTS - RECORD_HEADER + 1:
         raise InternalError("too many values in one print")
-    report(s, s.site("print", op.loc, parts=op.attrs["parts"], end=op.attrs.get("end"), types=layout), values)
+    report(s, s.site("print", op.loc, parts=op.parts, end=op.end, types=layout), values)
 
 
 def slot(s: State, value: str, dtype: DType) -> str:
@@ -346,8 +351,8 @@ def slot(s: State, value: str, dtype: DType) -> str:
     return value if bits == "i64" else s.code.emit(f"zext {bits} {value} to i64")
 
 
-def _assert(s: State, op: Op) -> None:
-    report_unless(s, s.scalar(op.operands[0]), s.site("assert", op.loc, message=op.attrs["message"]), [])
+def _assert(s: State, op: Assert) -> None:
+    report_unless(s, s.scalar(op.condition), s.site("assert", op.loc, message=op.message), [])
 
 
 _RULES = {

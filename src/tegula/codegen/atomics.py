@@ -139,6 +139,7 @@ def to_bits(code: Code, value: str, dtype: DType) -> str:
 
 
 def from_bits(code: Code, value: str, dtype: DType) -> str:
+    """A value of a scalar type from the integer of its bits, which atomics exchange."""
     t, bits = register_type(dtype, 1), _bits(dtype)
     if t == bits:
         return value

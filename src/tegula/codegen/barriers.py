@@ -11,7 +11,16 @@ from tegula.codegen.text import constant
 from tegula.ir import Op, Value
 from tegula.ops.buffer import buffer_type
 from tegula.ops.roles import WARP
-from tegula.ops.schedule import MbarrierNew, arrivals_at
+from tegula.ops.schedule import (
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedArrive,
+    NamedSync,
+    ScheduleOp,
+    arrivals_at,
+)
 from tegula.ops.tile import TileLoad, TileStore
 from tegula.types import element_bytes, scalar_of
 
@@ -60,7 +69,7 @@ def new(s: State, op: Op) -> None:
     if FUNCTIONS not in s.functions:
         s.functions.insert(0, FUNCTIONS)
     name, count = op.result.name, arrivals_at(op.result)
-    stages = op.attrs["stages"] if isinstance(op, MbarrierNew) else 1
+    stages = op.stages if isinstance(op, MbarrierNew) else 1
     at = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
     for k in range(stages):
         put(s, at, STAGE_BYTES * k + PENDING, str(count))
@@ -77,8 +86,8 @@ def _settle(s: State, barriers: Value, at: str) -> None:
     moved(s)
 
 
-def _arrived(s: State, op: Op, at: str, times: int) -> None:
-    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.meetings[op.operands[0]].arrivals})")
+def _arrived(s: State, barriers: Value, at: str, times: int) -> None:
+    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.meetings[barriers].arrivals})")
     moved(s)
 
 
@@ -86,49 +95,53 @@ def _announced(s: State, at: str, bytes: int) -> None:
     put(s, at, BYTES, s.code.emit(f"add i64 {get(s, at, BYTES)}, {bytes}"))
 
 
-def _warps(s: State, op: Op) -> int:
+def _warps(s: State, op: ScheduleOp) -> int:
     assert s.role is not None
-    return 1 if op.attrs.get("elected") else s.role.lanes // WARP
+    return 1 if op.elected else s.role.lanes // WARP
 
 
-def arrive(s: State, op: Op) -> None:
-    _arrived(s, op, _stage(s, *op.operands), _warps(s, op))
+def arrive(s: State, op: MbarrierArrive) -> None:
+    """Lower `mbarrier.arrive`: an arrival of each warp of the role."""
+    _arrived(s, op.barriers, _stage(s, op.barriers, op.stage), _warps(s, op))
 
 
-def expect(s: State, op: Op) -> None:
-    at = _stage(s, *op.operands)
-    _announced(s, at, op.attrs["bytes"])
-    _arrived(s, op, at, 1)
+def expect(s: State, op: MbarrierExpect) -> None:
+    """Lower `mbarrier.expect`: announce bytes, and arrive once."""
+    at = _stage(s, op.barriers, op.stage)
+    _announced(s, at, op.bytes)
+    _arrived(s, op.barriers, at, 1)
 
 
-def wait(s: State, op: Op) -> None:
+def wait(s: State, op: MbarrierWait) -> None:
     """Until the barrier is in a phase of another parity."""
-    barriers, stage, parity = op.operands
-    at, wanted = _stage(s, barriers, stage), s.i64(parity)
+    barriers, stage = op.barriers, op.stage
+    at, wanted = _stage(s, barriers, stage), s.i64(op.parity)
 
     def over() -> tuple[str, str]:
         bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
         return s.code.emit(f"icmp ne i64 {bit}, {wanted}"), _arriving(s, barriers)
 
-    wait_until(s, _site(s, op), over, lambda: (get(s, at, PHASE), s.i64(stage)))
+    wait_until(s, _site(s, op, barriers), over, lambda: (get(s, at, PHASE), s.i64(stage)))
 
 
 def _arriving(s: State, barriers: Value) -> str:
     return str(sum(1 << k for k in s.meetings[barriers].roles))
 
 
-def _site(s: State, op: Op) -> int:
+def _site(s: State, op: Op, barriers: Value) -> int:
     assert s.role is not None
-    data = {"role": s.role.position, "barrier": s.meetings[op.operands[0]].name}
+    data = {"role": s.role.position, "barrier": s.meetings[barriers].name}
     return s.site("wait", op.loc, **data, names=list(s.role.names))
 
 
-def meet(s: State, op: Op) -> None:
-    _arrived(s, op, s.meetings[op.operands[0]].stages, _warps(s, op))
+def meet(s: State, op: NamedArrive | NamedSync) -> None:
+    """Count the warps of the role as arrivals at a named barrier."""
+    _arrived(s, op.barrier, s.meetings[op.barrier].stages, _warps(s, op))
 
 
-def sync(s: State, op: Op) -> None:
-    barriers = op.operands[0]
+def sync(s: State, op: NamedSync) -> None:
+    """Lower `named.sync`: arrive, then wait for the end of the phase."""
+    barriers = op.barrier
     at = s.meetings[barriers].stages
     phase = get(s, at, PHASE)
     meet(s, op)
@@ -136,10 +149,11 @@ def sync(s: State, op: Op) -> None:
     def over() -> tuple[str, str]:
         return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving(s, barriers)
 
-    wait_until(s, _site(s, op), over, lambda: (phase, "-1"))
+    wait_until(s, _site(s, op, barriers), over, lambda: (phase, "-1"))
 
 
 def load(s: State, op: Op) -> None:
+    """Lower `bulk.load`: the copy is complete at once, and so are its bytes."""
     buffer, barriers, stage, array, *starts = op.operands
     t = buffer_type(buffer.type)
     zero = Value(t.dtype, None)
@@ -154,6 +168,7 @@ def load(s: State, op: Op) -> None:
 
 
 def put_tile(s: State, op: Op) -> None:
+    """Lower `bulk.put`: store the tile of a buffer to an array."""
     buffer, array, *starts = op.operands
     tile = Value(buffer_type(buffer.type).tile, None, buffer.name)
     s.tiles[tile] = s.buffers[buffer]

@@ -27,7 +27,7 @@ IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
 
 
 @dataclass(slots=True)
-class Slot:
+class TileSlot:
     """Memory for one tile. `view`: where it is in this round; `first`: its address in the first round; `holds`: the
     value that this round writes to it."""
 
@@ -41,16 +41,21 @@ class CarriedTiles:
     """The tiles among what one loop carries. The steps of a loop call `open`, `close`, `phis` and `finish`."""
 
     def __init__(
-        self, s: State, loop: Op, initial: list[Value], results: list[Value], args: list[list[Value]]
+        self,
+        s: State,
+        loop: For | While,
+        initial: list[Value],
+        results: list[Value],
+        arguments: list[list[Value]],
     ) -> None:
-        self.s, self.loop, self.args, self.results = s, loop, args, results
-        self.body = loop.regions[-1]
+        self.s, self.loop, self.arguments, self.results = s, loop, arguments, results
+        self.body = loop.body
         self.order = {op: k for k, op in enumerate(self.body.ops)}
         self.slots = [self._entered(loop, v, r) for v, r in zip(initial, results, strict=True)]
 
     # Entry -----------------------------------------------------------------------------------------------------------
 
-    def _entered(self, loop: Op, initial: Value, result: Value) -> Slot:
+    def _entered(self, loop: Op, initial: Value, result: Value) -> TileSlot:
         """The slot of a tile before the first round: the memory of the tile itself if no one else reads it."""
         s = self.s
         if _owns_memory(s, initial, loop):
@@ -60,16 +65,16 @@ class CarriedTiles:
             tiles.materialise(s, initial, home)
         return self._slot(home)
 
-    def _slot(self, home: View) -> Slot:
-        return Slot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
+    def _slot(self, home: View) -> TileSlot:
+        return TileSlot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
 
     def open(self) -> None:
         """Name the carried tiles in the loop's head, and offer slots to what the body computes for the next round."""
         s = self.s
         for k, slot in enumerate(self.slots):
-            for group in self.args:
+            for group in self.arguments:
                 s.tiles[group[k]] = slot.view
-        made = [v for v in self.body.terminator.operands if isinstance(v.type, TileType)]
+        made = [v for v in self.body.yielded if isinstance(v.type, TileType)]
         for k, value in enumerate(made):
             if isinstance(value.owner, Op) and value.owner.parent is self.body:
                 s.destinations[value] = partial(self._offered, value, k)
@@ -80,14 +85,14 @@ class CarriedTiles:
         """A slot for the value that the next round receives as tile `k`, which is about to be computed: that tile's own
         if possible."""
         assert isinstance(value.owner, Op)
-        carried = list(zip(self.slots, self.args[-1], strict=False))
+        carried = list(zip(self.slots, self.arguments[-1], strict=False))
         for slot, arg in [carried[k], *carried]:
             if slot.holds is None and arg.type == value.type and self._free(arg, value.owner):
                 slot.holds = value
                 return slot.view
         return self._spare(value).view
 
-    def _spare(self, value: Value) -> Slot:
+    def _spare(self, value: Value) -> TileSlot:
         t: TileType = value.type  # type: ignore[assignment]
         slot = self._slot(self.s.allocate(value.name or "next", t.dtype, t.shape))
         slot.holds = value
@@ -125,7 +130,7 @@ class CarriedTiles:
         s = self.s
         for value in yielded:
             s.destinations.pop(value, None)
-        chosen: list[Slot | None] = []
+        chosen: list[TileSlot | None] = []
         for value in yielded:
             here = [x for x in self.slots if x.view == s.tiles.get(value)]
             chosen.append(next((x for x in here if not any(x is c for c in chosen)), None))
@@ -141,8 +146,8 @@ class CarriedTiles:
         self._settle([c for c in chosen if c is not None])
 
     def _target(
-        self, k: int, value: Value, chosen: list[Slot | None], own: set[str], others: set[str]
-    ) -> Slot:
+        self, k: int, value: Value, chosen: list[TileSlot | None], own: set[str], others: set[str]
+    ) -> TileSlot:
         """A slot for a tile that has to be copied: one that no one reads. A loop's result may be copied onto itself."""
         barred = others if isinstance(value.owner, For | While) else others | own
         claimed = [x for x in self.slots if x.holds is value]
@@ -153,7 +158,7 @@ class CarriedTiles:
                 return slot
         return self._spare(value)
 
-    def _settle(self, chosen: list[Slot]) -> None:
+    def _settle(self, chosen: list[TileSlot]) -> None:
         """Every slot is someone's in the next round: what is left over becomes the spare ones."""
         left = [x for x in self.slots if not any(x is c for c in chosen)]
         for slot, source in zip(self.slots, chosen, strict=False):
@@ -166,6 +171,7 @@ class CarriedTiles:
     # The frame -------------------------------------------------------------------------------------------------------
 
     def phis(self, before: str, last: str) -> list[str]:
+        """The phi instructions of the pointers to carried tiles, at the head of a loop."""
         return [
             f"  {x.view.pointer} = phi ptr [ {x.first}, %{before} ], [ {x.following}, %{last} ]"
             for x in self.slots
@@ -211,7 +217,7 @@ def touched(s: State, value: Value) -> set[str]:
     out: set[str] = set()
     for leaf in tree(s, value):
         while isinstance(leaf.owner, VIEWS):
-            leaf = leaf.owner.operands[0]
+            leaf = leaf.owner.tile
         if leaf in s.tiles:
             pointer = s.tiles[leaf].pointer
             out |= s.origins.get(pointer, {pointer})

@@ -8,19 +8,20 @@ from tegula.codegen.scalar import Components
 from tegula.codegen.sites import RECORDS
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
-from tegula.ir import Op
-from tegula.ops.scalar import Const
+from tegula.ir import Op, Value
+from tegula.ops.scalar import Const, Div, FloorDiv, Mod
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore, tile_type
 from tegula.types import DType, element_bytes, scalar_of
 
 ALIGNMENT = 16
 """Bytes that the first element of a tile access with aligned=True is a multiple of."""
 
 
-def check_division(s: State, op: Op) -> None:
+def check_division(s: State, op: Div | FloorDiv | Mod) -> None:
     """Report a zero divisor of integers."""
-    divisor = op.operands[1]
+    divisor = op.b
     dtype = scalar_of(divisor.type)  # type: ignore[arg-type]
-    known = isinstance(divisor.owner, Const) and divisor.owner.attrs["value"] != 0
+    known = isinstance(divisor.owner, Const) and divisor.owner.value != 0
     if not dtype.is_int or known:
         return
     ok = "true"
@@ -30,10 +31,9 @@ def check_division(s: State, op: Op) -> None:
     report_unless(s, ok, s.site("division", op.loc), [])
 
 
-def check_uniform(s: State, op: Op, k: int = 0, said: str = "") -> None:
-    """Report lanes whose value of operand `k` differs from lane 0's. `said`: what an operand of which nobody promised
+def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
+    """Report lanes whose value of an operand differs from lane 0's. `said`: what an operand of which nobody promised
     that is, for a note."""
-    value = op.operands[k]
     if value not in s.lanes:
         return
     view, site, first = s.lanes[value], _site(s, op, said), s.components(value)
@@ -53,7 +53,7 @@ def check_uniform(s: State, op: Op, k: int = 0, said: str = "") -> None:
 def check_agreement(s: State, op: Op) -> None:
     """Report this lane if its value, the first operand, differs from lane 0's, the second."""
     parts, first = (s.components(v) for v in op.operands)
-    dtype, said = scalar_of(op.operands[0].type), op.attrs.get("implicit", "")  # type: ignore[arg-type]
+    dtype, said = scalar_of(op.value.type), op.implicit  # type: ignore[arg-type]
     ok = _same(s, first, parts, dtype)
     report_unless(s, _or_enough(s, ok) if said else ok, _site(s, op, said), [])
 
@@ -80,11 +80,11 @@ def _same(s: State, first: Components, second: Components, dtype: DType) -> str:
     return ok
 
 
-def check_access(s: State, op: Op) -> None:
+def check_access(s: State, op: TileLoad | TileStore | TileAtomic) -> None:
     """Report a tile access that breaks a promise: in every mode a first element that is not aligned, in debug mode also
     what else aligned=True and bounds_check=False promise."""
-    array, starts = s.arrays[op.operands[0]], offsets(s, op)
-    aligned = op.attrs.get("aligned", False)
+    array, starts = s.arrays[op.array], offsets(s, op)
+    aligned = op.aligned
     if aligned:
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, starts)} to i64")
         rest = s.code.emit(f"and i64 {address}, {ALIGNMENT - 1}")
@@ -92,8 +92,8 @@ def check_access(s: State, op: Op) -> None:
         report_unless(s, ok, s.site("misaligned", op.loc, array=array.name, rank=len(starts)), starts)
     if s.debug and aligned:
         report_unless(s, _dense(s, array), s.site("strided", op.loc, array=array.name), [])
-    if s.debug and (aligned or not op.attrs["bounds_check"]):
-        shape = op.result.type.shape if op.results else op.operands[1].type.shape  # type: ignore[union-attr]
+    if s.debug and (aligned or not op.bounds_check):
+        shape = tile_type((op.result if isinstance(op, TileLoad) else op.tile).type).shape
         site = s.site("tile bounds", op.loc, array=array.name, rank=len(starts), shape=list(shape))
         report_unless(s, inside(s, op), site, [*starts, *array.shape])
 

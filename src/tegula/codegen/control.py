@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from tegula.codegen.state import State
 from tegula.codegen.text import constant, register_type, vector_of
-from tegula.ir import Op
 from tegula.ops import scalar as S
+from tegula.ops.control import For
 from tegula.types import DType
 
 
-def trips(s: State, op: Op, width: int = 1) -> str:
+def trips(s: State, op: For, width: int = 1) -> str:
     """How often the loop runs, as an unsigned number: an index past the last one may not exist in its type. `width`:
     for so many lanes at once."""
-    code, owner = s.code, op.operands[2].owner
-    dtype: DType = op.operands[0].type  # type: ignore[assignment]
+    code, owner = s.code, op.step.owner
+    dtype: DType = op.start.type  # type: ignore[assignment]
     t, flag = register_type(dtype, width), vector_of("i1", width)
     zero, one = constant(dtype, 0, width), constant(dtype, 1, width)
-    start, stop, step = (s.spread(v, width)[0] for v in op.operands[:3])
+    start, stop, step = (s.spread(v, width)[0] for v in op.bounds)
     low, high, by = start, stop, step
-    if isinstance(owner, S.Const) and owner.attrs["value"] < 0:
-        low, high, by = stop, start, constant(dtype, -owner.attrs["value"], width)
+    if isinstance(owner, S.Const) and owner.value < 0:
+        low, high, by = stop, start, constant(dtype, -owner.value, width)
     elif not isinstance(owner, S.Const) and dtype.kind == "i":
         rising = code.emit(f"icmp sgt {t} {step}, {zero}")
         low = code.emit(f"select {flag} {rising}, {t} {start}, {t} {stop}")

@@ -165,6 +165,7 @@ def _round_to_odd(code: Code, x: str, width: int) -> str:
 
 
 def constant_true(width: int) -> str:
+    """The text of a mask whose lanes are all true."""
     return "true" if width == 1 else "splat (i1 true)"
 
 

@@ -15,7 +15,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayStore
 from tegula.ops.buffer import BufGet, BufSet
-from tegula.ops.control import For, If, Yield
+from tegula.ops.control import For, If, While, Yield
 from tegula.types import scalar_of
 
 Body = Callable[[Region], None]
@@ -33,7 +33,7 @@ def divergent(s: State, op: Op, body: Body) -> None:
         _if(s, op, body)
     elif isinstance(op, For):
         _for(s, op, body)
-    else:
+    elif isinstance(op, While):
         _while(s, op, body)
     s.mask = outer
 
@@ -83,9 +83,9 @@ def _any(s: State, mask: str) -> str:
 # Branches ------------------------------------------------------------------------------------------------------------
 
 
-def _if(s: State, op: Op, body: Body) -> None:
+def _if(s: State, op: If, body: Body) -> None:
     flag, outer = vector_of("i1", s.width), s.mask
-    condition = s.spread(op.operands[0], s.width)[0]
+    condition = s.spread(op.condition, s.width)[0]
     other = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
     sides = [
         _side(s, region, _both(s, outer, test), body)
@@ -101,7 +101,7 @@ def _if(s: State, op: Op, body: Body) -> None:
 
 def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
     """What one side yields, in each lane; the side is left out where no lane takes it."""
-    yielded, code = region.terminator.operands, s.code
+    yielded, code = region.yielded, s.code
     s.mask = mask
     if _light(s, region):
         body(region)
@@ -134,22 +134,21 @@ def _light(s: State, region: Region) -> bool:
 def _harmless(s: State, op: Op) -> bool:
     """Whether the op does nothing in masked lanes: it is pure, or accesses memory lane by lane."""
     if isinstance(op, ACCESSES):
-        indices = op.operands[2:] if isinstance(op, ArrayStore | BufSet) else op.operands[1:]
-        return any(s.known.varying(v) for v in [op.operands[0], *indices])
+        return any(s.known.varying(v) for v in [op.target, *op.indices])
     return isinstance(op, STRAIGHT) or (isinstance(op, If) and op in s.known.divergent)
 
 
 # Loops ---------------------------------------------------------------------------------------------------------------
 
 
-def _for(s: State, op: Op, body: Body) -> None:
+def _for(s: State, op: For, body: Body) -> None:
     """All lanes count their trips together; those that are done wait."""
     code, width, outer = s.code, s.width, s.mask
-    (region,) = op.regions
-    t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
+    region = op.body
+    t = register_type(op.start.type, 1)  # type: ignore[arg-type]
     vector = vector_of(t, width)
-    start, step = (s.spread(op.operands[k], width)[0] for k in (0, 2))
-    carried = CarriedRegisters(s, op.operands[3:], [region.args[1:]], op.results)
+    start, step = (s.spread(v, width)[0] for v in (op.start, op.step))
+    carried = CarriedRegisters(s, op.initial, [op.arguments], op.results)
     count = trips(s, op, width)
     head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
     index, trip = code.fresh("n"), code.fresh("n")
@@ -158,14 +157,14 @@ def _for(s: State, op: Op, body: Body) -> None:
     at = len(code.lines)
     code.line("")
     carried.open()
-    now = s.memory.splat(trip, op.operands[0].type, width)  # type: ignore[arg-type]
+    now = s.memory.splat(trip, op.start.type, width)  # type: ignore[arg-type]
     active = _both(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
     turns.test(_any(s, active), inner, trip, t)
     code.place(inner)
     s.mask = active
-    s.scalars[region.args[0]] = (index,)
+    s.scalars[op.index] = (index,)
     body(region)
-    carried.close(region.terminator.operands, active)
+    carried.close(region.yielded, active)
     following = code.emit(f"add {vector} {index}, {step}")
     next_trip = code.emit(f"add {t} {trip}, 1")
     code.lines[at] = turns.close(
@@ -179,13 +178,13 @@ def _for(s: State, op: Op, body: Body) -> None:
     carried.finish()
 
 
-def _while(s: State, op: Op, body: Body) -> None:
+def _while(s: State, op: While, body: Body) -> None:
     """Lanes whose condition fails keep what they carry, until it fails in all."""
     code, width, narrow = s.code, s.width, s.target.mask_registers
     t = vector_of("i1", width) if narrow else _wide_type(s)
     outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)
-    condition, region = op.regions
-    carried = CarriedRegisters(s, op.operands, [condition.args, region.args], op.results)
+    condition, region = op.condition, op.body
+    carried = CarriedRegisters(s, op.initial, op.entries, op.results)
     head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
     turns = Iterations(s, op, head, done)
     turns.open()
@@ -195,12 +194,12 @@ def _while(s: State, op: Op, body: Body) -> None:
     carried.open()
     alive = s.mask = kept if narrow else _of_wide(s, kept)
     body(condition)
-    active = _both(s, alive, s.spread(condition.terminator.operands[0], width)[0])
+    active = _both(s, alive, s.spread(condition.yielded[0], width)[0])
     turns.test(_any(s, active), inner)
     code.place(inner)
     s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
     body(region)
-    carried.close(region.terminator.operands, s.mask)
+    carried.close(region.yielded, s.mask)
     going = active if narrow else _to_wide(s, active)
     code.lines[at] = turns.close(
         lambda before, last: [

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components, elementwise, goes_together, lower_all
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.codegen.text import register_type, vector_of
 from tegula.errors import InternalError
-from tegula.ir import Op, Region, Value
+from tegula.ir import Op, Region, TileAccess, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import Elementwise
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.table import TableGet
 from tegula.ops.tile import (
     TileArange,
+    TileAtomic,
     TileBroadcast,
     TileEmpty,
     TileFillAbsent,
@@ -25,11 +26,25 @@ from tegula.ops.tile import (
     TileLoad,
     TileMap,
     TileMarkPartial,
+    TileStore,
 )
-from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import DType, TileType, bool_, components, element_bytes, scalar_of
 
-STRAIGHT = (Elementwise, Cast, Bitcast, S.Select, S.Const, VecMake, VecSplat, VecExtract, VecInsert, Yield)
+STRAIGHT = (
+    Elementwise,
+    Cast,
+    Bitcast,
+    S.Select,
+    S.Const,
+    VecMake,
+    VecSplat,
+    VecExtract,
+    VecInsert,
+    VecPart,
+    TableGet,
+    Yield,
+)
 
 
 def is_straight(region: Region) -> bool:
@@ -45,6 +60,7 @@ LONG = 24
 
 
 def is_long(region: Region) -> bool:
+    """Whether a region has so many ops that code for a few lanes at a time is too large."""
     return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > LONG
 
 
@@ -55,12 +71,12 @@ def at_once(s: State, op: TileMap) -> bool:
     """Whether a map runs for many elements at once. In debug mode divisions of integers are checked one by one, but not
     where absent lanes have no values."""
     checked = s.debug and not (op.result.type.partial and s.kernel.launch.partial)  # type: ignore[union-attr]
-    return is_straight(op.regions[0]) and not (checked and _divides(op.regions[0]))
+    return is_straight(op.function) and not (checked and _divides(op.function))
 
 
 def _divides(region: Region) -> bool:
     return any(
-        isinstance(op, DIVISIONS) and scalar_of(op.operands[0].type).is_int  # type: ignore[arg-type]
+        isinstance(op, DIVISIONS) and scalar_of(op.a.type).is_int  # type: ignore[arg-type]
         for outer in region.ops
         for op in outer.walk()
     )
@@ -85,13 +101,13 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
     if isinstance(op, TileLoad):
         return _load(s, op, index, width, masked)
     if isinstance(op, TileFull):
-        return splat(s, op.operands[0], width)
+        return splat(s, op.value, width)
     if isinstance(op, TileEmpty):
         return splat_zero(s, op.result, width)
     if isinstance(op, TileArange):
         return (_arange(s, op, index, width),)
     if isinstance(op, TileMarkPartial):
-        return element(s, op.operands[0], index, width, masked)
+        return element(s, op.tile, index, width, masked)
     if isinstance(op, TileFillAbsent):
         return _filled(s, op, index, width, masked)
     if isinstance(op, TileBroadcast):
@@ -106,6 +122,7 @@ def splat(s: State, value: Value, width: int) -> Components:
 
 
 def splat_zero(s: State, value: Value, width: int) -> Components:
+    """The components of a zero element, in all lanes of a vector."""
     t = value.type.dtype  # type: ignore[union-attr]
     zero = "zeroinitializer" if width > 1 else _zero(scalar_of(t))
     return (zero,) * components(t)
@@ -123,8 +140,8 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
         for v in op.operands
     ]
     if at_once(s, op):
-        return run_region(s, op.regions[0], args, width)[0]
-    return s.run_branching(op.regions[0], args)[0]
+        return run_region(s, op.function, args, width)[0]
+    return s.run_branching(op.function, args)[0]
 
 
 def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
@@ -169,10 +186,10 @@ def _straight(
     raise InternalError("a region without a yield")
 
 
-def _selected(s: State, op: Op, envs: Sequence[dict[Value, Components]], width: int) -> None:
+def _selected(s: State, op: If, envs: Sequence[dict[Value, Components]], width: int) -> None:
     """A pure `if`: both sides, then a choice. A long side is left out where none of the elements takes it."""
     code, flag = s.code, vector_of("i1", width)
-    conditions = [env[op.operands[0]][0] for env in envs]
+    conditions = [env[op.condition][0] for env in envs]
     sides = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
     for k, env in enumerate(envs):
         for at, result in enumerate(op.results):
@@ -208,7 +225,7 @@ def _side(
     made, last = _straight(s, region, [dict(env) for env in envs], width), code.block
     code.jump(done)
     code.place(done)
-    types = [register_type(scalar_of(v.type), width) for v in region.terminator.operands]  # type: ignore[arg-type]
+    types = [register_type(scalar_of(v.type), width) for v in region.yielded]  # type: ignore[arg-type]
     return [
         [
             tuple(code.phi(t, ("poison", before), (x, last)) for x in parts)
@@ -230,9 +247,9 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
     return elementwise(s.code, S.Add([], []), dtype, [first, scaled], width)
 
 
-def _filled(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+def _filled(s: State, op: TileFillAbsent, index: list[str], width: int, masked: bool) -> Components:
     """0 for absent lanes, which the last dimension runs over."""
-    return without_absent(s, op.result, element(s, op.operands[0], index, width, masked), index, width)
+    return without_absent(s, op.result, element(s, op.tile, index, width, masked), index, width)
 
 
 def without_absent(s: State, tile: Value, values: Components, index: list[str], width: int) -> Components:
@@ -248,9 +265,9 @@ def without_absent(s: State, tile: Value, values: Components, index: list[str], 
     return tuple(s.code.emit(f"select {vector_of('i1', width)} {here}, {t} {v}, {t} {zero}") for v in values)
 
 
-def _broadcast(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
-    source = op.operands[0]
-    shape, whole = source.type.shape, op.attrs["shape"]  # type: ignore[union-attr]
+def _broadcast(s: State, op: TileBroadcast, index: list[str], width: int, masked: bool) -> Components:
+    source = op.tile
+    shape, whole = source.type.shape, op.shape  # type: ignore[union-attr]
     inner = index[len(whole) - len(shape) :]
     at = ["0" if n == 1 else i for n, i in zip(shape, inner, strict=True)]
     if shape[-1] == whole[-1] or width == 1:
@@ -262,23 +279,23 @@ def _broadcast(s: State, op: Op, index: list[str], width: int, masked: bool) -> 
 # Global arrays -------------------------------------------------------------------------------------------------------
 
 
-def offsets(s: State, op: Op) -> list[str]:
+def offsets(s: State, op: TileAccess) -> list[str]:
     """The i64 offsets of a tile load, store or atomic."""
-    return [s.i64(v) for v in op.operands[2:]]
+    return [s.i64(v) for v in op.offset]
 
 
-def needs_bounds(s: State, op: Op) -> bool:
+def needs_bounds(s: State, op: TileAccess) -> bool:
     """Whether a tile access may leave its array. `aligned` and `bounds_check=False` are the user's promise, which
     debug mode does not trust."""
-    return s.debug or (op.attrs["bounds_check"] and not op.attrs.get("aligned"))
+    return s.debug or (op.bounds_check and not op.aligned)
 
 
-def inside(s: State, op: Op) -> str:
+def inside(s: State, op: TileLoad | TileStore | TileAtomic) -> str:
     """Whether the whole tile of an access lies in its array, as i1; computed once per op."""
     if op in s.inside:
         return s.inside[op]
-    array, code = s.arrays[op.operands[0]], s.code
-    shape = op.result.type.shape if isinstance(op, TileLoad) else op.operands[1].type.shape  # type: ignore[union-attr]
+    array, code = s.arrays[op.array], s.code
+    shape = op.result.type.shape if isinstance(op, TileLoad) else op.tile.type.shape  # type: ignore[union-attr]
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
         room = code.emit(f"sub i64 {length}, {n}")
@@ -291,6 +308,7 @@ def inside(s: State, op: Op) -> str:
 
 
 def array_pointer(s: State, array: ArrayAt, where: list[str]) -> str:
+    """The address of an element of an array."""
     pointer, last = array.pointer, len(where) - 1
     for d, (i, stride) in enumerate(zip(where, array.strides, strict=True)):
         unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
@@ -328,8 +346,8 @@ def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {array.pointer}")
 
 
-def _load(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
-    array = s.arrays[op.operands[0]]
+def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) -> Components:
+    array = s.arrays[op.array]
     where = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
     pointer = array_pointer(s, array, where)
     scalar, single = scalar_of(array.dtype), components(array.dtype) == 1
@@ -349,9 +367,9 @@ def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
-def _masked(s: State, op: Op, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
+def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
     """Elements outside the array are the fill value; nothing outside is read."""
-    fill = splat(s, op.operands[1], width)
+    fill = splat(s, op.fill, width)
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
         mask = column_mask(s, array, where, width)
@@ -364,15 +382,15 @@ def _masked(s: State, op: Op, array: ArrayAt, where: list[str], pointer: str, wi
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
 
 
-def _one_or_fill(s: State, op: Op, array: ArrayAt, pointer: str, ok: str) -> Components:
+def _one_or_fill(s: State, op: TileLoad, array: ArrayAt, pointer: str, ok: str) -> Components:
     """A branch-free element: the address is that of a spare element where the real one is outside."""
     from tegula.codegen.arrays import spare
 
     safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")
     t = register_type(scalar_of(array.dtype), 1)
     got = s.memory.load_element(safe, array.dtype)
-    fill = s.components(op.operands[1])
+    fill = s.components(op.fill)
     return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in zip(got, fill, strict=True))
 
 
-__all__ = ["Memory", "element", "inside", "is_straight", "run_region", "run_regions", "splat"]
+__all__ = ["element", "inside", "is_straight", "run_region", "run_regions", "splat"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tegula.codegen.products import loaded_operand, read_in_place
 from tegula.codegen.state import State
-from tegula.ir import Op, Region, Value
+from tegula.ir import Op, Region, Value, root
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
 from tegula.ops.linear import TileMatmul
@@ -29,7 +29,6 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.overlap import array_root, writes
-from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType
 
 FREE = (TileFull, TileArange, TileEmpty)
@@ -86,9 +85,7 @@ class Fusion:
             return not reads_elements(uses)
         if isinstance(op, TilePermute):
             # The product that its operand is left to, if it is, reads it turned.
-            return (
-                isinstance(self.inline.get(op.operands[0]), TileLoad) and op.operands[0] not in self.s.tiles
-            )
+            return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False
         if len(uses) != 1 or size > MOST_FUSED:
@@ -101,12 +98,8 @@ class Fusion:
             user, position = turned[0]
         if user.parent is not self.region or not self._streams(op, user, position):
             return False
-        if (
-            isinstance(op, TileBroadcast)
-            and op.operands[0] in self.inline
-            and op.operands[0] not in self.s.tiles
-        ):
-            return isinstance(self.inline[op.operands[0]], FREE) and not self._conflict(op, user)
+        if isinstance(op, TileBroadcast) and op.tile in self.inline and op.tile not in self.s.tiles:
+            return isinstance(self.inline[op.tile], FREE) and not self._conflict(op, user)
         return not self._conflict(op, user)
 
     def _streams(self, op: Op, user: Op, position: int) -> bool:
@@ -135,7 +128,7 @@ class Fusion:
                 out |= self.sources(self.inline[operand])
             owner = operand.owner
             while isinstance(owner, VIEWS):
-                owner = owner.operands[0].owner
+                owner = owner.tile.owner
             if isinstance(owner, BufRead):
-                out.add(root(owner.operands[0]))
+                out.add(root(owner.buffer))
         return out

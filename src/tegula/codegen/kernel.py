@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tegula.codegen import barriers, products, roles, tiles
+from tegula.codegen import barriers, exchange, products, roles, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
@@ -30,8 +30,8 @@ from tegula.codegen.text import memory_type, register_type
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
@@ -62,6 +62,7 @@ from tegula.ops.tile import (
     TileConcat,
     TileFull,
     TileGather,
+    TileLoad,
     TilePermute,
     TileReduce,
     TileReshape,
@@ -69,10 +70,9 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.overlap import reads_in_place
-from tegula.passes.plan_memory import Plan
+from tegula.passes.plan_memory import MemoryMap
 from tegula.passes.uniform_operands import group_operands
 from tegula.passes.uniformity import Uniformity
-from tegula.rewrite import uses
 from tegula.source import Location
 from tegula.target import CpuTarget
 from tegula.types import (
@@ -92,7 +92,7 @@ class CpuCode:
 
     text: str
     sites: list[Site]
-    scratch: Plan
+    scratch: MemoryMap
     copies: list[Location]
 
 
@@ -119,6 +119,7 @@ def _module(s: State, entry: list[str]) -> str:
     )
     return "\n".join(
         [
+            s.code.table_lines(),
             *(text for _, text in s.products.values()),
             *([roles.DECLARATIONS, *s.functions] if s.functions else []),
             function,
@@ -187,7 +188,7 @@ class _Walk:
         rest = self.code.emit(f"sub i64 {s.launched}, {done}")
         return self.code.call("smin", "i64", "i64", f"i64 {rest}, i64 {n}")
 
-    def roles(self, op: Op) -> None:
+    def roles(self, op: Roles) -> None:
         roles.lower_roles(self.s, op, _role)
 
     # Uniform code ----------------------------------------------------------------------------------------------------
@@ -202,12 +203,15 @@ class _Walk:
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
         self.s.scratch.places.append((len(self.code.lines), op.loc))
-        promised = op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False)
-        if promised and not isinstance(op, PipeLoad):
+        if isinstance(op, TileLoad | TileStore | TileAtomic) and (
+            op.aligned or (self.s.debug and not op.bounds_check)
+        ):
             check_access(self.s, op)
         if self.s.debug:
-            for k, said in group_operands(op, self.s.known):  # type: ignore[arg-type]
-                check_uniform(self.s, op, k, said)
+            said = dict(group_operands(op, self.s.known))  # type: ignore[arg-type]
+            for k, value in enumerate(op.operands):
+                if k in said:
+                    check_uniform(self.s, op, value, said[k])
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
@@ -234,7 +238,7 @@ class _Walk:
         if not self.fusion[op.parent].inlines(op):
             tiles.materialise(self.s, op.result)
 
-    def permute(self, op: Op) -> None:
+    def permute(self, op: TilePermute) -> None:
         """A view; or nothing yet, where a product reads what it shows straight from an array."""
         assert op.parent is not None
         if self.fusion[op.parent].inlines(op):
@@ -256,24 +260,24 @@ class _Walk:
                     s.lane = ""
                 s.lanes[value] = view
 
-    def lane_uniform(self, op: Op) -> None:
-        if self.s.debug and not op.attrs.get("implicit"):
-            check_uniform(self.s, op)  # others are looked at as operands of the group
-        self.s.scalars[op.result] = self.s.components(op.operands[0])
+    def lane_uniform(self, op: LaneUniform) -> None:
+        if self.s.debug and not op.implicit:
+            check_uniform(self.s, op, op.value)  # others are looked at as operands of the group
+        self.s.scalars[op.result] = self.s.components(op.value)
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
-    def buf_new(self, op: Op) -> None:
+    def buf_new(self, op: BufNew) -> None:
         s = self.s
         t = op.result.type
         view = s.allocate(op.result.name or "tile", t.dtype, t.shape)  # type: ignore[union-attr]
-        tiles.materialise(s, op.operands[0], view)
+        tiles.materialise(s, op.tile, view)
         s.buffers[op.result] = view
 
-    def buf_read(self, op: Op) -> None:
+    def buf_read(self, op: BufRead) -> None:
         """The buffer itself where it keeps its contents long enough, else a copy."""
         s = self.s
-        view = s.buffers[op.operands[0]]
+        view = s.buffers[op.buffer]
         assert op.parent is not None
         if reads_in_place(s.kernel, op, op.parent, s.users, VIEWS):
             s.tiles[op.result] = view
@@ -302,28 +306,28 @@ class _Walk:
             lambda i, w: s.memory.store_view(target, i, s.memory.load_view(source, i, w), w),
         )
 
-    def buf_write(self, op: Op) -> None:
-        tiles.materialise(self.s, op.operands[1], self.s.buffers[op.operands[0]])
+    def buf_write(self, op: BufWrite) -> None:
+        tiles.materialise(self.s, op.tile, self.s.buffers[op.buffer])
 
     def buf_view(self, op: Op) -> None:
         lower_access(self.s, op)
 
-    def array_view(self, op: Op) -> None:
+    def array_view(self, op: ArrayView) -> None:
         array_view(self.s, op)
 
-    def from_thread(self, op: Op) -> None:
+    def from_thread(self, op: TileFromThread) -> None:
         """A fill with one lane's value."""
         s = self.s
-        made = Value(op.operands[0].type, None)
+        made = Value(op.value.type, None)
         s.scalars[made] = tiles.from_thread(s, op)
-        s.inline[op.result] = TileFull([made], [op.result.type], {"shape": op.attrs["shape"]})
+        s.inline[op.result] = TileFull([made], [op.result.type], {"shape": op.shape})
         if reads_elements(s.users.get(op.result, [])):
             tiles.materialise(s, op.result)
 
-    def stack_clear(self, op: Op) -> None:
-        self.code.line(f"store i32 0, ptr {self.s.stacks[op.operands[0]][0]}, align 4")
+    def stack_clear(self, op: StackClear) -> None:
+        self.code.line(f"store i32 0, ptr {self.s.stacks[op.stack][0]}, align 4")
 
-    def print_tile(self, op: Op) -> None:
+    def print_tile(self, op: PrintTile) -> None:
         """The elements of all operands through the report buffer, one record each, numbered through."""
         s, site, first = self.s, self.s.site("tile", op.loc, **printed_tiles(op)), 0
         for operand in op.operands:
@@ -349,7 +353,7 @@ class _Walk:
 
     # Lanes -----------------------------------------------------------------------------------------------------------
 
-    def lanes(self, op: Op) -> None:
+    def lanes(self, op: Lanes) -> None:
         """Loops over the present lanes: as many at once as fit a vector, then what is left of them one by one."""
         s = self.s
         (body,) = op.regions
@@ -379,7 +383,7 @@ class _Walk:
             s.scalars[value] = self._own(value)
         (body,) = op.regions
         self._lane_region(body)
-        for result, made in zip(op.results, body.terminator.operands, strict=True):
+        for result, made in zip(op.results, body.yielded, strict=True):
             store_lanes(s, s.lanes[result], s.spread(made, width))
         for value in outer:
             del s.scalars[value]
@@ -421,11 +425,11 @@ class _Walk:
         s.scalars.update(zip(region.args, args, strict=True))
         self._lane_region(region)
         s.lane = before
-        return [s.components(v) for v in region.terminator.operands]
+        return [s.components(v) for v in region.yielded]
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def control(self, op: Op) -> None:
+    def control(self, op: If | For | While) -> None:
         """`if`, `for`, `while`. Scalars are carried in registers; tiles and lanes' own values in memory."""
         s = self.s
         kept = dict(s.inside), dict(s.tiles)
@@ -490,9 +494,9 @@ class _Walk:
             with self.code.loop("0", str(s.block_dim)) as loop:
                 s.memory.store_view(home, [loop.index], parts, 1)
 
-    def _if(self, op: Op) -> None:
+    def _if(self, op: If) -> None:
         s, code = self.s, self.code
-        condition = s.scalar(op.operands[0])
+        condition = s.scalar(op.condition)
         joined = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
         places = [s.room(op.results[k], "joined") for k in joined]
         homes = {r: self._home(r) for r in op.results if self._in_lanes(r)}
@@ -506,7 +510,7 @@ class _Walk:
         for label, region in zip(labels, op.regions, strict=True):
             s.tiles, s.inside = dict(before[0]), dict(before[1])
             code.place(label)
-            out = region.terminator.operands
+            out = region.yielded
             offer(s, region, [out[k] for k in joined], places)
             self._body(region)
             join(s, [out[k] for k in joined], places)
@@ -521,13 +525,13 @@ class _Walk:
             t = register_type(scalar_of(r.type), s.width_of(r))
             s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
 
-    def _for(self, op: Op) -> None:
+    def _for(self, op: For) -> None:
         """Counts up or down; the number of trips is known on entry."""
         s, code = self.s, self.code
-        body = op.regions[0]
-        t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
-        start, step = s.scalar(op.operands[0]), s.scalar(op.operands[2])
-        loop = _CarriedLoop(self, op, op.operands[3:], [body.args[1:]])
+        body = op.body
+        t = register_type(op.start.type, 1)  # type: ignore[arg-type]
+        start, step = s.scalar(op.start), s.scalar(op.step)
+        loop = _CarriedLoop(self, op, op.initial, op.entries)
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
         count = trips(s, op)
         index, trip = code.fresh("n"), code.fresh("n")
@@ -538,9 +542,9 @@ class _Walk:
         loop.open()
         turns.trip(trip, count, t, inner)
         code.place(inner)
-        s.scalars[body.args[0]] = (index,)
+        s.scalars[op.index] = (index,)
         self._body(body)
-        loop.close(body.terminator.operands)
+        loop.close(body.yielded)
         following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
         code.lines[at] = turns.close(
             lambda before, last: [
@@ -552,10 +556,10 @@ class _Walk:
         code.place(done)
         loop.finish()
 
-    def _while(self, op: Op) -> None:
+    def _while(self, op: While) -> None:
         s, code = self.s, self.code
-        condition, body = op.regions
-        loop = _CarriedLoop(self, op, op.operands, [condition.args, body.args])
+        condition, body = op.condition, op.body
+        loop = _CarriedLoop(self, op, op.initial, op.entries)
         head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
         turns = Iterations(s, op, head, done)
         turns.open()
@@ -563,37 +567,39 @@ class _Walk:
         code.line("")
         loop.open()
         self._body(condition)
-        turns.test(s.scalar(condition.terminator.operands[0]), inner)
+        turns.test(s.scalar(condition.yielded[0]), inner)
         code.place(inner)
         self._body(body)
-        loop.close(body.terminator.operands)
+        loop.close(body.yielded)
         code.lines[at] = turns.close(loop.phis)
         code.place(done)
         loop.finish()
 
 
-def _role(s: State, op: Op, position: int) -> None:
+def _role(s: State, op: Roles, position: int) -> None:
     """The body of a role, as part of a function of its own."""
     walk = _Walk(s)
     walk._parameters()
-    walk.region(op.regions[position])
+    walk.region(op.roles[position])
 
 
 class _CarriedLoop:
     """The values that a loop carries: phis for scalars, slots in memory for tiles, homes for lanes' own values."""
 
-    def __init__(self, walk: _Walk, op: Op, initial: list[Value], args: list[list[Value]]) -> None:
-        self.walk, self.args, self.results = walk, args, op.results
+    def __init__(
+        self, walk: _Walk, op: For | While, initial: list[Value], arguments: list[list[Value]]
+    ) -> None:
+        self.walk, self.arguments, self.results = walk, arguments, op.results
         s, every = walk.s, range(len(op.results))
         self.tile = tile = [k for k in every if isinstance(op.results[k].type, TileType)]
-        carried = [[group[k] for k in tile] for group in args]
+        carried = [[group[k] for k in tile] for group in arguments]
         self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
         self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
         self.kept = kept = [k for k in every if k not in self.homes and k not in tile]
         self.registers = CarriedRegisters(
             s,
             [initial[k] for k in kept],
-            [[group[k] for k in kept] for group in args],
+            [[group[k] for k in kept] for group in arguments],
             [op.results[k] for k in kept],
         )
         walk._move([initial[k] for k in self.homes], list(self.homes.values()))
@@ -602,7 +608,7 @@ class _CarriedLoop:
         """Name the carried values in the loop's head."""
         self.registers.open()
         self.tiles.open()
-        for group in self.args:
+        for group in self.arguments:
             self.walk.s.lanes.update({group[k]: home for k, home in self.homes.items()})
 
     def close(self, yielded: list[Value]) -> None:
@@ -662,6 +668,7 @@ _RULES: dict[type[Op], Any] = {
     TileConcat: _on_state(tiles.concat),
     TileFromLanes: _on_state(tiles.from_lanes),
     TileToLanes: _on_state(tiles.to_lanes),
+    **{kind: _on_state(rule) for kind, rule in exchange.RULES.items()},
     Roles: _Walk.roles,
     PipeNew: _on_state(roles.pipe_new),
     PipeLoad: _on_state(roles.pipe_load),
@@ -683,4 +690,4 @@ _RULES: dict[type[Op], Any] = {
     StackPop: _on_state(tiles.stack_pop),
 }
 
-__all__ = ["SYMBOL", "CpuCode", "InternalError", "TileOp", "components", "lower_kernel", "memory_type"]
+__all__ = ["SYMBOL", "CpuCode", "InternalError", "Op", "components", "lower_kernel", "memory_type"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.codegen.arrays import accessed_element, combined, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
-from tegula.codegen.lane_address import Offsets, Place, lane_numbers, moved, place, spread_pointer
+from tegula.codegen.lane_address import LaneAddress, Offsets, lane_numbers, moved, place, spread_pointer
 from tegula.codegen.lane_width import in_turn
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
@@ -15,7 +15,7 @@ from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, memory_type, register_type, vector_of
 from tegula.dataclass import replace
 from tegula.errors import InternalError
-from tegula.ir import Op, Value
+from tegula.ir import ElementAccess, Op, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.lane import LaneIndex
@@ -28,7 +28,7 @@ def lower_lanes_access(s: State, op: Op) -> Components | None:
     an element for each lane."""
     if isinstance(op, LaneIndex):
         return (lane_numbers(s),)
-    if in_turn(s, op):
+    if isinstance(op, ElementAccess) and in_turn(s, op):
         return _in_turn(s, op)
     if not any(s.known.varying(v) for v in op.operands):
         return lower_access(s, op)
@@ -48,6 +48,7 @@ def load_lanes(s: State, view: View) -> Components:
 
 
 def store_lanes(s: State, view: View, value: Components) -> None:
+    """Store a value of each lane of a vector to consecutive elements."""
     scalar = scalar_of(view.dtype)
     for pointer, part in zip(_components_of(s, view), value, strict=True):
         s.memory.store(pointer, part, scalar, s.width)
@@ -63,7 +64,7 @@ def _components_of(s: State, view: View) -> list[str]:
 # Elements ------------------------------------------------------------------------------------------------------------
 
 
-def _read(s: State, at: Place, element: ElementType, component_stride: int = 1) -> Components:
+def _read(s: State, at: LaneAddress, element: ElementType, component_stride: int = 1) -> Components:
     if not at.test:
         return (
             _neighbours(s, at.first, element)
@@ -134,7 +135,9 @@ def _gathered(s: State, pointers: str, element: ElementType, component_stride: i
     )
 
 
-def _write(s: State, at: Place, element: ElementType, value: Components, component_stride: int = 1) -> None:
+def _write(
+    s: State, at: LaneAddress, element: ElementType, value: Components, component_stride: int = 1
+) -> None:
     if not at.test or at.shared:
         if not at.each:
             _write_neighbours(s, at.first, element, value)
@@ -193,7 +196,7 @@ def _mask(s: State) -> str:
     return s.mask or "splat (i1 true)"
 
 
-def _array_place(s: State, array: Value, indices: list[Value]) -> Place:
+def _array_place(s: State, array: Value, indices: list[Value]) -> LaneAddress:
     whole = s.arrays[array]
     units = list(whole.strides)
     if whole.contiguous:
@@ -202,21 +205,21 @@ def _array_place(s: State, array: Value, indices: list[Value]) -> Place:
     return place(s, whole.pointer, s.known.varying(array), offsets, whole.dtype)
 
 
-def _array_load(s: State, op: Op) -> Components:
-    at = _array_place(s, op.operands[0], op.operands[1:])
-    return _read(s, at, s.arrays[op.operands[0]].dtype)
+def _array_load(s: State, op: ArrayLoad) -> Components:
+    at = _array_place(s, op.array, op.indices)
+    return _read(s, at, s.arrays[op.array].dtype)
 
 
-def _array_store(s: State, op: Op) -> None:
-    at = _array_place(s, op.operands[0], op.operands[2:])
-    _write(s, at, s.arrays[op.operands[0]].dtype, s.spread(op.operands[1], s.width))
+def _array_store(s: State, op: ArrayStore) -> None:
+    at = _array_place(s, op.array, op.indices)
+    _write(s, at, s.arrays[op.array].dtype, s.spread(op.value, s.width))
 
 
 def _view_of(s: State, value: Value) -> View:
     return s.buffers[value] if value in s.buffers else s.tiles[value]
 
 
-def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[Place, ElementType, int]:
+def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[LaneAddress, ElementType, int]:
     """Addresses, type and component stride of t[i, ...], which may name a component or a row of an element."""
     view = _view_of(s, tile)
     size = scalar_of(view.dtype).bits // 8
@@ -227,19 +230,19 @@ def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[Place, Ele
     return at, t, view.component_stride
 
 
-def _get(s: State, op: Op) -> Components:
-    return _read(s, *_tile_place(s, op.operands[0], op.operands[1:]))
+def _get(s: State, op: BufGet | TileExtract) -> Components:
+    return _read(s, *_tile_place(s, op.target, op.indices))
 
 
-def _set(s: State, op: Op) -> None:
-    at, t, stride = _tile_place(s, op.operands[0], op.operands[2:])
-    _write(s, at, t, s.spread(op.operands[1], s.width), stride)
+def _set(s: State, op: BufSet) -> None:
+    at, t, stride = _tile_place(s, op.buffer, op.indices)
+    _write(s, at, t, s.spread(op.value, s.width), stride)
 
 
-def _update(s: State, op: Op) -> None:
+def _update(s: State, op: BufUpdate) -> None:
     """No two lanes update the same element."""
-    at, t, stride = _tile_place(s, op.operands[0], op.operands[2:])
-    old, by = _read(s, at, t, stride), s.spread(op.operands[1], s.width)
+    at, t, stride = _tile_place(s, op.buffer, op.indices)
+    old, by = _read(s, at, t, stride), s.spread(op.value, s.width)
     made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
     _write(s, at, t, made, stride)
 
@@ -247,9 +250,9 @@ def _update(s: State, op: Op) -> None:
 # Views ---------------------------------------------------------------------------------------------------------------
 
 
-def _array_view(s: State, op: Op) -> None:
+def _array_view(s: State, op: ArrayView) -> None:
     """A descriptor with an address for each lane; lengths may differ, too."""
-    source, spec, rest = s.arrays[op.operands[0]], op.attrs["spec"], iter(op.operands[1:])
+    source, spec, rest = s.arrays[op.array], op.spec, iter(op.bounds)
     offsets: Offsets = []
     shape, strides = [], []
     for entry, stride in zip(spec, source.strides, strict=True):
@@ -259,7 +262,7 @@ def _array_view(s: State, op: Op) -> None:
             wide = s.spread(length, s.width)[0]
             shape.append(convert(s.code, wide, length.type, int64, s.width))  # type: ignore[arg-type]
             strides.append(s.memory.mul(stride, str(entry[1])))
-    pointer, spread = moved(s, source.pointer, s.known.varying(op.operands[0]), offsets)
+    pointer, spread = moved(s, source.pointer, s.known.varying(op.array), offsets)
     contiguous = source.contiguous and spec[-1] == ("slice", 1)
     s.arrays[op.result] = ArrayAt(
         *(spread_pointer(s, pointer, spread), source.dtype, tuple(shape), tuple(strides)),
@@ -271,29 +274,28 @@ def _array_shape(s: State, op: ArrayShape) -> Components:
     return (convert(s.code, length_of(s, op), int64, int32, s.width),)
 
 
-def _buffer_view(s: State, op: Op) -> None:
-    source, attrs = _view_of(s, op.operands[0]), op.attrs
+def _buffer_view(s: State, op: BufView) -> None:
+    source = _view_of(s, op.buffer)
     size = scalar_of(source.dtype).bits // 8
-    offsets = [(v, str(n * size)) for v, n in zip(op.operands[1:], source.strides, strict=True)]
-    pointer, spread = moved(s, source.pointer, s.known.varying(op.operands[0]), offsets)
+    offsets = [(v, str(n * size)) for v, n in zip(op.starts, source.strides, strict=True)]
+    pointer, spread = moved(s, source.pointer, s.known.varying(op.buffer), offsets)
     strides = tuple(
-        0 if d < 0 else source.strides[d] * step
-        for d, step in zip(attrs["dims"], attrs["steps"], strict=True)
+        0 if d < 0 else source.strides[d] * step for d, step in zip(op.dims, op.steps, strict=True)
     )
     s.buffers[op.result] = View(
-        *(spread_pointer(s, pointer, spread), source.dtype, tuple(attrs["shape"]), strides),
+        *(spread_pointer(s, pointer, spread), source.dtype, tuple(op.shape), strides),
         source.component_stride,
     )
 
 
-def _buffer_reshape(s: State, op: Op) -> None:
-    s.buffers[op.result] = reshaped(s.buffers[op.operands[0]], tuple(op.attrs["shape"]))
+def _buffer_reshape(s: State, op: BufReshape) -> None:
+    s.buffers[op.result] = reshaped(s.buffers[op.buffer], tuple(op.shape))
 
 
 # One lane after the other --------------------------------------------------------------------------------------------
 
 
-def _in_turn(s: State, op: Op) -> Components | None:
+def _in_turn(s: State, op: ElementAccess) -> Components | None:
     """Each active lane runs the op by itself, in the lanes' order."""
     code, width, mask, first = s.code, s.width, s.mask, s.lane
     kinds = [(scalar_of(r.type), components(r.type)) for r in op.results]  # type: ignore[arg-type]
@@ -323,13 +325,13 @@ def _in_turn(s: State, op: Op) -> Components | None:
     return tuple(loop.results) if op.results else None
 
 
-def _one_lane(s: State, op: Op, varying: dict[Value, Components], k: str) -> Components | None:
+def _one_lane(s: State, op: ElementAccess, varying: dict[Value, Components], k: str) -> Components | None:
     width = s.width
     for value, parts in varying.items():
         t = register_type(scalar_of(value.type), width)  # type: ignore[arg-type]
         s.scalars[value] = tuple(s.code.emit(f"extractelement {t} {x}, i64 {k}") for x in parts)
     s.lane, s.width, s.mask = s.memory.add(s.lane, k), 1, ""
-    target = op.operands[0]
+    target = op.target
     known: dict[Value, Any] = s.arrays if target in s.arrays else s.buffers
     if not s.known.varying(target):
         return lower_access(s, op)

@@ -26,7 +26,7 @@ NEAR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaneAddress:
     """Where the lanes' elements lie: one after the other from `first` on, or at a vector of addresses, `each`. With
     both, the i1 register `test` says at run time whether it is the former for all active lanes; or, for a place that is
     `shared`, whether they all have the element at `first`, and one is active."""
@@ -106,8 +106,8 @@ def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
     if dtype.kind != "i":
         return None
     if isinstance(owner, Cast):
-        exact = isinstance(_source(owner.operands[0]).owner, Tid | LaneIndex)
-        first = _lead(s, owner.operands[0], crossed) if exact and dtype.bits >= int32.bits else None
+        exact = isinstance(_source(owner.x).owner, Tid | LaneIndex)
+        first = _lead(s, owner.x, crossed) if exact and dtype.bits >= int32.bits else None
         return None if first is None else convert(s.code, first, int32, dtype, 1)
     if isinstance(owner, S.Add | S.Sub):
         return _lead_of_sum(s, owner, dtype, crossed)
@@ -119,14 +119,12 @@ def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
 def _source(value: Value) -> Value:
     """What an earlier lane loop computed, where that was computed."""
     while isinstance(value.owner, Lanes):
-        value = value.owner.regions[0].terminator.operands[value.owner.results.index(value)]
+        value = value.owner.body.yielded[value.owner.results.index(value)]
     return value
 
 
-def _lead_of_sum(s: State, op: Op, dtype: DType, crossed: bool) -> str | None:
-    pairs = [(0, 1)] if isinstance(op, S.Sub) else [(0, 1), (1, 0)]
-    for x, y in pairs:
-        varying, other = op.operands[x], op.operands[y]
+def _lead_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> str | None:
+    for varying, other in [(op.a, op.b)] if isinstance(op, S.Sub) else [(op.a, op.b), (op.b, op.a)]:
         if s.known.varying(other) or not s.known.varying(varying) or (crossed and not _at_hand(s, other)):
             continue
         first = _lead(s, varying, crossed)
@@ -154,9 +152,9 @@ def _strided(s: State, value: Value, region: Region) -> bool:
     loop = region.parent
     return (
         isinstance(loop, For)
-        and region.args[0] is value
-        and not s.known.varying(loop.operands[2])
-        and _lead(s, loop.operands[0]) is not None
+        and loop.index is value
+        and not s.known.varying(loop.step)
+        and _lead(s, loop.start) is not None
     )
 
 
@@ -167,7 +165,7 @@ def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
         return True
     if depth == 0 or not isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Select | Cast):
         return False
-    values = owner.operands[1:] if isinstance(owner, S.Select) else owner.operands
+    values = [owner.a, owner.b] if isinstance(owner, S.Select) else [*owner.operands]
     varying = [v for v in values if s.known.varying(v)]
     return bool(varying) and all(_may_count(s, v, depth - 1) for v in varying)
 
@@ -222,7 +220,7 @@ def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> 
 
 def place(
     s: State, pointer: str, spread: bool, offsets: Offsets, element: ElementType, component_stride: int = 1
-) -> Place:
+) -> LaneAddress:
     """The elements at pointer + offsets. `spread`: the pointer is one for each lane already."""
     size, varying = str(element_bytes(element)), [(v, u) for v, u in offsets if s.known.varying(v)]
     n = components(element)
@@ -230,7 +228,7 @@ def place(
     if not spread and varying and not counting and all(_follows_row(s, v) for v, _ in varying):
         return _row_place(s, pointer, offsets)
     if spread or not counting or (n > 1 and (component_stride != 1 or n > INTERLEAVED)):
-        return Place(each=_each(s, pointer, spread, offsets))
+        return LaneAddress(each=_each(s, pointer, spread, offsets))
     fixed, _ = moved(s, pointer, False, [(v, u) for v, u in offsets if not s.known.varying(v)])
     if len(varying) == 1:
         index: Value = varying[0][0]
@@ -238,18 +236,18 @@ def place(
         if first is not None:
             if first.startswith("%"):
                 first = convert(s.code, first, index.type, int64, 1)  # type: ignore[arg-type]
-            return Place(first=s.memory.bytes_offset(fixed, s.memory.mul(first, size)))
+            return LaneAddress(first=s.memory.bytes_offset(fixed, s.memory.mul(first, size)))
     if not all(_may_count(s, v) for v, _ in varying):
-        return Place(each=_each(s, fixed, False, varying))
+        return LaneAddress(each=_each(s, fixed, False, varying))
     start, test = _tested(s, fixed, varying, counting[-1])
-    return Place(start, _each(s, fixed, False, varying), test)
+    return LaneAddress(start, _each(s, fixed, False, varying), test)
 
 
-def _row_place(s: State, pointer: str, offsets: Offsets) -> Place:
+def _row_place(s: State, pointer: str, offsets: Offsets) -> LaneAddress:
     varying = [(v, u) for v, u in offsets if s.known.varying(v)]
     fixed, _ = moved(s, pointer, False, [(v, u) for v, u in offsets if not s.known.varying(v)])
     start, test = _tested(s, fixed, varying, None)
-    return Place(start, _each(s, fixed, False, varying), test, shared=True)
+    return LaneAddress(start, _each(s, fixed, False, varying), test, shared=True)
 
 
 def _each(s: State, pointer: str, spread: bool, offsets: Offsets) -> str:

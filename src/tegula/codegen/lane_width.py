@@ -9,6 +9,7 @@ from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
+from tegula.ops.lane import Lanes
 from tegula.types import components, is_element, scalar_of
 
 REPORTS = (Print, Assert)
@@ -20,10 +21,10 @@ WIDEST_ELEMENT = 16
 """Components of a value, beyond which vectors of it would only travel between registers and the stack."""
 
 
-def lane_width(s: State, op: Op) -> int:
+def lane_width(s: State, op: Lanes) -> int:
     """A power of two; 1 is a loop over single lanes: for code that reports to the host, where lanes come in their
     order and are named, and for code that does little but take the lanes in turn."""
-    inner = [o for o in op.regions[0].walk() if not isinstance(o, Yield)]
+    inner = [o for o in op.body.walk() if not isinstance(o, Yield)]
     if s.debug or any(isinstance(o, REPORTS) for o in inner):
         return 1
     varying = [o for o in inner if any(s.known.varying(r) for r in o.results)]

@@ -10,11 +10,13 @@ from tegula.types import scalar_of
 
 
 class CarriedRegisters:
-    """The values that a loop carries in registers, one phi for each component. `args`: what they are called in each of
-    the loop's regions."""
+    """The values that a loop carries in registers, one phi for each component. `arguments`: what they are called in
+    each of the loop's regions."""
 
-    def __init__(self, s: State, initial: list[Value], args: list[list[Value]], results: list[Value]) -> None:
-        self.s, self.args, self.results = s, args, results
+    def __init__(
+        self, s: State, initial: list[Value], arguments: list[list[Value]], results: list[Value]
+    ) -> None:
+        self.s, self.arguments, self.results = s, arguments, results
         self.initial = [s.spread(v, s.width_of(r)) for v, r in zip(initial, results, strict=True)]
         self.registers: list[Components] = []
         self.next: list[Components] = []
@@ -22,7 +24,7 @@ class CarriedRegisters:
     def open(self) -> None:
         """Name the carried values in the loop's head."""
         self.registers = [tuple(self.s.code.fresh("k") for _ in parts) for parts in self.initial]
-        for group in self.args:
+        for group in self.arguments:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
     def close(self, yielded: list[Value], active: str = "") -> None:
@@ -47,6 +49,7 @@ class CarriedRegisters:
         )
 
     def phis(self, before: str, last: str) -> list[str]:
+        """The phi instructions of the carried scalars, at the head of a loop."""
         out: list[str] = []
         for r, names, first, following in zip(
             self.results, self.registers, self.initial, self.next, strict=True

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from tegula.codegen.convert import convert
-from tegula.codegen.memory import Memory
+from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.text import Code, constant, register_type, scalar_type
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
@@ -90,7 +90,7 @@ class MatmulSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class MatrixOperand:
     """A matrix in memory. Strides are registers or literals, in elements."""
 
     pointer: str
@@ -99,8 +99,9 @@ class Operand:
     column: str
 
     @property
-    def transposed(self) -> Operand:
-        return Operand(self.pointer, self.dtype, self.column, self.row)
+    def transposed(self) -> MatrixOperand:
+        """The operand with rows and columns exchanged."""
+        return MatrixOperand(self.pointer, self.dtype, self.column, self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +205,13 @@ class _Product:
 
     def __init__(self, spec: MatmulSpec, vector_bytes: int) -> None:
         self.code = Code()
-        self.memory = Memory(self.code)
+        self.memory = MemoryEmitter(self.code)
         self.spec = spec
         self.acc = spec.acc
         self.m, self.n, self.k = spec.m, spec.n, spec.k
-        self.a = Operand("%a", spec.a, *_strides("a", spec.a_strides, (spec.m, spec.k)))
-        self.b = Operand("%b", spec.b, *_strides("b", spec.b_strides, (spec.k, spec.n)))
-        self.c = Operand("%c", spec.acc, *_strides("c", spec.c_strides, (spec.m, spec.n)))
+        self.a = MatrixOperand("%a", spec.a, *_strides("a", spec.a_strides, (spec.m, spec.k)))
+        self.b = MatrixOperand("%b", spec.b, *_strides("b", spec.b_strides, (spec.k, spec.n)))
+        self.c = MatrixOperand("%c", spec.acc, *_strides("c", spec.c_strides, (spec.m, spec.n)))
         self.swapped = self.c.row == "1" and (self.c.column != "1" or self.n == 1)
         if self.swapped:
             # C^T = B^T A^T: the columns of C become rows of neighbours.
@@ -234,7 +235,7 @@ class _Product:
                 self.k, max(p.size for p in self.blocking.panels) * self.blocking.lanes
             )
 
-    def _reserve(self, rows: int, columns: int) -> Operand:
+    def _reserve(self, rows: int, columns: int) -> MatrixOperand:
         """Room for a packed operand. Rows start in different cache sets: they are an odd number of lines if long."""
         size = self.acc.bits // 8
         stride = ceil(columns * size / LINE) * LINE if columns * size > LINE else power_of_two(columns) * size
@@ -243,7 +244,7 @@ class _Product:
         offset = self.scratch
         self.scratch += ceil((rows * stride) / LINE) * LINE
         # The pointer is made in `function`; here it is its offset.
-        return Operand(str(offset), self.acc, str(stride // size), "1")
+        return MatrixOperand(str(offset), self.acc, str(stride // size), "1")
 
     def function(self, name: str) -> str:
         a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
@@ -253,12 +254,12 @@ class _Product:
             for panel in self._each(run):
                 columns = self._columns(run)
                 first = self.memory.mul(panel, str(self.blocking.lanes))
-                source = Operand(self.at(b, "0", first), b.dtype, b.row, b.column)
+                source = MatrixOperand(self.at(b, "0", first), b.dtype, b.row, b.column)
                 for rows in _with_first_apart(self.blocking.rows) if kept else self.blocking.rows:
                     for row in self._each(rows):
                         self._bring_ahead(panel, run.size, row, rows.size)
-                        left = Operand(self.at(a, row, "0"), a.dtype, a.row, a.column)
-                        sums = Operand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
+                        left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
+                        sums = MatrixOperand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
                         begins = kept if rows.start == 0 else None
                         _Block(self, left, source, sums, rows.size, columns, begins).emit()
                     source = kept or source
@@ -268,9 +269,9 @@ class _Product:
         head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if self.straight else ''} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
 
-    def _in_scratch(self, room: Operand) -> Operand:
+    def _in_scratch(self, room: MatrixOperand) -> MatrixOperand:
         pointer = self.memory.bytes_offset("%scratch", room.pointer)
-        return Operand(pointer, room.dtype, room.row, room.column)
+        return MatrixOperand(pointer, room.dtype, room.row, room.column)
 
     def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
         """Prefetches the part of the regions ahead that is this block's share of the work."""
@@ -314,7 +315,7 @@ class _Product:
 
     # Packing ---------------------------------------------------------------------------------------------------------
 
-    def _pack(self, x: Operand, room: Operand, rows: int, columns: int) -> Operand:
+    def _pack(self, x: MatrixOperand, room: MatrixOperand, rows: int, columns: int) -> MatrixOperand:
         """x copied to `room`, in the accumulator's type, row by row."""
         to = self._in_scratch(room)
         if x.column == "1":
@@ -330,7 +331,7 @@ class _Product:
                     self._put(to, row, column, self.fetch(x, row, column, 1, 1), 1)
         return to
 
-    def _pack_transposed(self, x: Operand, to: Operand, rows: int, columns: int) -> None:
+    def _pack_transposed(self, x: MatrixOperand, to: MatrixOperand, rows: int, columns: int) -> None:
         """x (columns, rows) into `to` (rows, columns), a vector of columns by some rows at a time. Each register is
         made of parts of several rows of x, so that what is left to do moves nothing from one part to another."""
         lanes = min(max(2, self.lanes), power_of_two(max(2, columns)))
@@ -340,7 +341,7 @@ class _Product:
         # Along a row of x first: all that is in a line of the cache is wanted at once.
         for column in self._covering(columns, lanes):
             for row in self._covering(rows, depth):
-                corner = Operand(self.at(x, column, row), x.dtype, x.row, x.column)
+                corner = MatrixOperand(self.at(x, column, row), x.dtype, x.row, x.column)
                 loaded = [
                     [
                         self._parts(corner, range(i, lanes, part), start, part, (columns, rows))
@@ -352,7 +353,7 @@ class _Product:
                     for i, vector in enumerate(self._transpose(list(vectors), lanes)[: rows - start]):
                         self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
 
-    def _parts(self, x: Operand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
+    def _parts(self, x: MatrixOperand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
         """`part` elements of each of these rows of x, from `start` on, beside each other; zeros outside of a shape."""
         active, dtype, width = min(part, shape[1] - start), x.dtype, part
         vectors = [
@@ -398,7 +399,7 @@ class _Product:
             ]
         return vectors
 
-    def fetch(self, x: Operand, row: str, column: str, lanes: int, length: int) -> str:
+    def fetch(self, x: MatrixOperand, row: str, column: str, lanes: int, length: int) -> str:
         """`lanes` neighbours from x[row, column] in the accumulator's type; zeros past a `length` below `lanes`."""
         pointer = self.at(x, row, column)
         return convert(
@@ -406,13 +407,13 @@ class _Product:
         )
 
     def _put(
-        self, to: Operand, row: str, column: str, value: str, lanes: int, active: int | None = None
+        self, to: MatrixOperand, row: str, column: str, value: str, lanes: int, active: int | None = None
     ) -> None:
         self.store(self.at(to, row, column), value, lanes, min(lanes, active or lanes))
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
-    def at(self, x: Operand, row: str, column: str) -> str:
+    def at(self, x: MatrixOperand, row: str, column: str) -> str:
         """The address of x[row, column]."""
         offset = self.memory.add(self.memory.mul(row, x.row), self.memory.mul(column, x.column))
         return self.memory.offset(x.pointer, offset, x.dtype)
@@ -444,12 +445,12 @@ class _Block:
     def __init__(
         self,
         product: _Product,
-        a: Operand,
-        b: Operand,
-        c: Operand,
+        a: MatrixOperand,
+        b: MatrixOperand,
+        c: MatrixOperand,
         rows: int,
         columns: tuple[Column, ...],
-        kept: Operand | None,
+        kept: MatrixOperand | None,
     ) -> None:
         self.product, self.code, self.memory = product, product.code, product.memory
         self.acc = product.acc
@@ -498,10 +499,10 @@ class _Block:
             sums = made
         return sums
 
-    def _advanced(self, x: Operand, row: str, column: str) -> Operand:
-        return Operand(self.product.at(x, row, column), x.dtype, x.row, x.column)
+    def _advanced(self, x: MatrixOperand, row: str, column: str) -> MatrixOperand:
+        return MatrixOperand(self.product.at(x, row, column), x.dtype, x.row, x.column)
 
-    def _load_a(self, a: Operand, row: int, step: int) -> dict[int, str]:
+    def _load_a(self, a: MatrixOperand, row: int, step: int) -> dict[int, str]:
         """a[row, step] in every lane, for each width of vectors."""
         x = self.product.fetch(a, str(row), str(step), 1, 1)
         return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
@@ -526,7 +527,7 @@ class _Block:
         zero = self.code.emit(f"fcmp oeq {scalar_type(self.acc)} {factor}, {constant(self.acc, 0)}")
         return self.code.emit(f"select i1 {zero}, {type} {without}, {type} {scaled}")
 
-    def _load_b(self, b: Operand, step: int, column: Column) -> str:
+    def _load_b(self, b: MatrixOperand, step: int, column: Column) -> str:
         return self.product.fetch(b, str(step), str(column.offset), column.width, column.active)
 
     def _multiply_add(self, width: int, x: str, y: str, z: str) -> str:

@@ -8,7 +8,7 @@ from tegula.codegen.text import Code, constant, memory_type, register_type, vect
 from tegula.types import DType, ElementType, components, scalar_of
 
 
-class Memory:
+class MemoryEmitter:
     """Address arithmetic and access on one function's code. Indices are i64 registers or integer literals."""
 
     def __init__(self, code: Code) -> None:
@@ -17,6 +17,7 @@ class Memory:
     # Integers, folded where known ------------------------------------------------------------------------------------
 
     def add(self, a: str, b: str) -> str:
+        """The sum of two integers of 64 bits, folded where both are literals."""
         if a == "0" or b == "0":
             return b if a == "0" else a
         if _literal(a) and _literal(b):
@@ -24,6 +25,7 @@ class Memory:
         return self.code.emit(f"add i64 {a}, {b}")
 
     def mul(self, a: str, b: str) -> str:
+        """The product of two integers of 64 bits, folded where both are literals."""
         if a == "0" or b == "0":
             return "0"
         if a == "1" or b == "1":
@@ -52,6 +54,7 @@ class Memory:
         )  # fmt: skip
 
     def bytes_offset(self, pointer: str, count: str) -> str:
+        """A pointer moved by a number of bytes."""
         return pointer if count == "0" else self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {count}")
 
     # Scalars ---------------------------------------------------------------------------------------------------------
@@ -63,6 +66,7 @@ class Memory:
         return self._to_register(value, dtype, width)
 
     def store(self, pointer: str, value: str, dtype: DType, width: int = 1) -> None:
+        """Store a scalar, or a vector of neighbouring ones."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         self.code.line(f"store {t} {value}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
@@ -89,6 +93,7 @@ class Memory:
         return self._to_register(value, dtype, width)
 
     def masked_store(self, pointer: str, value: str, dtype: DType, width: int, mask: str) -> None:
+        """Store those lanes of a vector whose mask is true."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
@@ -132,6 +137,7 @@ class Memory:
     def store_element(
         self, pointer: str, value: Components, dtype: ElementType, component_stride: int = 1
     ) -> None:
+        """Store the components of an element."""
         scalar = scalar_of(dtype)
         for c, part in enumerate(value):
             self.store(self.offset(pointer, str(c * component_stride), scalar), part, scalar)
@@ -156,6 +162,7 @@ class Memory:
         return self.packed(lanes, scalar, width)
 
     def store_view(self, view: View, index: list[str], value: Components, width: int) -> None:
+        """Store an element, or a vector of neighbouring ones, of a view."""
         pointer = self.at(view, index)
         scalar = scalar_of(view.dtype)
         if width == 1:
@@ -210,6 +217,7 @@ class Memory:
         )
 
     def lane(self, value: str, dtype: DType, width: int, k: int) -> str:
+        """One lane of a vector, as a scalar."""
         return self.code.emit(f"extractelement {register_type(dtype, width)} {value}, i32 {k}")
 
     def splat(self, value: str, dtype: DType, width: int) -> str:
@@ -231,6 +239,7 @@ class Memory:
         return self.code.emit(f"add <{width} x i64> {spread}, <{steps}>")
 
     def splat_i64(self, value: str, width: int) -> str:
+        """An integer of 64 bits in all lanes of a vector."""
         if width == 1:
             return value
         if not value.startswith("%"):
@@ -250,4 +259,4 @@ def _literal(x: str) -> bool:
     return not x.startswith("%")
 
 
-__all__ = ["Memory", "constant", "mangled", "mangled_memory"]
+__all__ = ["MemoryEmitter", "constant", "mangled", "mangled_memory"]

@@ -56,12 +56,12 @@ def every(s: State, loop: Op) -> int:
     return 1 << min(max(PACE // work, 1), MOST_ITERATIONS).bit_length() - 1
 
 
-def _most_iterations(loop: Op) -> int | None:
+def _most_iterations(loop: For) -> int | None:
     """How often a loop with literal bounds runs at most."""
-    ends = [v.owner for v in loop.operands[:3]]
+    ends = [v.owner for v in loop.bounds]
     if not all(isinstance(owner, S.Const) for owner in ends):
         return None
-    start, stop, step = (owner.attrs["value"] for owner in ends)  # type: ignore[union-attr]
+    start, stop, step = (owner.value for owner in ends)  # type: ignore[union-attr]
     return len(range(start, stop, step)) if step else 0
 
 
@@ -75,7 +75,7 @@ def _work_of(s: State, op: Op) -> int:
         return 0
     if isinstance(op, For):
         most = _most_iterations(op)
-        inner = _work(s, op.regions[0])
+        inner = _work(s, op.body)
         return most * inner if most is not None and most * inner <= SOON else max(inner, INNER)
     if isinstance(op, If):
         return max(_work(s, region) for region in op.regions)
@@ -101,7 +101,7 @@ class Iterations:
         self.s, self.head, self.done = s, head, done
         self.every = every(s, loop) if s.watch else 0
         if isinstance(loop, For):
-            self.every = min(self.every, 1 << loop.operands[0].type.bits - 2)  # type: ignore[union-attr]
+            self.every = min(self.every, 1 << loop.start.type.bits - 2)  # type: ignore[union-attr]
         self.nested = self.every > 1 and (isinstance(loop, For) or _pays(s, loop))
         self.counts = self.every > 1 and isinstance(loop, While)
         self.count, self.following = s.code.fresh("n"), ""
@@ -204,7 +204,7 @@ def _pays(s: State, loop: Op) -> bool:
     """Whether a `while` accesses memory, and its condition does no more than read."""
     if s.debug:
         return False
-    of_condition = {e.kind for op in loop.regions[0].walk() for e in op.effects()}  # type: ignore[attr-defined]
+    of_condition = {e.kind for op in loop.condition.walk() for e in op.effects()}  # type: ignore[attr-defined]
     return of_condition <= {"read"} and any(op.effects() for op in loop.walk())  # type: ignore[attr-defined]
 
 

@@ -30,9 +30,9 @@ class Source:
     passed: tuple[str, ...] = ()
 
 
-def matmul(s: State, op: Op) -> None:
+def matmul(s: State, op: TileMatmul) -> None:
     """alpha * a @ b + beta * c, in c's own memory where c is not needed afterwards."""
-    c = op.operands[2]
+    c = op.c
     t: TileType = op.result.type  # type: ignore[assignment]
     scalar = scalar_of(t.dtype)
     work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
@@ -57,8 +57,8 @@ def _is_zero(s: State, c: Value) -> bool:
     owner = s.inline.get(c)
     if c in s.tiles or not isinstance(owner, TileFull):
         return False
-    filling = owner.operands[0].owner
-    return isinstance(filling, S.Const) and filling.attrs["value"] == 0
+    filling = owner.value.owner
+    return isinstance(filling, S.Const) and filling.value == 0
 
 
 def _dies_here(s: State, c: Value, op: Op) -> bool:
@@ -90,32 +90,31 @@ def _converted(s: State, source: View, target: View) -> None:
 # Operands ------------------------------------------------------------------------------------------------------------
 
 
-def loaded_operand(op: Op, position: int) -> tuple[Op, bool] | None:
+def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
     """The load that operand `position` (0 or 1) of a product is, and whether its transpose is meant."""
-    made = op.operands[position].owner
-    turned = isinstance(made, TilePermute) and made.attrs["perm"] == (1, 0)
-    if turned:
-        assert isinstance(made, Op)
-        made = made.operands[0].owner
+    made = (op.a, op.b)[position].owner
+    turned = isinstance(made, TilePermute) and made.perm == (1, 0)
+    if isinstance(made, TilePermute) and turned:
+        made = made.tile.owner
     return (made, turned) if isinstance(made, TileLoad) else None
 
 
-def read_in_place(s: State, op: Op, position: int) -> bool:
+def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
     """Whether a product reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
     found = loaded_operand(op, position)
     if found is None:
         return False
-    array = s.arrays.get(found[0].operands[0])
+    array = s.arrays.get(found[0].array)
     if array is None or not array.contiguous:
         return False
     spec = _spec(op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1)))
     return reads_in_place(spec, s.target.vector_bytes)[position]
 
 
-def _spec(op: Op, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)) -> MatmulSpec:
+def _spec(op: TileMatmul, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)) -> MatmulSpec:
     """The product with operands read from arrays (`direct`), which hold their transposes (`turned`), or from packed
     tiles."""
-    a, b, c = (v.type for v in op.operands[:3])
+    a, b, c = (v.type for v in (op.a, op.b, op.c))
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
     (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
     work = acc if not acc.is_float or acc.bits >= 32 else float32
@@ -132,12 +131,12 @@ def _from(at_array: bool, turned: bool, row: int) -> tuple[int | None, int | Non
     return (1, None) if turned else (None, 1)
 
 
-def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> None:
+def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
     """The call; twice where operands are read from arrays, as tiles at the edges are copied first."""
-    direct = {v: found for k, v in enumerate(op.operands[:2]) if (found := _direct(s, op, k)) is not None}
+    direct = {v: found for k, v in enumerate((op.a, op.b)) if (found := _direct(s, op, k)) is not None}
     loads = [load for load, _ in direct.values()]
     if not loads:
-        _call(s, op, [_packed(s, v) for v in op.operands[:2]], into, work, accumulate, _sources(s, op))
+        _call(s, op, [_packed(s, v) for v in (op.a, op.b)], into, work, accumulate, _sources(s, op))
         return
     code = s.code
     tests = [inside(s, load) for load in loads if needs_bounds(s, load)]
@@ -145,40 +144,40 @@ def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> No
     for test in tests[1:]:
         ok = code.emit(f"and i1 {ok}, {test}")
     fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
-    others = {v: _packed(s, v) for v in op.operands[:2] if v not in direct}
+    others = {v: _packed(s, v) for v in (op.a, op.b) if v not in direct}
     code.branch(ok, fast, slow)
     code.place(fast)
-    sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in op.operands[:2]]
+    sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in (op.a, op.b)]
     _call(s, op, sources, into, work, accumulate, _sources(s, op))
     code.jump(done)
     code.place(slow)
     kept = dict(s.tiles)
-    _call(s, op, [others.get(v) or _packed(s, v) for v in op.operands[:2]], into, work, accumulate, [])
+    _call(s, op, [others.get(v) or _packed(s, v) for v in (op.a, op.b)], into, work, accumulate, [])
     s.tiles = kept
     code.jump(done)
     code.place(done)
 
 
-def _direct(s: State, op: Op, position: int) -> tuple[Op, bool] | None:
+def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
     """The load that is not done before the product, for an operand, and whether its transpose is meant."""
-    found, value = loaded_operand(op, position), op.operands[position]
+    found, value = loaded_operand(op, position), (op.a, op.b)[position]
     if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
         return None
     return found
 
 
-def _sources(s: State, op: Op) -> list[Op]:
+def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
     """The loads of the same round that the operands are made of, element by element: themselves, turned, or mapped."""
-    found: dict[Op, None] = {}
-    open_ = list(op.operands[:2])
+    found: dict[TileLoad, None] = {}
+    open_ = [op.a, op.b]
     while open_:
         made = open_.pop(0).owner
         if isinstance(made, TileLoad) and made.parent is op.parent:
-            array = s.arrays.get(made.operands[0])
-            if array is not None and array.contiguous and len(made.attrs["shape"]) == 2:
+            array = s.arrays.get(made.array)
+            if array is not None and array.contiguous and len(made.shape) == 2:
                 found[made] = None
         elif isinstance(made, TilePermute | TileMap):
-            open_ += made.operands
+            open_.extend(made.operands)
     return list(found)
 
 
@@ -189,8 +188,8 @@ def _packed(s: State, value: Value) -> Source:
     return Source(view.pointer, scalar_of(view.dtype), (view.strides[0], view.strides[1]))
 
 
-def _from_array(s: State, load: Op, turned: bool) -> Source:
-    array = s.arrays[load.operands[0]]
+def _from_array(s: State, load: TileLoad, turned: bool) -> Source:
+    array = s.arrays[load.array]
     size = element_bytes(array.dtype)
     row = s.code.emit(f"sdiv exact i64 {array.strides[0]}, {size}")
     strides = (1, None) if turned else (None, 1)
@@ -198,10 +197,16 @@ def _from_array(s: State, load: Op, turned: bool) -> Source:
 
 
 def _call(
-    s: State, op: Op, sources: list[Source], into: View, work: DType, accumulate: bool, loads: list[Op]
+    s: State,
+    op: TileMatmul,
+    sources: list[Source],
+    into: View,
+    work: DType,
+    accumulate: bool,
+    loads: list[TileLoad],
 ) -> None:
     a, b = sources
-    alpha, beta = op.operands[3:5]
+    alpha, beta = op.alpha, op.beta
     scaled = not (_is_one(alpha) and (_is_one(beta) or not accumulate))
     following = [x for x in (_following(s, load) for load in loads) if x is not None]
     spec = replace(
@@ -231,27 +236,27 @@ def _function(s: State, spec: MatmulSpec) -> str:
     return name
 
 
-def _following(s: State, load: Op) -> tuple[Ahead, str, str] | None:
+def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
     """What a load of the next round of its loop will read, with its address and row stride in bytes; None outside loops
     and where the tile stays the same."""
     loop = load.parent.parent if load.parent is not None else None
     if not isinstance(loop, For):
         return None
-    index, step = loop.regions[0].args[0], loop.operands[2].owner
+    index, step = loop.index, loop.step.owner
     if not isinstance(step, S.Const):
         return None
-    moves = [linear(v)[0].get(index, 0) * step.attrs["value"] for v in load.operands[2:]]
+    moves = [linear(v)[0].get(index, 0) * step.value for v in load.offset]
     if not any(moves):
         return None
-    array = s.arrays[load.operands[0]]
+    array = s.arrays[load.array]
     where = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
-    rows, columns = load.attrs["shape"]
+    rows, columns = load.shape
     size = Ahead(rows, columns * element_bytes(array.dtype))
     return size, array_pointer(s, array, where), array.strides[0]
 
 
 def _is_one(value: Value) -> bool:
-    return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
+    return isinstance(value.owner, S.Const) and value.owner.value == 1
 
 
 __all__ = ["loaded_operand", "matmul", "read_in_place"]

@@ -18,7 +18,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
-from tegula.ops.roles import WARP, PipePop, ends, pipe_type
+from tegula.ops.roles import WARP, PipeLoad, PipePop, PipePush, PipeRelease, Roles, ends, pipe_type
 from tegula.ops.schedule import arriving
 from tegula.ops.tile import TileLoad
 from tegula.passes.overlap import WAITING
@@ -37,7 +37,7 @@ BLOCK_POINTER, MOVES = 0, WORD
 DECLARATIONS = """declare void @start_stack(ptr, ptr, ptr, ptr)
 declare void @switch_stack(ptr, ptr)"""
 
-Body = Callable[[State, Op, int], None]
+Body = Callable[[State, Roles, int], None]
 """Lowers the region of a role by its position."""
 
 
@@ -54,17 +54,16 @@ def _stage_bytes(t: PipeType) -> int:
     return -(-TileType(t.dtype, t.shape).size * element_bytes(t.dtype) // LINE) * LINE
 
 
-def lower_roles(s: State, op: Op, body: Body) -> None:
+def lower_roles(s: State, op: Roles, body: Body) -> None:
     """Start each role, then let them run in turn until all have ended; those that never wait have."""
-    names, waits = op.attrs["names"], any(isinstance(inner, WAITING) for inner in op.walk())
+    names, waits = op.names, any(isinstance(inner, WAITING) for inner in op.walk())
     if waits:
         _unless_stuck(s)
     _connect(s, op)
     crew = words(s, "roles", MOVES // WORD + 1)
     controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
     places = [
-        RoleAt(k, names, first * WARP, n * WARP, controls[k], crew)
-        for k, (first, n) in enumerate(op.attrs["warps"])
+        RoleAt(k, names, first * WARP, n * WARP, controls[k], crew) for k, (first, n) in enumerate(op.warps)
     ]
     before = len(s.polls)
     frames = [_lower_role(s, op, at, body) for at in places]
@@ -170,10 +169,12 @@ def words(s: State, name: str, count: int) -> str:
 
 
 def get(s: State, pointer: str, at: int, type: str = "i64") -> str:
+    """Load a word of a role's or pipe's state."""
     return s.code.emit(f"load {type}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
 
 
 def put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
+    """Store a word of a role's or pipe's state."""
     s.code.line(f"store {type} {value}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
 
 
@@ -198,9 +199,9 @@ class _Frame:
         return self.known[register]
 
 
-def _lower_role(s: State, op: Op, at: RoleAt, body: Body) -> str:
+def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
     """Lower a role to a function. The frame that it is to be started with."""
-    name, region = op.attrs["names"][at.position], op.regions[at.position]
+    name, region = op.names[at.position], op.roles[at.position]
     scratch = _piece(s, f"{name}: tiles", LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
@@ -284,25 +285,26 @@ def _step_aside(r: State, go: str) -> None:
 # Pipes ---------------------------------------------------------------------------------------------------------------
 
 
-def pipe_load(r: State, op: Op) -> None:
+def pipe_load(r: State, op: PipeLoad) -> None:
     """A copy, which is complete at once."""
     pipe, array, *starts = op.operands
     t = pipe_type(pipe.type)
     zero, tile = Value(t.dtype, None), TileType(t.dtype, t.shape)
     r.scalars[zero] = (constant(scalar_of(t.dtype), 0),)
-    load = TileLoad([array, zero, *starts], [tile], {**op.attrs, "shape": t.shape}, [], op.loc)
-    if op.attrs["aligned"] or (r.debug and not op.attrs["bounds_check"]):
+    load = TileLoad([array, zero, *starts], [tile], {**op.promises, "shape": t.shape}, [], op.loc)
+    if op.aligned or (r.debug and not op.bounds_check):
         check_access(r, load)
     r.inline[load.result] = load
     _fill(r, op, load.result)
 
 
-def pipe_push(r: State, op: Op) -> None:
-    _fill(r, op, op.operands[1])
+def pipe_push(r: State, op: PipePush) -> None:
+    """Lower `pipe.push`: fill the next stage with a tile."""
+    _fill(r, op, op.tile)
 
 
-def _fill(r: State, op: Op, tile: Value) -> None:
-    value = op.operands[0]
+def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
+    value = op.pipe
     pipe, stages = r.pipes[value], pipe_type(value.type).stages
 
     def room() -> tuple[str, str]:
@@ -326,9 +328,9 @@ def _fill(r: State, op: Op, tile: Value) -> None:
     moved(r)
 
 
-def pipe_pop(r: State, op: Op) -> None:
+def pipe_pop(r: State, op: PipePop) -> None:
     """A view of the stage."""
-    value = op.operands[0]
+    value = op.pipe
     pipe, at = r.pipes[value], _popped(_position(r, value))
     producers = str(sum(1 << k for k in pipe.producers))
 
@@ -341,8 +343,9 @@ def pipe_pop(r: State, op: Op) -> None:
     _count(r, pipe, at)
 
 
-def pipe_release(r: State, op: Op) -> None:
-    value = op.operands[0]
+def pipe_release(r: State, op: PipeRelease) -> None:
+    """Lower `pipe.release`: count the stage as released by this role."""
+    value = op.pipe
     _count(r, r.pipes[value], _released(_position(r, value)))
     moved(r)
 
@@ -366,6 +369,7 @@ def _count(r: State, pipe: PipeAt, at: int) -> None:
 
 
 def moved(r: State) -> None:
+    """Note that a role has made progress, so that no deadlock is reported."""
     assert r.role is not None
     put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {get(r, r.role.crew, MOVES)}, 1"))
 
@@ -379,10 +383,12 @@ def _stage(r: State, pipe: Value, item: str) -> View:
     return View(pointer, t.dtype, t.shape, packed_strides(t.shape, 1))
 
 
-def _wait(r: State, op: Op, test: Callable[[], tuple[str, str]], counter: int) -> None:
+def _wait(
+    r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
+) -> None:
     """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting.
     `counter`: that of the pipe which counts what this role does here."""
-    pipe = op.operands[0]
+    pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
 
 
@@ -407,9 +413,9 @@ def wait_until(
     code.place(go)
 
 
-def _site(r: State, op: Op) -> int:
+def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:
     """Where a role may wait for others for ever."""
     assert r.role is not None
-    pipe = op.operands[0]
+    pipe = op.pipe
     data = {"role": r.role.position, "pipe": pipe.name, "stages": pipe_type(pipe.type).stages}
     return r.site("wait", op.loc, **data, fills=not isinstance(op, PipePop), names=list(r.role.names))

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
+from tegula.codegen.tables import of_table
 from tegula.codegen.text import Code, constant, register_type, vector_of, wrapped
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.convert import Bitcast, Cast
-from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
+from tegula.ops.scalar import Classify, Cmp, Select
+from tegula.ops.table import TableGet
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import (
     DTYPES,
     DType,
@@ -41,19 +44,24 @@ def mangled(dtype: DType, width: int) -> str:
 def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
     """The op's result, component by component."""
     if isinstance(op, S.Const):
-        return _constants(op.attrs["type"], op.attrs["value"], width)
+        return _constants(op.type, op.value, width)
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
         return tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
+    if isinstance(op, VecPart):
+        return tuple(operands[0][k] for k in op.picked)
+    if isinstance(op, TableGet):
+        return (of_table(code, op, [x for (x,) in operands], width),)
     if isinstance(op, VecExtract | VecInsert):
         return _component(code, op, operands, width)
     if isinstance(op, S.Select):
         return _select(code, op, operands, width)
-    source = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
+    first, *_ = op.operands
+    source = scalar_of(first.type)  # type: ignore[arg-type]
     if isinstance(op, Cast):
-        return tuple(convert(code, x, source, op.attrs["to"], width) for x in operands[0])
+        return tuple(convert(code, x, source, op.to, width) for x in operands[0])
     if isinstance(op, Bitcast):
-        return tuple(_bitcast(code, x, source, op.attrs["to"], width) for x in operands[0])
+        return tuple(_bitcast(code, x, source, op.to, width) for x in operands[0])
     return tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
 
 
@@ -118,7 +126,7 @@ def comes_before(code: Code, kind: str, dtype: DType, x: str, y: str) -> str:
     return code.emit(f"or i1 {ahead}, {code.emit(f'and i1 {equal}, {signs}')}")
 
 
-Rule: TypeAlias = Callable[[Code, Op, DType, list[str], int], str]
+Rule: TypeAlias = Callable[[Code, Any, DType, list[str], int], str]
 
 
 def _simple(name: str) -> Rule:
@@ -166,8 +174,8 @@ def _flags(code: Code, op: str, a: str, b: str, width: int) -> str:
     return code.emit(f"{op} {vector_of('i1', width)} {a}, {b}")
 
 
-def _compare(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    pred = op.attrs["pred"]
+def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> str:
+    pred = op.pred
     t = register_type(dtype, width)
     if dtype.is_float:
         return code.emit(f"fcmp {'une' if pred == 'ne' else 'o' + pred} {t} {xs[0]}, {xs[1]}")
@@ -275,6 +283,16 @@ def _int_abs(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str
     return _pick(code, negative, dtype, _int_negate(code, op, dtype, xs, width), xs[0], width)
 
 
+def _bit_function(name: str, *flags: str) -> Rule:
+    """An intrinsic on the bits of one integer. `flags`: its other operands, with their types."""
+
+    def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+        t = register_type(dtype, width)
+        return code.call(name, mangled(dtype, width), t, ", ".join((f"{t} {xs[0]}", *flags)))
+
+    return rule
+
+
 def _invert(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     ones = constant_true(width) if dtype.is_bool else constant(dtype, -1, width)
     return code.emit(f"xor {register_type(dtype, width)} {xs[0]}, {ones}")
@@ -316,12 +334,12 @@ def _not_above(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     return code.emit(f"fcmp ule {register_type(dtype, width)} {xs[0]}, {xs[1]}")
 
 
-def _classify(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+def _classify(code: Code, op: Classify, dtype: DType, xs: list[str], width: int) -> str:
     t = register_type(dtype, width)
-    if op.attrs["test"] == "isnan":
+    if op.test == "isnan":
         return code.emit(f"fcmp uno {t} {xs[0]}, {xs[0]}")
     size = _intrinsic("fabs")(code, op, dtype, xs, width)
-    pred = "oeq" if op.attrs["test"] == "isinf" else "olt"
+    pred = "oeq" if op.test == "isinf" else "olt"
     return code.emit(f"fcmp {pred} {t} {size}, {constant(dtype, float('inf'), width)}")
 
 
@@ -342,6 +360,9 @@ _INT: dict[type[Op], Rule] = {
     S.Neg: _int_negate,
     S.Not: _invert,
     S.Abs: _int_abs,
+    S.BitCount: _bit_function("ctpop"),
+    S.LeadingZeros: _bit_function("ctlz", "i1 false"),
+    S.ReversedBits: _bit_function("bitreverse"),
     S.Cmp: _compare,
 }
 _BOOL: dict[type[Op], Rule] = {
@@ -423,7 +444,7 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 # Vectors and selection --------------------------------------------------------------------------------------
 
 
-def _select(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
+def _select(code: Code, op: Select, operands: Sequence[Components], width: int) -> Components:
     conditions, a, b = operands
     dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
     bound = _bound(op) if code.approximates else ""
@@ -435,16 +456,16 @@ def _select(code: Code, op: Op, operands: Sequence[Components], width: int) -> C
     return tuple(_pick(code, c, dtype, x, y, width) for c, x, y in zip(spread, a, b, strict=True))
 
 
-def _bound(op: Op) -> str:
+def _bound(op: Select) -> str:
     """The intrinsic for "c if x < c else x", or with >: the larger, or smaller, of a number and a constant other than
     0, where a NaN stays. "" for other choices."""
-    compare = op.operands[0].owner
-    if not isinstance(compare, S.Cmp) or list(op.operands[1:]) != list(compare.operands[::-1]):
+    compare = op.condition.owner
+    if not isinstance(compare, S.Cmp) or (op.a, op.b) != (compare.b, compare.a):
         return ""
-    limit = compare.operands[1].owner
-    if not isinstance(limit, S.Const) or not limit.attrs["value"]:
+    limit = compare.b.owner
+    if not isinstance(limit, S.Const) or not limit.value:
         return ""
-    return {"lt": "maximum", "gt": "minimum"}.get(compare.attrs["pred"], "")
+    return {"lt": "maximum", "gt": "minimum"}.get(compare.pred, "")
 
 
 def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
@@ -460,14 +481,16 @@ def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     return x if have == want else code.emit(f"bitcast {have} {x} to {want}")
 
 
-def _component(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
+def _component(
+    code: Code, op: VecExtract | VecInsert, operands: Sequence[Components], width: int
+) -> Components:
     """Extract or insert: by constant indices at no cost, by run-time ones through a chain of selects."""
-    composite: ElementType = op.operands[0].type  # type: ignore[assignment]
+    composite: ElementType = op.composite.type  # type: ignore[assignment]
     shape, dtype = list(element_shape(composite)), scalar_of(composite)
     first = 2 if isinstance(op, VecInsert) else 1
     matches = [
         _matches(code, value, x[0], n, width)
-        for value, x, n in zip(op.operands[first:], operands[first:], shape, strict=True)
+        for value, x, n in zip(op.indices, operands[first:], shape, strict=True)
     ]
     if isinstance(op, VecInsert):
         return tuple(_inserted(code, operands[0], operands[1][0], "", matches, dtype, width))
@@ -478,7 +501,7 @@ def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
     """For each position along a dimension, whether the index is there: an i1 register, "true" or "false"."""
     t: DType = index.type  # type: ignore[assignment]
     if isinstance(index.owner, S.Const):
-        return ["true" if k == int(index.owner.attrs["value"]) else "false" for k in range(n)]
+        return ["true" if k == int(index.owner.value) else "false" for k in range(n)]
     return [
         code.emit(f"icmp eq {register_type(t, width)} {x}, {constant(t, k, width)}")
         if wrapped(k, t) == k

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op
+from tegula.ops.debug import PrintTile
 from tegula.source import Location
 from tegula.types import TileType
 
@@ -24,13 +24,13 @@ class Site:
     data: dict[str, Any]
 
 
-def printed_tiles(op: Op) -> dict[str, Any]:
+def printed_tiles(op: PrintTile) -> dict[str, Any]:
     """What the host needs to print the tiles of a `print.tile`: for each its shape and element type."""
     tiles = [v.type for v in op.operands if isinstance(v.type, TileType)]
     return {
-        "parts": list(op.attrs.get("parts", (None,))),
-        "end": op.attrs.get("end"),
-        "elements": list(op.attrs.get("elements", ())),
+        "parts": list(op.parts),
+        "end": op.end,
+        "elements": list(op.elements),
         "shapes": [list(t.shape) for t in tiles],
         "types": [t.dtype for t in tiles],
     }

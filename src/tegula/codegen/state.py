@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tegula.codegen.matmul import MatmulSpec
-from tegula.codegen.memory import Memory
+from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import ArrayAt, BarrierAt, Piece, PipeAt, Scratch, View, packed_strides
+from tegula.codegen.storage import ArrayAt, BarrierAt, Piece, PipeAt, ThreadScratch, View, packed_strides
 from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -59,9 +59,9 @@ class State:
     target: CpuTarget
     debug: bool
     code: Code = field(default_factory=Code)
-    memory: Memory = field(init=False)
+    memory: MemoryEmitter = field(init=False)
     independence: Independence = field(init=False)
-    scratch: Scratch = field(default_factory=Scratch)
+    scratch: ThreadScratch = field(default_factory=ThreadScratch)
     scalars: dict[Value, Components] = field(default_factory=dict)
     lanes: dict[Value, View] = field(default_factory=dict)
     arrays: dict[Value, ArrayAt] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class State:
     loc: Location = UNKNOWN
 
     def __post_init__(self) -> None:
-        self.memory = Memory(self.code)
+        self.memory = MemoryEmitter(self.code)
         self.independence = Independence(self.known)
 
     @property
@@ -115,7 +115,7 @@ class State:
         return self.memory.add(base, str(self.first_lane))
 
     def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
-        """Scratch memory for a packed tile, which `Scratch.planned` gives an address once its uses are known."""
+        """Scratch memory for a packed tile, which `ThreadScratch.planned` gives an address once its uses are known."""
         per = components(dtype)
         count = 1
         for n in shape:
@@ -174,6 +174,7 @@ class State:
         return self.code.emit(f"{'sext' if kind == 'i' else 'zext'} i{bits} {register} to i64")
 
     def site(self, kind: str, loc: Location, **data: Any) -> int:
+        """The number of a new place of the code that reports may name."""
         self.sites.append(Site(kind, loc, data))
         return len(self.sites) - 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
-from tegula.passes.plan_memory import LINE, Interval, Plan, divided, plan_memory
+from tegula.passes.plan_memory import LINE, Interval, MemoryMap, divided, plan_memory
 from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
@@ -164,22 +164,22 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Scratch:
+class ThreadScratch:
     """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text. `held`:
     pieces that are in use up to a line, named or not. `inner`: pieces that are divided further."""
 
     pieces: list[Piece] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
-    inner: dict[str, Plan] = field(default_factory=dict)
+    inner: dict[str, MemoryMap] = field(default_factory=dict)
     places: list[tuple[int, Location]] = field(default_factory=list)
 
-    def resize(self, pointer: str, plan: Plan) -> None:
+    def resize(self, pointer: str, plan: MemoryMap) -> None:
         """Give a piece the room that a plan needs, which divides it."""
         size = max(plan.total, LINE)
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
         self.inner[pointer] = plan
 
-    def planned(self, lines: list[str]) -> tuple[list[str], Plan]:
+    def planned(self, lines: list[str]) -> tuple[list[str], MemoryMap]:
         """The instructions that compute the address of each piece which the function uses, and where all lie."""
         spans = lifetimes(lines, {p.pointer: p.made for p in self.pieces})
         for pointer, end in self.held.items():

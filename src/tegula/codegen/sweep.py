@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tegula.codegen.elements import at_once, inside, needs_bounds
 from tegula.codegen.state import State
 from tegula.ir import Op, Value
-from tegula.ops.tile import TileLoad, TileMap
+from tegula.ops.tile import TileLoad, TileMap, TileStore
 from tegula.types import ElementType, TileType, components, scalar_of
 
 UNROLLED = 16
@@ -112,7 +112,9 @@ def _row(
         body([*index, str(at)], w)
 
 
-def guarded(s: State, values: list[Value], own: list[Op], emit: Callable[[bool], None]) -> None:
+def guarded(
+    s: State, values: list[Value], own: Sequence[TileLoad | TileStore], emit: Callable[[bool], None]
+) -> None:
     """Emit a consumer twice: without bounds checks where all tiles it touches lie inside their arrays, with them
     otherwise. `own`: the accesses of the consumer itself."""
     checked = [op for op in own if needs_bounds(s, op)]

@@ -17,7 +17,7 @@ INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
         *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum", "arithmetic.fence"),
-        *("minimum", "maximum"),
+        *("minimum", "maximum", "ctpop", "ctlz", "bitreverse"),
         *("masked.load", "masked.store", "masked.gather", "masked.scatter", "prefetch"),
     }
 )
@@ -33,6 +33,7 @@ def scalar_type(dtype: DType) -> str:
 
 
 def vector_of(scalar: str, width: int) -> str:
+    """The type of a vector of so many lanes; of one lane the scalar type."""
     return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
@@ -83,24 +84,41 @@ class Code:
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
     `approximates`: it has instructions for fast functions. `together`: how it computes ops on several float32 numbers
     at a time, from the operands of each, where that is faster than one by one. `fences_extremes`: LLVM needs to be kept
-    from using what it knows of the operands of a minimum or maximum. `mark` stands behind every instruction."""
+    from using what it knows of the operands of a minimum or maximum. `mark` stands behind every instruction. `tables`:
+    the names of read-only data, by what they hold; `table_space`: where it is."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = False
         self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
+        self.tables: dict[str, str] = {}
+        self.table_space = ""
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"
         self.mark = ""
         self._next = 0
 
+    def table(self, data: str) -> str:
+        """The name of read-only data, of which each is there once."""
+        return self.tables.setdefault(data, f"@table{len(self.tables)}")
+
+    def table_lines(self) -> str:
+        """The definitions of all tables."""
+        made = (
+            f"{name} = private unnamed_addr {self.table_space}constant {data}"
+            for data, name in self.tables.items()
+        )
+        return "".join(f"{line}\n" for line in made)
+
     def fresh(self, prefix: str = "v") -> str:
+        """A new name of a value."""
         self._next += 1
         return f"%{prefix}{self._next}"
 
     def line(self, text: str) -> None:
+        """Append an instruction."""
         self.lines.append(f"  {text}{self.mark}")
 
     def emit(self, rhs: str) -> str:
@@ -122,20 +140,25 @@ class Code:
     # Blocks -------------------------------------------------------------------------------------------------
 
     def label(self, prefix: str = "b") -> str:
+        """A new name of a basic block."""
         self._next += 1
         return f"{prefix}{self._next}"
 
     def place(self, label: str) -> None:
+        """Begin the basic block of a label."""
         self.lines.append(f"{label}:")
         self.block = label
 
     def jump(self, label: str) -> None:
+        """End the basic block by a jump."""
         self.line(f"br label %{label}")
 
     def branch(self, condition: str, then: str, other: str) -> None:
+        """End the basic block by a jump to one of two labels."""
         self.line(f"br i1 {condition}, label %{then}, label %{other}")
 
     def phi(self, type: str, *sources: tuple[str, str]) -> str:
+        """A value that depends on the basic block that control came from."""
         return self.emit(f"phi {type} " + ", ".join(f"[ {v}, %{b} ]" for v, b in sources))
 
     @contextmanager
@@ -171,6 +194,7 @@ class Loop:
         self.results: list[str] = []
 
     def open(self) -> None:
+        """Begin the loop: its head with the index, and its body."""
         code = self.code
         self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
         before = code.block
@@ -186,6 +210,7 @@ class Loop:
         code.place(self.body)
 
     def close(self) -> None:
+        """End the loop: the next index, and the jump to the head."""
         code = self.code
         following = code.emit(f"add nsw i64 {self.index}, {self.step}")
         last = code.block

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tegula.codegen.arrays import reshaped, sliced
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import (
@@ -23,7 +25,20 @@ from tegula.codegen.text import constant, register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import Yield
-from tegula.ops.tile import TileGather
+from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
+from tegula.ops.scan import TileScan
+from tegula.ops.stack import StackNew, StackPop, StackPush
+from tegula.ops.tile import (
+    TileArgReduce,
+    TileAtomic,
+    TileConcat,
+    TileGather,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileSlice,
+    TileStore,
+)
 from tegula.types import (
     DType,
     ElementType,
@@ -64,9 +79,9 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def store(s: State, op: Op) -> None:
+def store(s: State, op: TileStore) -> None:
     """tile.store, with its operand's elements computed on the way."""
-    array, value = s.arrays[op.operands[0]], op.operands[1]
+    array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
     width = width_for(s, [value], t.shape, (t.dtype,))
@@ -134,9 +149,9 @@ def _when(s: State, condition: str, body: object) -> None:
     s.code.place(done)
 
 
-def tile_atomic(s: State, op: Op) -> None:
+def tile_atomic(s: State, op: TileAtomic) -> None:
     """Each element once; the previous ones are kept only if they are used."""
-    array, value = s.arrays[op.operands[0]], op.operands[1]
+    array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
     absent = t.partial and s.kernel.launch.partial
@@ -150,7 +165,7 @@ def tile_atomic(s: State, op: Op) -> None:
             s.memory.store_view(previous, index, zero, 1)
 
         def act() -> None:
-            old = atomic_element(s.code, op.attrs["op"], array_pointer(s, array, where), array.dtype, parts)
+            old = atomic_element(s.code, op.op, array_pointer(s, array, where), array.dtype, parts)
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
@@ -189,17 +204,17 @@ def identity(kind: type[Op], dtype: DType) -> float | int:
     return int(info.max if kind is S.Min else info.min)
 
 
-def reduce(s: State, op: Op) -> None:
+def reduce(s: State, op: TileReduce) -> None:
     """tile.reduce into a fresh tile. Known combiners run in several vector accumulators, others element by element."""
-    value, axis = op.operands[0], op.attrs["axis"]
+    value, axis = op.tile, op.axis
     t: TileType = value.type  # type: ignore[assignment]
     result = s.room(op.result, "reduced")
-    kind = _combiner(op.regions[0])
+    kind = _combiner(op.combine)
     absent = t.partial and s.kernel.launch.partial
     whole = axis is None or len(t.shape) == 1
     if kind is None or components(t.dtype) != 1 or absent:
         view = materialise(s, value)
-        _reduce_generic(s, op.regions[0], view, t, result, None if whole else axis, absent)
+        _reduce_generic(s, op.combine, view, t, result, None if whole else axis, absent)
     elif axis is None or whole or axis == len(t.shape) - 1:
         guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, whole, masked))
     else:
@@ -376,9 +391,9 @@ def _fold(
     nest(0, at, "true")
 
 
-def arg_reduce(s: State, op: Op) -> None:
+def arg_reduce(s: State, op: TileArgReduce) -> None:
     """The lowest row-major index of the extreme; NaN never wins over a number, and -0 is below +0."""
-    value = op.operands[0]
+    value = op.tile
     t: TileType = value.type  # type: ignore[assignment]
     view, dtype, code = materialise(s, value), scalar_of(t.dtype), s.code
     flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
@@ -387,7 +402,7 @@ def arg_reduce(s: State, op: Op) -> None:
     first = s.memory.load_view(flat, ["0"], 1)[0]
     with code.loop("1", str(t.size), "1", [("i64", "0"), (rt, first)]) as loop:
         x = s.memory.load_view(flat, [loop.index], 1)[0]
-        wins = _wins(s, op.attrs["op"], dtype, x, loop.values[1])
+        wins = _wins(s, op.op, dtype, x, loop.values[1])
         here = _present(s, t, loop.index)
         if here is not None:
             wins = code.emit(f"and i1 {wins}, {here}")
@@ -425,20 +440,20 @@ def _wins(s: State, kind: str, dtype: DType, x: str, best: str) -> str:
     return s.code.emit(f"or i1 {better}, {s.code.emit(f'and i1 {best_nan}, {number}')}")
 
 
-def scan(s: State, op: Op) -> None:
+def scan(s: State, op: TileScan) -> None:
     """A running combination over the row-major elements."""
-    value = op.operands[0]
+    value = op.tile
     t: TileType = value.type  # type: ignore[assignment]
     view = materialise(s, value)
     flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
     made = s.room(op.result, "scan")
     out = reshaped(made, (t.size,))
     held = s.allocate("running", t.dtype, (1,))
-    s.memory.store_view(held, ["0"], s.components(op.operands[1]), 1)
+    s.memory.store_view(held, ["0"], s.components(op.identity), 1)
     with s.code.loop("0", str(t.size)) as loop:
         old = s.memory.load_view(held, ["0"], 1)
         x = s.memory.load_view(flat, [loop.index], 1)
-        new = _run(s, op.regions[0], [old, x])
+        new = _run(s, op.combine, [old, x])
         here = _present(s, t, loop.index)
         if here is not None:
             one = register_type(scalar_of(t.dtype), 1)
@@ -446,29 +461,32 @@ def scan(s: State, op: Op) -> None:
                 s.code.emit(f"select i1 {here}, {one} {a}, {one} {b}") for a, b in zip(new, old, strict=True)
             )
         s.memory.store_view(held, ["0"], new, 1)
-        s.memory.store_view(out, [loop.index], old if op.attrs["exclusive"] else new, 1)
+        s.memory.store_view(out, [loop.index], old if op.exclusive else new, 1)
     s.tiles[op.result] = made
 
 
 # Rearranging ---------------------------------------------------------------------------------------------------------
 
 
-def tile_slice(s: State, op: Op) -> None:
-    source = materialise(s, op.operands[0])
-    s.tiles[op.result] = sliced(s, source, [s.i64(v) for v in op.operands[1:]], op.attrs)
+def tile_slice(s: State, op: TileSlice) -> None:
+    """Lower `tile.slice`: a view of the source."""
+    source = materialise(s, op.tile)
+    s.tiles[op.result] = sliced(s, source, [s.i64(v) for v in op.starts], op.attrs)
 
 
-def tile_permute(s: State, op: Op) -> None:
-    v, perm = materialise(s, op.operands[0]), op.attrs["perm"]
+def tile_permute(s: State, op: TilePermute) -> None:
+    """Lower `tile.permute`: a view with other strides."""
+    v, perm = materialise(s, op.tile), op.perm
     shape, strides = tuple(v.shape[d] for d in perm), tuple(v.strides[d] for d in perm)
     s.tiles[op.result] = View(v.pointer, v.dtype, shape, strides, v.component_stride)
 
 
-def tile_reshape(s: State, op: Op) -> None:
-    source = materialise(s, op.operands[0])
-    shape = tuple(op.attrs["shape"])
+def tile_reshape(s: State, op: TileReshape) -> None:
+    """Lower `tile.reshape`: a view of the source, which is packed first if it is not."""
+    source = materialise(s, op.tile)
+    shape = tuple(op.shape)
     if not source.packed:
-        flat = _repacked(s, op.operands[0], source)
+        flat = _repacked(s, op.tile, source)
         s.tiles[op.result] = reshaped(flat, shape)
         return
     s.tiles[op.result] = reshaped(source, shape)
@@ -477,7 +495,7 @@ def tile_reshape(s: State, op: Op) -> None:
 def gather(s: State, op: Op) -> None:
     """Indices wrap once when negative; outside gives 0."""
     assert isinstance(op, TileGather)
-    source, picks, axis = materialise(s, op.operands[0]), materialise(s, op.operands[1]), op.attrs["axis"]
+    source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     made: TileType = op.result.type  # type: ignore[assignment]
     view, n = s.room(op.result, "gathered"), source.shape[axis]
     zero = tuple(constant(scalar_of(made.dtype), 0) for _ in range(components(made.dtype)))
@@ -501,8 +519,9 @@ def gather(s: State, op: Op) -> None:
     s.tiles[op.result] = view
 
 
-def concat(s: State, op: Op) -> None:
-    view, axis = s.room(op.result, "joined"), op.attrs["axis"]
+def concat(s: State, op: TileConcat) -> None:
+    """Lower `tile.concat`: copy each operand to its part of the result."""
+    view, axis = s.room(op.result, "joined"), op.axis
     start = 0
     for operand in op.operands:
         shape = operand.type.shape  # type: ignore[union-attr]
@@ -516,9 +535,12 @@ def concat(s: State, op: Op) -> None:
 # Lanes ---------------------------------------------------------------------------------------------------------------
 
 
-def from_lanes(s: State, op: Op) -> None:
-    """A tile over the lanes' values where they lie."""
-    value = op.operands[0]
+def from_lanes(s: State, op: TileFromLanes) -> None:
+    """A tile over the lanes' values where they lie; of a grid each lane's elements are written to their places."""
+    value = op.value
+    if op.grid is not None:
+        _from_grid(s, op)
+        return
     made: TileType = op.result.type  # type: ignore[assignment]
     if value not in s.lanes:
         view = s.lane_array("lanes", value.type)  # type: ignore[arg-type]
@@ -529,7 +551,7 @@ def from_lanes(s: State, op: Op) -> None:
         view = s.lanes[value]
     _clear_absent(s, view)
     n = s.block_dim
-    if op.attrs["preserve_type"] or isinstance(value.type, DType):
+    if op.preserve_type or isinstance(value.type, DType):
         s.tiles[op.result] = view
         return
     strides: list[int] = []
@@ -538,6 +560,66 @@ def from_lanes(s: State, op: Op) -> None:
         strides.insert(0, step)
         step *= extent
     s.tiles[op.result] = View(view.pointer, made.dtype, made.shape, (*strides, 1))
+
+
+def _from_grid(s: State, op: TileFromLanes) -> None:
+    result, scalar = s.room(op.result, "tile"), scalar_of(op.value.type)  # type: ignore[arg-type]
+    zero = (constant(scalar, 0),) * components(op.value.type)  # type: ignore[arg-type]
+    with s.code.loop("0", str(s.block_dim)) as loop:
+        here = (
+            "true"
+            if s.present == str(s.block_dim)
+            else s.code.emit(f"icmp ult i64 {loop.index}, {s.present}")
+        )
+        parts = _where(s, here, lambda: _lane_components(s, op.value, loop.index), zero, scalar)
+        for (at, ok), x in zip(_grid_places(s, result.shape, op.grid, loop.index), parts, strict=True):
+
+            def write(at: list[str] = at, x: str = x) -> None:
+                s.memory.store_view(result, at, (x,), 1)
+
+            if ok == "true":
+                write()
+            else:
+                _when(s, ok, write)
+    s.tiles[op.result] = result
+
+
+def _grid_places(
+    s: State, shape: tuple[int, ...], grid: tuple[int, ...], lane: str
+) -> list[tuple[list[str], str]]:
+    """Where the elements of a lane of a grid are, and whether each is in the tile."""
+    digits, period = list[str](), 1
+    for g in reversed(grid):
+        digit = s.memory.quotient(lane, period) if period > 1 else lane
+        digits.insert(0, s.code.emit(f"urem i64 {digit}, {g}"))
+        period *= g
+    found: list[tuple[list[str], str]] = []
+    for slot in _positions(slots(shape, grid)):
+        ok, at = "true", list[str]()
+        for n, g, digit, k in zip(shape, grid, digits, slot, strict=True):
+            at.append(s.memory.add(digit, str(k * g)))
+            if (k + 1) * g > n:
+                test = s.code.emit(f"icmp ult i64 {at[-1]}, {n}")
+                ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+        found.append((at, ok))
+    return found
+
+
+def _where(
+    s: State, ok: str, made: Callable[[], Components], otherwise: Components, dtype: DType
+) -> Components:
+    """Components where a condition holds, else others, without which nothing is read."""
+    if ok == "true":
+        return made()
+    then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
+    s.code.branch(ok, then, done)
+    s.code.place(then)
+    parts = made()
+    last = s.code.block
+    s.code.jump(done)
+    s.code.place(done)
+    t = register_type(dtype, 1)
+    return tuple(s.code.phi(t, (x, last), (y, before)) for x, y in zip(parts, otherwise, strict=True))
 
 
 def _clear_absent(s: State, view: View) -> None:
@@ -549,11 +631,21 @@ def _clear_absent(s: State, view: View) -> None:
         s.memory.store_view(view, [loop.index], zero, 1)
 
 
-def to_lanes(s: State, op: Op) -> None:
+def to_lanes(s: State, op: TileToLanes) -> None:
     """Each lane's element of a tile: the tile itself where it lies component-major."""
-    source = materialise(s, op.operands[0])
+    source = materialise(s, op.tile)
     t: ElementType = op.result.type  # type: ignore[assignment]
     view = s.lane_array(op.result.name or "untiled", t)
+    if op.grid is not None:
+        zero = (constant(scalar_of(t), 0),)
+        with s.code.loop("0", str(s.block_dim)) as loop:
+            found = [
+                _where(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
+                for at, ok in _grid_places(s, source.shape, op.grid, loop.index)
+            ]
+            s.memory.store_view(view, [loop.index], tuple(x for parts in found for x in parts), 1)
+        s.lanes[op.result] = view
+        return
     leading = source.shape[:-1]
 
     with s.code.loop("0", str(s.block_dim)) as loop:
@@ -573,10 +665,10 @@ def _positions(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return list(itertools.product(*(range(n) for n in shape)))
 
 
-def from_thread(s: State, op: Op) -> Components:
+def from_thread(s: State, op: TileFromThread) -> Components:
     """One lane's value; 0 for a lane that is absent."""
-    value, code = op.operands[0], s.code
-    at = s.i64(op.operands[1])
+    value, code = op.value, s.code
+    at = s.i64(op.thread)
     ok = code.emit(f"icmp ult i64 {at}, {s.present}")
     if value not in s.lanes:
         parts = s.components(value)
@@ -588,20 +680,21 @@ def from_thread(s: State, op: Op) -> Components:
     return tuple(code.emit(f"select i1 {ok}, {t} {p}, {t} {zero}") for p in parts)
 
 
-def stack_new(s: State, op: Op) -> None:
-    t = op.attrs["type"]
+def stack_new(s: State, op: StackNew) -> None:
+    """Lower `stack.new`: memory for the count and the elements, and a count of 0."""
+    t = op.type
     count = s.allocate("stack count", int32, (1,)).pointer
     s.stacks[op.result] = (count, s.allocate("stack", t.dtype, (t.capacity,)))
     s.code.line(f"store i32 0, ptr {count}, align 4")
 
 
-def stack_push(s: State, op: Op) -> None:
+def stack_push(s: State, op: StackPush) -> None:
     """In lane order."""
-    count, view = s.stacks[op.operands[0]]
+    count, view = s.stacks[op.stack]
     slots, code = s.lane_array("slot", int32), s.code
     with code.loop("0", s.present) as loop:
-        flag = _lane_components(s, op.operands[2], loop.index)[0]
-        value = _lane_components(s, op.operands[1], loop.index)
+        flag = _lane_components(s, op.has_value, loop.index)[0]
+        value = _lane_components(s, op.value, loop.index)
         n = code.emit(f"load i32, ptr {count}, align 4")
         room = code.emit(f"icmp ult i32 {n}, {view.shape[0]}")
         pushes = code.emit(f"and i1 {flag}, {room}")
@@ -620,9 +713,9 @@ def _lane_components(s: State, value: Value, lane: str) -> Components:
     return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
 
 
-def stack_pop(s: State, op: Op) -> None:
+def stack_pop(s: State, op: StackPop) -> None:
     """In lane order, from the top."""
-    count, view = s.stacks[op.operands[0]]
+    count, view = s.stacks[op.stack]
     code, t = s.code, view.dtype
     values, slots = s.lane_array("popped", t), s.lane_array("slot", int32)
     zero = tuple(constant(scalar_of(t), 0) for _ in range(components(t)))

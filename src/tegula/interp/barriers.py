@@ -15,7 +15,27 @@ from tegula.interp.tiles import window
 from tegula.ir import Op, Value
 from tegula.ops.buffer import buffer_type
 from tegula.ops.roles import WARP
-from tegula.ops.schedule import BulkLoad, arriving, waiting_at
+from tegula.ops.schedule import (
+    BulkCommit,
+    BulkLoad,
+    BulkPrefetch,
+    BulkPut,
+    BulkWait,
+    FenceAsync,
+    LaunchNext,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedArrive,
+    NamedNew,
+    NamedSync,
+    PairEnd,
+    PairOther,
+    ScheduleOp,
+    arriving,
+    waiting_at,
+)
 from tegula.types import element_bytes
 
 
@@ -69,63 +89,65 @@ class BarrierWait:
         return (self.barriers.stages[self.stage].phase ^ self.phase) & 1 == 1
 
     def others(self) -> list[int]:
+        """The roles that arrive at the barrier."""
         return self.barriers.roles
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+        """Why the role cannot go on, for messages."""
         return waiting_at(name, self.barriers.name, self.stage, self.phase, others)
 
 
-@handles("mbarrier.new")
-def run_new(m: Machine, op: Op, mask: Mask) -> Any:
-    n = op.attrs["arrivals"]
-    return Barriers(op.results[0].name, n, [Stage(n) for _ in range(op.attrs["stages"])])
+@handles(MbarrierNew)
+def run_new(m: Machine, op: MbarrierNew, mask: Mask) -> Any:
+    n = op.arrivals
+    return Barriers(op.results[0].name, n, [Stage(n) for _ in range(op.stages)])
 
 
-@handles("named.new")
-def run_named_new(m: Machine, op: Op, mask: Mask) -> Any:
-    n = op.attrs["warps"]
+@handles(NamedNew)
+def run_named_new(m: Machine, op: NamedNew, mask: Mask) -> Any:
+    n = op.warps
     return Barriers(op.results[0].name, n, [Stage(n)])
 
 
-def _stage(m: Machine, op: Op, position: int = 0) -> tuple[Barriers, int]:
-    """The barriers that an op names from operand `position` on, and the stage; that of a wrong number is the first."""
-    barriers, stage = m.env[op.operands[position]], int(m.group(op.operands[position + 1]))
+def _stage(m: Machine, op: MbarrierArrive | MbarrierExpect | MbarrierWait | BulkLoad) -> tuple[Barriers, int]:
+    """The barriers that an op names, and the stage; that of a wrong number is the first."""
+    barriers, stage = m.env[op.barriers], int(m.group(op.stage))
     if not 0 <= stage < len(barriers.stages):
-        m.report.out_of_bounds(op, op.operands[position], (stage,), (len(barriers.stages),), m.block, 0)
+        m.report.out_of_bounds(op, op.barriers, (stage,), (len(barriers.stages),), m.block, 0)
         stage = 0
     return barriers, stage
 
 
-def _warps(role: RoleMachine, op: Op) -> int:
-    return 1 if op.attrs.get("elected") else role.lanes // WARP
+def _warps(role: RoleMachine, op: ScheduleOp) -> int:
+    return 1 if op.elected else role.lanes // WARP
 
 
-@handles("mbarrier.arrive")
-def run_arrive(m: Machine, op: Op, mask: Mask) -> None:
+@handles(MbarrierArrive)
+def run_arrive(m: Machine, op: MbarrierArrive, mask: Mask) -> None:
     barriers, stage = _stage(m, op)
     barriers.arrive(stage, _warps(role_machine(m, op), op))
 
 
-@handles("mbarrier.expect")
-def run_expect(m: Machine, op: Op, mask: Mask) -> None:
+@handles(MbarrierExpect)
+def run_expect(m: Machine, op: MbarrierExpect, mask: Mask) -> None:
     barriers, stage = _stage(m, op)
-    barriers.arrive(stage, 1, op.attrs["bytes"])
+    barriers.arrive(stage, 1, op.bytes)
 
 
-@handles("mbarrier.wait")
-def run_wait(m: Machine, op: Op, mask: Mask) -> None:
+@handles(MbarrierWait)
+def run_wait(m: Machine, op: MbarrierWait, mask: Mask) -> None:
     barriers, stage = _stage(m, op)
     role, phase = role_machine(m, op), barriers.stages[stage].phase
-    if phase & 1 == int(m.group(op.operands[2])) & 1:
+    if phase & 1 == int(m.group(op.parity)) & 1:
         role.crew.wait(role.role, BarrierWait(op, barriers, stage, phase))
 
 
-@handles("named.arrive", "named.sync")
-def run_meet(m: Machine, op: Op, mask: Mask) -> None:
-    barriers, role = m.env[op.operands[0]], role_machine(m, op)
+@handles(NamedArrive, NamedSync)
+def run_meet(m: Machine, op: NamedArrive | NamedSync, mask: Mask) -> None:
+    barriers, role = m.env[op.barrier], role_machine(m, op)
     phase = barriers.stages[0].phase
     barriers.arrive(0, _warps(role, op))
-    if op.NAME == "named.sync":
+    if isinstance(op, NamedSync):
         role.crew.wait(role.role, _Meeting(op, barriers, -1, phase))
 
 
@@ -134,33 +156,32 @@ class _Meeting(BarrierWait):
         return self.barriers.stages[0].phase != self.phase
 
 
-@handles("bulk.load")
-def run_load(m: Machine, op: Op, mask: Mask) -> None:
-    assert isinstance(op, BulkLoad)
-    barriers, stage = _stage(m, op, 1)
-    target = m.group(op.operands[0])
-    t = buffer_type(op.operands[0].type)
-    inside, at = window(m, op, t.tile, op.operands[3], op.offset)
+@handles(BulkLoad)
+def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
+    barriers, stage = _stage(m, op)
+    target = m.group(op.buffer)
+    t = buffer_type(op.buffer.type)
+    inside, at = window(m, op, t.tile, op.array, op.offset)
     tile = np.zeros(t.shape, target.dtype)
-    tile[inside] = m.group(op.operands[3])[at]
+    tile[inside] = m.group(op.array)[at]
     target[...] = tile
     barriers.stages[stage].bytes -= t.tile.size * element_bytes(t.dtype)
     barriers.settle(barriers.stages[stage])
 
 
-@handles("pair.end", "pair.other")
-def run_alone(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(PairEnd, PairOther)
+def run_alone(m: Machine, op: PairEnd | PairOther, mask: Mask) -> Any:
     """Blocks are by themselves."""
-    return m.env[op.operands[0]]
+    return m.env[op.number]
 
 
-@handles("bulk.put")
-def run_put(m: Machine, op: Op, mask: Mask) -> None:
-    t = buffer_type(op.operands[0].type)
-    inside, at = window(m, op, t.tile, op.operands[1], op.operands[2:])
-    m.group(op.operands[1])[at] = m.group(op.operands[0])[inside]
+@handles(BulkPut)
+def run_put(m: Machine, op: BulkPut, mask: Mask) -> None:
+    t = buffer_type(op.buffer.type)
+    inside, at = window(m, op, t.tile, op.array, op.offset)
+    m.group(op.array)[at] = m.group(op.buffer)[inside]
 
 
-@handles("bulk.commit", "bulk.prefetch", "bulk.wait", "fence.async", "launch.next")
+@handles(BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext)
 def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
     """Copies are complete at once."""

@@ -13,32 +13,53 @@ from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.tiles import elements_present, fold, run_elements, tile_of
 from tegula.interp.touches import WARP, copy_layout
 from tegula.ir import Op
+from tegula.ops.group import (
+    AddPrefix,
+    Agree,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    PartialArgReduce,
+    PartialReduce,
+    PartialScan,
+    ProductWait,
+    Publish,
+    RegisterProduct,
+    SharedGather,
+    SharedProduct,
+    StackAdvance,
+    StackFill,
+    StackTake,
+    StackVote,
+)
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileGather, is_extreme
 
 
 def group_machine(m: Machine, op: Op) -> GroupMachine:
+    """The machine as one that runs lowered kernels; InternalError otherwise."""
     if not isinstance(m, GroupMachine):
         raise InternalError(f"{op.loc}: {op.NAME} needs a run of a lowered kernel")
     return m
 
 
-@handles("barrier")
-def run_barrier(m: Machine, op: Op, mask: Mask) -> None:
-    group_machine(m, op).barrier()
+@handles(Barrier)
+def run_barrier(m: Machine, op: Barrier, mask: Mask) -> None:
+    group_machine(m, op).barrier(op.of_warps)
 
 
-@handles("group.publish")
-def run_publish(m: Machine, op: Op, mask: Mask) -> None:
-    value, lane = m.env[op.operands[1]], int(m.group(op.operands[2]))
-    m.group(op.operands[0])[0] = value[lane] if 0 <= lane < m.count else np.zeros_like(value[0])
+@handles(Publish)
+def run_publish(m: Machine, op: Publish, mask: Mask) -> None:
+    value, lane = m.env[op.value], int(m.group(op.thread))
+    m.group(op.buffer)[0] = value[lane] if 0 <= lane < m.count else np.zeros_like(value[0])
 
 
-@handles("group.agree")
-def run_agree(m: Machine, op: Op, mask: Mask) -> None:
-    if op.attrs.get("implicit"):
+@handles(Agree)
+def run_agree(m: Machine, op: Agree, mask: Mask) -> None:
+    if op.implicit:
         return
-    value, first = m.env[op.operands[0]], m.group(op.operands[1])
+    value, first = m.env[op.value], m.group(op.first)
     same = (value == first) | ((value != value) & (first != first))
     for lane in np.flatnonzero(m.present & ~same.reshape(m.lanes, -1).all(1))[:1]:
         m.report.varying(op, m.block, int(lane))
@@ -53,16 +74,16 @@ def unspecified(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.full(size, 255, np.uint8).view(dtype).reshape(shape)
 
 
-@handles("group.reduce")
-def run_partial_reduce(m: Machine, op: Op, mask: Mask) -> Any:
-    made = [_parts_reduced(m, op, k) for k in range(len(op.operands))]
+@handles(PartialReduce)
+def run_partial_reduce(m: Machine, op: PartialReduce, mask: Mask) -> Any:
+    made = [_parts_reduced(m, op, k) for k in range(len(op.tiles))]
     return made if len(made) > 1 else made[0]
 
 
-def _parts_reduced(m: Machine, op: Op, which: int) -> np.ndarray:
+def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
     """The parts of one of the results of `group.reduce`."""
-    operand, region = op.operands[which], op.regions[which]
-    axis, count = op.attrs["axes"][which], op.attrs["parts"][which]
+    operand, region = op.tiles[which], op.combines[which]
+    axis, count = op.axes[which], op.parts[which]
     t, made = tile_of(operand), tile_of(op.results[which])
     tile, rank = m.env[operand], len(t.shape)
     element = tile.shape[rank:]
@@ -92,22 +113,22 @@ def _line(x: np.ndarray, axis: int) -> np.ndarray:
     return np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
 
 
-@handles("group.argreduce")
-def run_partial_argreduce(m: Machine, op: Op, mask: Mask) -> Any:
-    t, made = tile_of(op.operands[0]), tile_of(op.results[0])
-    values = m.env[op.operands[0]].reshape(-1)
-    part = parts(group_machine(m, op).layouts[op.operands[0]], None).reshape(-1)
-    if len(op.operands) > 1:
-        index = m.env[op.operands[1]].reshape(-1)
+@handles(PartialArgReduce)
+def run_partial_argreduce(m: Machine, op: PartialArgReduce, mask: Mask) -> Any:
+    t, made = tile_of(op.tile), tile_of(op.results[0])
+    values = m.env[op.tile].reshape(-1)
+    part = parts(group_machine(m, op).layouts[op.tile], None).reshape(-1)
+    if op.indices is not None:
+        index = m.env[op.indices].reshape(-1)
         there = index >= 0
     else:
         index = np.arange(t.size, dtype=np.int32)
         there = elements_present(m, t).reshape(-1) & (values == values)
-    best, place = unspecified((op.attrs["parts"],), values.dtype), np.full(op.attrs["parts"], -1, np.int32)
-    for k in range(op.attrs["parts"]):
+    best, place = unspecified((op.parts,), values.dtype), np.full(op.parts, -1, np.int32)
+    for k in range(op.parts):
         mine = there & (part == k)
         if mine.any():
-            found = is_extreme(op.attrs["op"], values[mine])
+            found = is_extreme(op.op, values[mine])
             best[k], place[k] = values[mine][found][0], index[mine][found].min()
     return best.reshape(made.shape), place.reshape(made.shape)
 
@@ -123,64 +144,64 @@ def _warps(m: GroupMachine, op: Op) -> np.ndarray:
     return out
 
 
-@handles("group.scan")
-def run_partial_scan(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(PartialScan)
+def run_partial_scan(m: Machine, op: PartialScan, mask: Mask) -> Any:
     group = group_machine(m, op)
-    tile, identity, totals = m.env[op.operands[0]].copy(), m.group(op.operands[1]), m.group(op.operands[2])
-    if op.attrs["partial"]:
-        tile[np.arange(len(tile)) % op.attrs["shape"][-1] >= m.count] = identity
+    tile, identity, totals = m.env[op.tile].copy(), m.group(op.identity), m.group(op.buffer)
+    if op.partial:
+        tile[np.arange(len(tile)) % op.shape[-1] >= m.count] = identity
     warps, out = _warps(group, op), tile
     for k in range(group.threads // WARP):
         x = tile[warps == k]
         distance = 1
         while distance < len(x):
-            combined = run_elements(m, op.regions[0], [x[:-distance], x[distance:]])
+            combined = run_elements(m, op.combine, [x[:-distance], x[distance:]])
             x = np.concatenate([x[:distance], combined])
             distance *= 2
         totals[k] = x[-1] if len(x) else identity
-        out[warps == k] = np.concatenate([identity[None], x])[: len(x)] if op.attrs["exclusive"] else x
+        out[warps == k] = np.concatenate([identity[None], x])[: len(x)] if op.exclusive else x
     return out
 
 
-@handles("group.add_prefix")
-def run_add_prefix(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(AddPrefix)
+def run_add_prefix(m: Machine, op: AddPrefix, mask: Mask) -> Any:
     group = group_machine(m, op)
-    tile, before, totals = m.env[op.operands[0]], m.group(op.operands[1])[None], m.group(op.operands[2])
-    warps, out = _warps(group, op), m.env[op.operands[0]].copy()
+    tile, before, totals = m.env[op.tile], m.group(op.identity)[None], m.group(op.buffer)
+    warps, out = _warps(group, op), m.env[op.tile].copy()
     for k in range(group.threads // WARP):
         mine = tile[warps == k]
         if len(mine):
             prefix = np.broadcast_to(before, mine.shape).copy()
-            out[warps == k] = run_elements(m, op.regions[0], [prefix, mine])
-        before = run_elements(m, op.regions[0], [before, totals[k : k + 1].copy()])
+            out[warps == k] = run_elements(m, op.combine, [prefix, mine])
+        before = run_elements(m, op.combine, [before, totals[k : k + 1].copy()])
     return out
 
 
 # Operands in shared memory ----------------------------------------------------------------------------------
 
 
-@handles("group.gather")
-def run_gather(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(SharedGather)
+def run_gather(m: Machine, op: SharedGather, mask: Mask) -> Any:
     source, index = (m.group(v) for v in op.operands)
     return TileGather.ref(op.attrs, source, index, len(tile_of(op.results[0]).shape))
 
 
-@handles("group.product")
-def run_product(m: Machine, op: Op, mask: Mask) -> Any:
-    a, b = (m.group(v) for v in op.operands[:2])
-    c, (alpha, beta) = m.env[op.operands[2]], (m.group(v) for v in op.operands[3:])
+@handles(SharedProduct)
+def run_product(m: Machine, op: SharedProduct, mask: Mask) -> Any:
+    a, b = (m.group(v) for v in (op.a, op.b))
+    c, (alpha, beta) = m.env[op.c], (m.group(v) for v in (op.alpha, op.beta))
     return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
 
 
-@handles("group.register_product")
-def run_register_product(m: Machine, op: Op, mask: Mask) -> Any:
-    a, b, c = m.env[op.operands[0]], m.group(op.operands[1]), m.env[op.operands[2]]
-    alpha, beta = (m.group(v) for v in op.operands[3:])
+@handles(RegisterProduct)
+def run_register_product(m: Machine, op: RegisterProduct, mask: Mask) -> Any:
+    a, b, c = m.env[op.a], m.group(op.b), m.env[op.c]
+    alpha, beta = (m.group(v) for v in (op.alpha, op.beta))
     return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
 
 
-@handles("group.product_wait")
-def run_product_wait(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(ProductWait)
+def run_product_wait(m: Machine, op: ProductWait, mask: Mask) -> Any:
     """Products are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
@@ -189,12 +210,12 @@ def run_product_wait(m: Machine, op: Op, mask: Mask) -> Any:
 # Asynchronous copies ----------------------------------------------------------------------------------------
 
 
-@handles("group.async_copy")
-def run_async_copy(m: Machine, op: Op, mask: Mask) -> None:
+@handles(AsyncCopy)
+def run_async_copy(m: Machine, op: AsyncCopy, mask: Mask) -> None:
     """What is copied arrives at the wait; until then the buffer holds nothing anybody may look at."""
     group = group_machine(m, op)
-    buffer, array = (m.group(v) for v in op.operands[:2])
-    starts = [int(m.group(v)) for v in op.operands[2:]]
+    buffer, array = (m.group(v) for v in (op.buffer, op.array))
+    starts = [int(m.group(v)) for v in op.offset]
     at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, buffer.shape, strict=True)), indexing="ij")
     inside = np.ones(buffer.shape, np.bool_)
     for i, n in zip(at, array.shape, strict=True):
@@ -205,17 +226,17 @@ def run_async_copy(m: Machine, op: Op, mask: Mask) -> None:
     group.started.append(Copy(op, buffer, value, held(copy_layout(op, group.threads)).owned))
 
 
-@handles("group.async_commit")
-def run_async_commit(m: Machine, op: Op, mask: Mask) -> None:
+@handles(AsyncCommit)
+def run_async_commit(m: Machine, op: AsyncCommit, mask: Mask) -> None:
     group = group_machine(m, op)
     group.committed.append(group.started)
     group.started = []
 
 
-@handles("group.async_wait")
-def run_async_wait(m: Machine, op: Op, mask: Mask) -> None:
+@handles(AsyncWait)
+def run_async_wait(m: Machine, op: AsyncWait, mask: Mask) -> None:
     group = group_machine(m, op)
-    while len(group.committed) > op.attrs["pending"]:
+    while len(group.committed) > op.pending:
         for copy in group.committed.pop(0):
             group.arrived(copy)
 
@@ -223,15 +244,15 @@ def run_async_wait(m: Machine, op: Op, mask: Mask) -> None:
 # Stacks -----------------------------------------------------------------------------------------------------
 
 
-@handles("group.stack_vote")
-def run_vote(m: Machine, op: Op, mask: Mask) -> None:
-    votes, flag = m.group(op.operands[0]), m.env[op.operands[1]] & m.present
+@handles(StackVote)
+def run_vote(m: Machine, op: StackVote, mask: Mask) -> None:
+    votes, flag = m.group(op.votes), m.env[op.has_value] & m.present
     for k in range(group_machine(m, op).threads // WARP):
         votes[k] = flag[k * WARP : (k + 1) * WARP].sum()
 
 
-@handles("group.stack_fill")
-def run_fill(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(StackFill)
+def run_fill(m: Machine, op: StackFill, mask: Mask) -> Any:
     """A lane's slot: what was there, the pushes of earlier warps by their votes, and those of earlier lanes of its
     warp."""
     stack, votes, value, flag = (m.env[v] for v in op.operands)
@@ -247,9 +268,9 @@ def run_fill(m: Machine, op: Op, mask: Mask) -> Any:
     return slots
 
 
-@handles("group.stack_take")
-def run_take(m: Machine, op: Op, mask: Mask) -> Any:
-    stack = m.env[op.operands[0]]
+@handles(StackTake)
+def run_take(m: Machine, op: StackTake, mask: Mask) -> Any:
+    stack = m.env[op.stack]
     slots = np.full(m.lanes, -1, np.int32)
     values = np.zeros((m.lanes, *stack.elements.shape[1:]), stack.elements.dtype)
     taking = np.flatnonzero(m.present)[: max(stack.count, 0)]
@@ -258,11 +279,11 @@ def run_take(m: Machine, op: Op, mask: Mask) -> Any:
     return values, slots
 
 
-@handles("group.stack_advance")
-def run_advance(m: Machine, op: Op, mask: Mask) -> None:
-    stack = m.env[op.operands[0]]
-    if len(op.operands) > 1:
-        pushed = int(m.group(op.operands[1]).sum())
+@handles(StackAdvance)
+def run_advance(m: Machine, op: StackAdvance, mask: Mask) -> None:
+    stack = m.env[op.stack]
+    if op.votes is not None:
+        pushed = int(m.group(op.votes).sum())
         stack.count = min(stack.count + pushed, len(stack.elements))
     else:
         stack.count = max(stack.count - m.count, 0)

@@ -21,6 +21,7 @@ class Held:
     owner: np.ndarray
 
     def only(self, mask: np.ndarray) -> Held:
+        """The elements for which a mask is true."""
         return Held(self.threads[mask], self.at[:, mask], self.owner[mask])
 
     @property

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tegula.errors import InternalError
 from tegula.interp.machine import Machine, Mask, handles
-from tegula.ir import Op
 from tegula.ops.convert import convert
-from tegula.ops.debug import Print, PrintTile
+from tegula.ops.cooperative import CooperativeCall
+from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.gradient import Call
+from tegula.ops.lane import (
+    BlockCount,
+    BlockIndex,
+    BlockPlace,
+    LaneIndex,
+    LaneUniform,
+    LogicalBlocks,
+    Tid,
+    TileFromLanes,
+    TileFromThread,
+    TileToLanes,
+    slots,
+)
+from tegula.ops.scalar import Const
 from tegula.ops.tile import tile_type
 from tegula.types import ElementType, element_shape, scalar_of, to_numpy
 
@@ -30,114 +46,135 @@ def constant(value: Any, t: ElementType) -> np.ndarray:
     return np.broadcast_to(made, shape).copy()
 
 
-@handles("call")
-def run_call(m: Machine, op: Op, mask: Mask) -> Any:
-    results = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
+@handles(Call, CooperativeCall)
+def run_call(m: Machine, op: Call, mask: Mask) -> Any:
+    results = m.region(op.function, [m.env[v] for v in op.operands], mask)
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@handles("const")
-def run_const(m: Machine, op: Op, mask: Mask) -> Any:
-    return m.broadcast(constant(op.attrs["value"], op.attrs["type"]))
+@handles(Const)
+def run_const(m: Machine, op: Const, mask: Mask) -> Any:
+    return m.broadcast(constant(op.value, op.type))
 
 
-@handles("tid")
-def run_tid(m: Machine, op: Op, mask: Mask) -> Any:
-    count, tid = op.attrs["count"], m.tid
+@handles(Tid)
+def run_tid(m: Machine, op: Tid, mask: Mask) -> Any:
+    count, tid = op.count, m.tid
     if count > len(tid):
         raise InternalError(f"{op.loc}: {count} thread index components of {len(tid)}")
-    if op.operands:
+    if op.block is not None:
         lanes = m.report.kernel.launch.block_dim
-        tid = [np.resize(c, m.lanes) for c in m.grid.thread_indices(int(m.group(op.operands[0])), lanes)[0]]
+        tid = [np.resize(c, m.lanes) for c in m.grid.thread_indices(int(m.group(op.block)), lanes)[0]]
     return tid[0] if count == 1 else tuple(tid[:count])
 
 
-@handles("logical_blocks")
-def run_logical_blocks(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(LogicalBlocks)
+def run_logical_blocks(m: Machine, op: LogicalBlocks, mask: Mask) -> Any:
     return tuple(m.broadcast(np.array(n)) for n in (m.block, m.grid.blocks, m.grid.hardware))
 
 
-@handles("block.place")
-def run_place(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(BlockPlace)
+def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
     *outer, rows, columns = (1, *m.grid.dims[:-1])
-    number, inside = divmod(int(m.group(op.operands[0])), rows * columns)
-    group, rest = divmod(inside, op.attrs["raster"] * columns)
-    first = group * op.attrs["raster"]
-    height = min(op.attrs["raster"], rows - first)
+    number, inside = divmod(int(m.group(op.block)), rows * columns)
+    group, rest = divmod(inside, op.raster * columns)
+    first = group * op.raster
+    height = min(op.raster, rows - first)
     places = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
-    here = places[len(places) - len(m.grid.dims) + 1 + op.attrs["dim"]]
+    here = places[len(places) - len(m.grid.dims) + 1 + op.dim]
     return m.broadcast(np.array(here, np.int32))
 
 
-@handles("lane.index")
-def run_lane(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(LaneIndex)
+def run_lane(m: Machine, op: LaneIndex, mask: Mask) -> Any:
     return np.arange(m.lanes, dtype=np.int32)
 
 
-@handles("block.index")
-def run_block(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(BlockIndex)
+def run_block(m: Machine, op: BlockIndex, mask: Mask) -> Any:
     return np.full(m.lanes, m.block, np.int32)
 
 
-@handles("block.count")
-def run_blocks(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(BlockCount)
+def run_blocks(m: Machine, op: BlockCount, mask: Mask) -> Any:
     return np.full(m.lanes, m.blocks, np.int32)
 
 
-@handles("lane.uniform")
-def run_uniform(m: Machine, op: Op, mask: Mask) -> Any:
-    x = m.env[op.operands[0]]
-    if m.report.debug:
-        same = (x == x[0]) | ((x != x) & (x[0] != x[0]))
-        for lane in np.flatnonzero(m.present & ~same.reshape(m.lanes, -1).all(1))[:1]:
+@handles(LaneUniform)
+def run_uniform(m: Machine, op: LaneUniform, mask: Mask) -> Any:
+    if m.report.debug and not op.implicit:
+        for lane in m.others(m.env[op.value])[:1]:
             m.report.varying(op, m.block, int(lane))
-    return m.broadcast(m.group(op.operands[0]))
+    return m.broadcast(m.group(op.value))
 
 
-def _check_group(m: Machine, op: Op) -> None:
-    if op.attrs["lanes"] != m.lanes:
-        raise InternalError(f"{op.loc}: {op.NAME} for {op.attrs['lanes']} lanes in a block of {m.lanes}")
+def _check_group(m: Machine, op: TileFromLanes | TileToLanes) -> None:
+    if op.lanes != m.lanes:
+        raise InternalError(f"{op.loc}: {op.NAME} for {op.lanes} lanes in a block of {m.lanes}")
 
 
-@handles("tile.from_lanes")
-def run_from_lanes(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(TileFromLanes)
+def run_from_lanes(m: Machine, op: TileFromLanes, mask: Mask) -> Any:
     _check_group(m, op)
-    x = m.env[op.operands[0]].copy()
+    x = m.env[op.value].copy()
     x[~m.present] = 0
-    return x if op.attrs["preserve_type"] else np.moveaxis(x, 0, -1)
+    if op.grid is not None:
+        return _gathered(x, op.shape, op.grid)
+    return x if op.preserve_type else np.moveaxis(x, 0, -1)
 
 
-@handles("tile.to_lanes")
-def run_to_lanes(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(TileToLanes)
+def run_to_lanes(m: Machine, op: TileToLanes, mask: Mask) -> Any:
     _check_group(m, op)
-    tile = m.env[op.operands[0]]
-    rank = len(tile_type(op.operands[0].type, partial=True).shape)
+    tile = m.env[op.tile]
+    if op.grid is not None:
+        return _spread(tile, op.grid).reshape(m.lanes, *element_shape(op.result.type))  # type: ignore[arg-type]
+    rank = len(tile_type(op.tile.type, partial=True).shape)
     return np.moveaxis(tile, rank - 1, 0).copy()
 
 
-@handles("tile.from_thread")
-def run_from_thread(m: Machine, op: Op, mask: Mask) -> Any:
-    x = m.env[op.operands[0]]
-    lane = int(m.group(op.operands[1]))
+def _spread(tile: np.ndarray, grid: Sequence[int]) -> np.ndarray:
+    """[lanes, slots..]: each lane's elements, 0 beyond the tile."""
+    count = slots(tile.shape, grid)
+    padded = np.pad(tile, [(0, n * g - size) for n, g, size in zip(count, grid, tile.shape, strict=True)])
+    pairs = padded.reshape([k for pair in zip(count, grid, strict=True) for k in pair])
+    rank = len(grid)
+    order = [*range(1, 2 * rank, 2), *range(0, 2 * rank, 2)]
+    return pairs.transpose(order).reshape(-1, *count)
+
+
+def _gathered(x: np.ndarray, shape: Sequence[int], grid: Sequence[int]) -> np.ndarray:
+    """The tile of which lanes have these elements."""
+    count, rank = slots(shape, grid), len(grid)
+    order = [k for d in range(rank) for k in (rank + d, d)]
+    pairs = x.reshape(*grid, *count).transpose(order)
+    whole = pairs.reshape([n * g for n, g in zip(count, grid, strict=True)])
+    return whole[tuple(slice(n) for n in shape)].copy()
+
+
+@handles(TileFromThread)
+def run_from_thread(m: Machine, op: TileFromThread, mask: Mask) -> Any:
+    x = m.env[op.value]
+    lane = int(m.group(op.thread))
     there = 0 <= lane < m.lanes and bool(m.present[lane])
     value = x[lane] if there else np.zeros_like(x[0])
-    return np.broadcast_to(value, (*op.attrs["shape"], *value.shape)).copy()
+    return np.broadcast_to(value, (*op.shape, *value.shape)).copy()
 
 
-@handles("print")
-def run_print(m: Machine, op: Op, mask: Mask) -> None:
+@handles(Print)
+def run_print(m: Machine, op: Print, mask: Mask) -> None:
     values = [m.env[v] for v in op.operands]
     for lane in np.flatnonzero(mask):
-        m.report.printed(Print.ref(op.attrs, *(np.asarray(x[lane]) for x in values)), op.attrs.get("end"))
+        m.report.printed(Print.ref(op.attrs, *(np.asarray(x[lane]) for x in values)), op.end)
 
 
-@handles("print.tile")
-def run_print_tile(m: Machine, op: Op, mask: Mask) -> None:
+@handles(PrintTile)
+def run_print_tile(m: Machine, op: PrintTile, mask: Mask) -> None:
     values = [np.asarray(m.group(v)) for v in op.operands]
-    m.report.printed(PrintTile.ref(op.attrs, *values), op.attrs.get("end"))
+    m.report.printed(PrintTile.ref(op.attrs, *values), op.end)
 
 
-@handles("assert")
-def run_assert(m: Machine, op: Op, mask: Mask) -> None:
-    for lane in np.flatnonzero(mask & ~m.env[op.operands[0]])[:1]:
-        m.report.assertion(op, op.attrs.get("message") or "", m.block, int(lane))
+@handles(Assert)
+def run_assert(m: Machine, op: Assert, mask: Mask) -> None:
+    for lane in np.flatnonzero(mask & ~m.env[op.condition])[:1]:
+        m.report.assertion(op, op.message or "", m.block, int(lane))

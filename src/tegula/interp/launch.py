@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import barriers, group, lanes, memory, roles, tiles
-from tegula.interp.lowered import Block, Place, Spread
+from tegula.interp import barriers, exchange, group, lanes, memory, roles, tiles
+from tegula.interp.lowered import AllocatedMemory, Block, Spread
 from tegula.interp.machine import Grid, Machine, Mask, RunValue
-from tegula.interp.report import Report
+from tegula.interp.report import RunReport
 from tegula.ir import Kernel, Value
 from tegula.layout import Layout
 from tegula.ops.base import element
@@ -21,7 +21,7 @@ from tegula.ops.roles import Roles, block_threads
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (barriers, group, lanes, memory, roles, tiles)
+FAMILIES = (barriers, exchange, group, lanes, memory, roles, tiles)
 
 HARDWARE_BLOCKS = 3
 """How many run a kernel whose blocks are combined."""
@@ -40,7 +40,8 @@ def run(
     Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place,
     views allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of
     the kernel's launch class, and is by default. `print_line` gets each line that the kernel prints. `debug`: look also
-    for what only debug mode checks; accesses outside are found always.
+    for what only debug mode checks, and warn of operands of the group that differ between lanes (DifferingOperand);
+    accesses outside are found always.
 
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
     DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""
@@ -54,7 +55,7 @@ def run_lowered(
     dims: Sequence[int],
     block_dim: int | None,
     layouts: Mapping[Value, Layout],
-    places: Mapping[Value, Place],
+    places: Mapping[Value, AllocatedMemory],
     threads: int,
     print_line: Callable[[str], None] = print,
 ) -> None:
@@ -99,7 +100,7 @@ def threads(kernel: Kernel) -> int:
     return kernel.launch.block_dim if roles is None else block_threads(roles)
 
 
-MakeMachine = Callable[[int, Mask, Report, int, Sequence[np.ndarray]], Machine]
+MakeMachine = Callable[[int, Mask, RunReport, int, Sequence[np.ndarray]], Machine]
 
 
 def run_blocks(
@@ -110,7 +111,8 @@ def run_blocks(
     print_line: Callable[[str], None],
     debug: bool = False,
 ) -> None:
-    report = Report(kernel, print_line, debug=debug)
+    """Run all blocks of a launch, one after the other, on machines that `make` makes."""
+    report = RunReport(kernel, print_line, debug=debug)
     blocks = -(-math.prod(dims) // kernel.launch.block_dim)
     combined = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
     grid = Grid(tuple(dims), blocks, min(blocks, HARDWARE_BLOCKS) if combined else blocks)
@@ -125,7 +127,7 @@ def _run_block(
     values: Sequence[RunValue],
     grid: Grid,
     block: int,
-    report: Report,
+    report: RunReport,
     make: MakeMachine,
 ) -> None:
     tid, present = grid.thread_indices(block, kernel.launch.block_dim)

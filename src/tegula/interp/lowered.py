@@ -12,13 +12,13 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.interp.holders import Held
 from tegula.interp.machine import Machine, Mask, RunValue, Stack
-from tegula.interp.races import Access, Races, Region, regions_of
-from tegula.interp.report import Report
-from tegula.interp.touches import RULES, Touch
-from tegula.ir import Kernel, Op, Value
+from tegula.interp.races import Races, TracedAccess, TracedRegion, regions_of
+from tegula.interp.report import RunReport
+from tegula.interp.touches import RULES, ThreadAccess
+from tegula.ir import ElementAccess, Kernel, Op, Value
 from tegula.layout import Layout
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import buffer_type
+from tegula.ops.buffer import BufNew, buffer_type
+from tegula.ops.lane import Lanes
 from tegula.ops.stack import stack_type
 from tegula.ops.tile import TileEmpty
 from tegula.types import ArrayType, ElementType, StackType, components, element_shape, scalar_of, to_numpy
@@ -27,15 +27,23 @@ COUNT_BYTES = 16
 """Before the elements of a stack: how many there are."""
 
 
-class Place(Protocol):
+class AllocatedMemory(Protocol):
     """Where a buffer or stack lies in shared memory: bytes, and the strides of its elements in scalars."""
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """The offset of the memory in that of the block, in bytes."""
+        ...
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The size of the memory, in bytes."""
+        ...
+
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def strides(self) -> tuple[int, ...]:
+        """The bytes between neighbours in each dimension."""
+        ...
 
 
 @dataclass(slots=True)
@@ -44,7 +52,7 @@ class Spread:
     and stack."""
 
     layouts: Mapping[Value, Layout]
-    places: Mapping[Value, Place]
+    places: Mapping[Value, AllocatedMemory]
     threads: int
 
 
@@ -66,6 +74,7 @@ class SharedStack(Stack):
 
     @property
     def count(self) -> int:
+        """The number of elements on the stack."""
         return int(self.memory[0])
 
     @count.setter
@@ -80,7 +89,7 @@ class GroupMachine(Machine):
         self,
         lanes: int,
         present: Mask,
-        report: Report,
+        report: RunReport,
         block: int,
         tid: Sequence[np.ndarray],
         spread: Spread,
@@ -98,29 +107,29 @@ class GroupMachine(Machine):
         """The lanes that ran the last op."""
 
     def op(self, op: Op, mask: Mask) -> None:
-        outer, self.apart = self.apart, self.apart or op.NAME == "lanes"
+        outer, self.apart = self.apart, self.apart or isinstance(op, Lanes)
         self.races.new_op()
         super().op(op, mask)
         self.apart, self.active = outer, mask
-        rule = RULES.get(op.NAME)
+        rule = RULES.get(type(op))
         if rule is not None:
             for touch in rule(self, op):
                 self.races.new_op()
-                self._record(Access(op, touch.kind), touch)
+                self._record(TracedAccess(op, touch.kind), touch)
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
         """What all lanes do together, surplus threads do too. All must then see the same: unlike accesses of lanes to
         arrays, these need an order."""
-        assert isinstance(op, TileOp)
+        assert isinstance(op, ElementAccess)
         for effect in op.effects():
             here = np.array(at).reshape(len(at), -1)
             who = lanes
             if not self.apart and len(lanes) and (here == here[:, :1]).all():
                 who, here = np.arange(self.threads), np.repeat(here[:, :1], self.threads, axis=1)
-            scalar = self.apart and isinstance(op.operands[0].type, ArrayType)
-            self._record(Access(op, effect.kind, scalar), Touch(effect.kind, array, who, here))
+            scalar = self.apart and isinstance(op.target.type, ArrayType)
+            self._record(TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, who, here))
 
-    def _record(self, access: Access, touch: Touch) -> None:
+    def _record(self, access: TracedAccess, touch: ThreadAccess) -> None:
         offsets, size = offsets_of(touch)
         base = touch.array.__array_interface__["data"][0]
         per = len(offsets) // max(1, len(touch.threads))
@@ -128,12 +137,12 @@ class GroupMachine(Machine):
 
     # Shared memory ------------------------------------------------------------------------------------------
 
-    def new_buffer(self, op: Op) -> RunValue:
+    def new_buffer(self, op: BufNew) -> RunValue:
         t = buffer_type(op.results[0].type)
         place = self.places[op.results[0]]
         view = spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
-        if not isinstance(op.operands[0].owner, TileEmpty):
-            view[...] = self.env[op.operands[0]]
+        if not isinstance(op.tile.owner, TileEmpty):
+            view[...] = self.env[op.tile]
         return view
 
     def new_stack(self, op: Op) -> RunValue:
@@ -147,16 +156,17 @@ class GroupMachine(Machine):
         made.count = 0
         return made
 
-    def barrier(self) -> None:
-        self.races.barrier()
+    def barrier(self, of_warps: bool) -> None:
+        """Synchronise the threads of the group, or those of each warp, as the checker of races sees it."""
+        self.races.barrier(of_warps)
 
     def arrived(self, copy: Copy) -> None:
         """A copy is complete: its threads have written."""
         copy.buffer[...] = copy.value
-        touch = Touch("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
+        touch = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
         offsets, size = offsets_of(touch)
         self.races.landed(copy.buffer.__array_interface__["data"][0], offsets, size)
-        self._record(Access(copy.op, "write"), touch)
+        self._record(TracedAccess(copy.op, "write"), touch)
 
 
 def spread_view(
@@ -169,7 +179,7 @@ def spread_view(
     return np.ndarray((*shape, *inner), scalar, shared.data, offset, (*steps, *packed))
 
 
-def offsets_of(touch: Touch) -> tuple[np.ndarray, int]:
+def offsets_of(touch: ThreadAccess) -> tuple[np.ndarray, int]:
     """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
     a, rank = touch.array, len(touch.at)
     at = sum(
@@ -194,14 +204,16 @@ class Block:
         ]
         self.races = Races(spread.threads, [*self._shared_region(), *regions_of(arrays)])
 
-    def _shared_region(self) -> list[Region]:
+    def _shared_region(self) -> list[TracedRegion]:
         sizes = [4] * any(isinstance(v.type, StackType) for v in self.spread.places)
         sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.spread.places]  # type: ignore[union-attr]
         start = self.shared.__array_interface__["data"][0]
-        return [Region("shared memory", start, len(self.shared), math.gcd(*sizes), True)] if sizes else []
+        return (
+            [TracedRegion("shared memory", start, len(self.shared), math.gcd(*sizes), True)] if sizes else []
+        )
 
     def machine(
-        self, lanes: int, present: Mask, report: Report, block: int, tid: Sequence[np.ndarray]
+        self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray]
     ) -> Machine:
         """A new block: its shared memory holds anything."""
         self.shared[...] = 255

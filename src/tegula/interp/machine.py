@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.errors import DivergentCooperativeOp, InternalError, KernelAssertion
-from tegula.interp.report import Report
+from tegula.interp.report import RunReport
 from tegula.ir import Op, Region, Value
-from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew
+from tegula.ops.control import For, If, While
+from tegula.ops.group_operands import of_the_group, said, said_of_view
+from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Div, FloorDiv, Mod
-from tegula.ops.stack import stack_type
+from tegula.ops.stack import StackNew, stack_type
 from tegula.types import (
     ArrayType,
     BufType,
@@ -34,17 +37,18 @@ from tegula.types import (
 RunValue: TypeAlias = Any
 Mask: TypeAlias = np.ndarray
 
-Handler: TypeAlias = Callable[["Machine", Op, Mask], "RunValue | tuple[RunValue, ...] | None"]
-HANDLERS: dict[str, Handler] = {}
+AnyOp = TypeVar("AnyOp", bound=Op)
+Handler: TypeAlias = Callable[["Machine", AnyOp, Mask], "RunValue | tuple[RunValue, ...] | None"]
+HANDLERS: dict[type[Op], Callable[..., Any]] = {}
 
 
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Make a function the meaning of the ops called so. It returns the result, a tuple of several, or
+def handles(*kinds: type[AnyOp]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
+    """Make a function the meaning of ops of these classes. It returns the result, a tuple of several, or
     None."""
 
-    def register(handler: Handler) -> Handler:
-        for name in names:
-            HANDLERS[name] = handler
+    def register(handler: Handler[AnyOp]) -> Handler[AnyOp]:
+        for kind in kinds:
+            HANDLERS[kind] = handler
         return handler
 
     return register
@@ -82,7 +86,7 @@ class Machine:
     grid: Grid
 
     def __init__(
-        self, lanes: int, present: Mask, report: Report, block: int = 0, tid: Sequence[np.ndarray] = ()
+        self, lanes: int, present: Mask, report: RunReport, block: int = 0, tid: Sequence[np.ndarray] = ()
     ) -> None:
         self.lanes = lanes
         self.present = present
@@ -120,13 +124,13 @@ class Machine:
         """Elements of a type, all 0."""
         return np.zeros((*shape, *element_shape(t)), to_numpy(scalar_of(t)))
 
-    def new_buffer(self, op: Op) -> RunValue:
+    def new_buffer(self, op: BufNew) -> RunValue:
         """The memory of `buf.new`, holding its tile."""
-        return np.array(self.env[op.operands[0]], order="C")
+        return np.array(self.env[op.tile], order="C")
 
-    def new_stack(self, op: Op) -> RunValue:
+    def new_stack(self, op: StackNew) -> RunValue:
         """An empty stack."""
-        t = stack_type(op.attrs["type"])
+        t = stack_type(op.type)
         return Stack(self.zeros(t.dtype, t.capacity))
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
@@ -140,35 +144,55 @@ class Machine:
             self.env[arg] = value
         for op in region.ops[:-1]:
             self.op(op, mask)
-        return [self.env[v] for v in region.terminator.operands]
+        return [self.env[v] for v in region.yielded]
 
     def op(self, op: Op, mask: Mask) -> None:
+        """Run one op for the lanes of a mask."""
         cls = type(op)
-        if not issubclass(cls, TileOp):
+        if not issubclass(cls, Op):
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
         if cls.COOPERATIVE and not np.array_equal(mask, self.present):
             raise DivergentCooperativeOp(op.loc, op=op.NAME)
         if self.report.debug and isinstance(op, Div | FloorDiv | Mod):
             self.check_division(op, mask)
+        if self.report.debug and cls.COOPERATIVE:
+            self.check_group_operands(op)
         out = self.meaning(op, cls, mask)
         if len(op.results) == 1:
             self.env[op.results[0]] = out
         elif op.results:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
 
-    def meaning(self, op: Op, cls: type[TileOp], mask: Mask) -> RunValue:
+    def meaning(self, op: Op, cls: type[Op], mask: Mask) -> RunValue:
         """Do what an op says; its result, or a tuple of several."""
-        handler = HANDLERS.get(op.NAME)
+        handler = HANDLERS.get(type(op))
         return handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
 
-    def check_division(self, op: Op, mask: Mask) -> None:
+    def check_division(self, op: Div | FloorDiv | Mod, mask: Mask) -> None:
         """Report a lane that divides an integer by zero."""
-        divisor = self.env[op.operands[1]]
+        divisor = self.env[op.b]
         if divisor.dtype.kind in "iu":
             for lane in np.flatnonzero(mask & (divisor == 0).reshape(self.lanes, -1).any(1))[:1]:
                 self.report.division(op, self.block, int(lane))
 
-    def by_reference(self, op: Op, cls: type[TileOp]) -> RunValue:
+    def check_group_operands(self, op: Op) -> None:
+        """Report scalar operands, and indices of views, that mean lane 0's value and differ between lanes."""
+        for k, value in of_the_group(op):
+            if len(self.others(self.env[value])):
+                self.report.differing(op, said(op, k, value))
+        for view in op.operands:
+            while isinstance(self.env.get(view), list) and isinstance(view.owner, Op):
+                view, *index = view.owner.operands
+                for i in index:
+                    if len(self.others(self.env[i])):
+                        self.report.differing(op, said_of_view(i))
+
+    def others(self, x: np.ndarray) -> np.ndarray:
+        """The lanes whose value is not lane 0's."""
+        same = (x == x[0]) | ((x != x) & (x[0] != x[0]))
+        return np.flatnonzero(self.present & ~same.reshape(self.lanes, -1).all(1))
+
+    def by_reference(self, op: Op, cls: type[Op]) -> RunValue:
         """Ops that are functions of their operands mean what their `ref` says. Cooperative ones are also
         given the rank of their first tile, since a tile's array ends in the dimensions of its elements."""
         ref = getattr(cls, "ref", None)
@@ -203,6 +227,7 @@ class Machine:
     def merge_all(
         self, op: Op, mask: Mask, new: Sequence[RunValue], old: Sequence[RunValue]
     ) -> list[RunValue]:
+        """The results of an op: new values in the lanes of a mask, old ones elsewhere."""
         return [self.merge(op, v, mask, n, o) for v, n, o in zip(op.results, new, old, strict=True)]
 
 
@@ -215,10 +240,10 @@ def _results(op: Op, values: Sequence[RunValue]) -> Any:
     return values[0] if len(op.results) == 1 else tuple(values)
 
 
-@handles("if")
-def run_if(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(If)
+def run_if(m: Machine, op: If, mask: Mask) -> Any:
     then, other = op.regions
-    condition = m.env[op.operands[0]]
+    condition = m.env[op.condition]
     taken, skipped = mask & condition, mask & ~condition
     if not skipped.any():
         return _results(op, m.region(then, (), taken))
@@ -233,10 +258,10 @@ def _trip_count(start: int, stop: int, step: int) -> int:
     return max(0, -(-span // abs(step)))
 
 
-@handles("for")
-def run_for(m: Machine, op: Op, mask: Mask) -> Any:
-    start, stop, step = (m.env[v] for v in op.operands[:3])
-    carried = [m.env[v] for v in op.operands[3:]]
+@handles(For)
+def run_for(m: Machine, op: For, mask: Mask) -> Any:
+    start, stop, step = (m.env[v] for v in op.bounds)
+    carried = [m.env[v] for v in op.initial]
     bad = np.flatnonzero(mask & (step == 0))
     if len(bad):
         raise KernelAssertion(f"{op.loc}: the step of a range is 0; block {m.block}, lane {bad[0]}")
@@ -245,17 +270,17 @@ def run_for(m: Machine, op: Op, mask: Mask) -> Any:
         trips[lane] = _trip_count(int(start[lane]), int(stop[lane]), int(step[lane]))
     index, trip = start, 0
     while (active := mask & (trips > trip).astype(np.bool_)).any():
-        new = m.region(op.regions[0], [index, *carried], active)
+        new = m.region(op.body, [index, *carried], active)
         # Lanes that left keep their values; nobody looks at those of lanes that never came.
         carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
         index, trip = (index + step).astype(start.dtype), trip + 1
     return _results(op, carried)
 
 
-@handles("while")
-def run_while(m: Machine, op: Op, mask: Mask) -> Any:
-    condition, body = op.regions
-    carried = [m.env[v] for v in op.operands]
+@handles(While)
+def run_while(m: Machine, op: While, mask: Mask) -> Any:
+    condition, body = op.condition, op.body
+    carried = [m.env[v] for v in op.initial]
     active = mask
     while active.any():
         active = active & m.region(condition, carried, active)[0]
@@ -266,6 +291,6 @@ def run_while(m: Machine, op: Op, mask: Mask) -> Any:
     return _results(op, carried)
 
 
-@handles("lanes")
-def run_lanes(m: Machine, op: Op, mask: Mask) -> Any:
-    return _results(op, m.region(op.regions[0], (), mask))
+@handles(Lanes)
+def run_lanes(m: Machine, op: Lanes, mask: Mask) -> Any:
+    return _results(op, m.region(op.body, (), mask))

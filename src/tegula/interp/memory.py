@@ -10,10 +10,24 @@ from numpy.lib.stride_tricks import as_strided
 
 from tegula.errors import InternalError, TypeMismatch
 from tegula.interp.machine import Machine, Mask, RunValue, handles
-from tegula.ir import Op, Value
+from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar
+from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import element
-from tegula.ops.buffer import buffer_type
+from tegula.ops.buffer import (
+    BufExchange,
+    BufGet,
+    BufNew,
+    BufRead,
+    BufReshape,
+    BufSet,
+    BufUpdate,
+    BufView,
+    BufWrite,
+    buffer_type,
+)
+from tegula.ops.stack import StackClear, StackCount, StackNew, StackPop, StackPush
+from tegula.ops.tile import TileExtract, TileSlice
 
 Combine = Callable[..., np.ndarray]
 
@@ -58,16 +72,16 @@ def accesses(
         yield array, lanes[inside], here
 
 
-def _load(m: Machine, op: Op, mask: Mask) -> np.ndarray:
+def _load(m: Machine, op: ArrayLoad | BufGet | TileExtract, mask: Mask) -> np.ndarray:
     out = m.zeros(element(op.results[0].type), m.lanes)
-    for array, lanes, at in accesses(m, op, op.operands[0], op.operands[1:], mask):
+    for array, lanes, at in accesses(m, op, op.target, op.indices, mask):
         out[lanes] = array[at]
     return out
 
 
-def _store(m: Machine, op: Op, mask: Mask) -> None:
-    value = m.env[op.operands[1]]
-    for array, lanes, at in accesses(m, op, op.operands[0], op.operands[2:], mask):
+def _store(m: Machine, op: ArrayStore | BufSet, mask: Mask) -> None:
+    value = m.env[op.value]
+    for array, lanes, at in accesses(m, op, op.target, op.indices, mask):
         array[at] = value[lanes]
 
 
@@ -93,51 +107,56 @@ def update(
 
 
 def _atomic(
-    m: Machine, op: Op, mask: Mask, values: Sequence[Value], indices: Sequence[Value], combine: Combine
+    m: Machine,
+    op: ElementAccess,
+    mask: Mask,
+    values: Sequence[Value],
+    indices: Sequence[Value],
+    combine: Combine,
 ) -> Any:
     operands = [m.env[v] for v in values]
     out = np.zeros_like(operands[0])
-    for array, lanes, at in accesses(m, op, op.operands[0], indices, mask):
+    for array, lanes, at in accesses(m, op, op.target, indices, mask):
         out[lanes] = update(array, at, [x[lanes] for x in operands], combine)
     return out
 
 
-handles("array.load", "buf.get", "tile.extract")(_load)
-handles("array.store", "buf.set")(_store)
+handles(ArrayLoad, BufGet, TileExtract)(_load)
+handles(ArrayStore, BufSet)(_store)
 
 
-@handles("array.atomic")
-def run_atomic(m: Machine, op: Op, mask: Mask) -> Any:
-    return _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES[op.attrs["op"]])
+@handles(ArrayAtomic)
+def run_atomic(m: Machine, op: ArrayAtomic, mask: Mask) -> Any:
+    return _atomic(m, op, mask, [op.value], op.indices, UPDATES[op.op])
 
 
-@handles("buf.update")
-def run_update(m: Machine, op: Op, mask: Mask) -> None:
-    _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES[op.attrs["op"]])
+@handles(BufUpdate)
+def run_update(m: Machine, op: BufUpdate, mask: Mask) -> None:
+    _atomic(m, op, mask, [op.value], op.indices, UPDATES[op.op])
 
 
-@handles("buf.exchange")
-def run_exchange(m: Machine, op: Op, mask: Mask) -> Any:
-    return _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES["exch"])
+@handles(BufExchange)
+def run_exchange(m: Machine, op: BufExchange, mask: Mask) -> Any:
+    return _atomic(m, op, mask, [op.value], op.indices, UPDATES["exch"])
 
 
-@handles("array.cas")
-def run_cas(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(ArrayCas)
+def run_cas(m: Machine, op: ArrayCas, mask: Mask) -> Any:
     # Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0.
     def swap(old: np.ndarray, value: np.ndarray, expected: np.ndarray) -> np.ndarray:
         bits = f"u{old.dtype.itemsize}"
         return np.where(old.view(bits) == expected.view(bits), value, old)
 
-    values = [op.operands[2], op.operands[1]]
-    return _atomic(m, op, mask, values, op.operands[3:], swap)
+    values = [op.value, op.expected]
+    return _atomic(m, op, mask, values, op.indices, swap)
 
 
 # Views of arrays --------------------------------------------------------------------------------------------
 
 
-@handles("array.shape")
-def run_shape(m: Machine, op: Op, mask: Mask) -> Any:
-    reference, dim = m.env[op.operands[0]], op.attrs["dim"]
+@handles(ArrayShape)
+def run_shape(m: Machine, op: ArrayShape, mask: Mask) -> Any:
+    reference, dim = m.env[op.array], op.dim
     out = np.zeros(m.lanes, np.int32)
     for lane in np.flatnonzero(mask):
         n = (reference[lane] if isinstance(reference, list) else reference).shape[dim]
@@ -147,20 +166,22 @@ def run_shape(m: Machine, op: Op, mask: Mask) -> Any:
     return out
 
 
-@handles("array.view")
-def run_array_view(m: Machine, op: Op, mask: Mask) -> Any:
-    return _per_lane(m, op, mask, _array_view)
+@handles(ArrayView)
+def run_array_view(m: Machine, op: ArrayView, mask: Mask) -> Any:
+    return _per_lane(m, op, op.array, op.bounds, mask, _array_view)
 
 
-@handles("buf.view")
-def run_buf_view(m: Machine, op: Op, mask: Mask) -> Any:
-    return _per_lane(m, op, mask, _buf_view)
+@handles(BufView)
+def run_buf_view(m: Machine, op: BufView, mask: Mask) -> Any:
+    return _per_lane(m, op, op.buffer, op.starts, mask, _buf_view)
 
 
-def _per_lane(m: Machine, op: Op, mask: Mask, view: Callable[..., np.ndarray]) -> RunValue:
+def _per_lane(
+    m: Machine, op: Op, of: Value, where: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
+) -> RunValue:
     """One view where all active lanes mean the same, else one for each of them."""
-    reference = m.env[op.operands[0]]
-    numbers = np.array([m.env[v].astype(np.int64) for v in op.operands[1:]]).reshape(-1, m.lanes)
+    reference = m.env[of]
+    numbers = np.array([m.env[v].astype(np.int64) for v in where]).reshape(-1, m.lanes)
     active = np.flatnonzero(mask)
     same = (numbers[:, active] == numbers[:, active[:1]]).all()
     if same and not isinstance(reference, list):
@@ -172,11 +193,11 @@ def _per_lane(m: Machine, op: Op, mask: Mask, view: Callable[..., np.ndarray]) -
     return out
 
 
-def _array_view(m: Machine, op: Op, array: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:
+def _array_view(m: Machine, op: ArrayView, array: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:
     rest = iter(numbers)
     index: list[int | slice] = []
     outside: list[int] = []
-    for entry, n in zip(op.attrs["spec"], array.shape, strict=False):
+    for entry, n in zip(op.spec, array.shape, strict=False):
         first = next(rest)
         if entry == "index":
             outside += [] if 0 <= first < n else [first]
@@ -191,7 +212,7 @@ def _array_view(m: Machine, op: Op, array: np.ndarray, numbers: list[int], lane:
             stop = last + (1 if step > 0 else -1)
             index.append(slice(first, stop if stop >= 0 else None, step))
     if outside:
-        m.report.out_of_bounds(op, op.operands[0], outside, array.shape[: len(index)], m.block, lane)
+        m.report.out_of_bounds(op, op.array, outside, array.shape[: len(index)], m.block, lane)
         kept = sum(isinstance(i, slice) for i in index)
         return np.zeros((0,) * kept + array.shape[len(index) :], array.dtype)
     return array[tuple(index)]
@@ -200,10 +221,10 @@ def _array_view(m: Machine, op: Op, array: np.ndarray, numbers: list[int], lane:
 # Buffers ----------------------------------------------------------------------------------------------------
 
 
-def view_range(op: Op, numbers: Sequence[int]) -> list[tuple[int, int]]:
+def view_range(op: BufView | TileSlice, numbers: Sequence[int]) -> list[tuple[int, int]]:
     """The first and last index that a view of a tile touches in each dimension of the tile."""
     ranges = [(n, n) for n in numbers]
-    for n, dim, step in zip(op.attrs["shape"], op.attrs["dims"], op.attrs["steps"], strict=True):
+    for n, dim, step in zip(op.shape, op.dims, op.steps, strict=True):
         if dim >= 0:
             low, high = ranges[dim]
             span = (n - 1) * step
@@ -211,19 +232,25 @@ def view_range(op: Op, numbers: Sequence[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def inside_tile(m: Machine, op: Op, tile: np.ndarray, numbers: Sequence[int], lane: int) -> bool:
+def inside_tile(
+    m: Machine, op: BufView | TileSlice, tile: np.ndarray, numbers: Sequence[int], lane: int
+) -> bool:
     """Whether a view or slice stays inside the tile; reported if not."""
     for (low, high), n in zip(view_range(op, numbers), tile.shape, strict=False):
         if low < 0 or high >= n:
             shape = tile.shape[: len(numbers)]
-            m.report.out_of_bounds(op, op.operands[0], numbers, shape, m.block, lane)
+            m.report.out_of_bounds(
+                op, op.buffer if isinstance(op, BufView) else op.tile, numbers, shape, m.block, lane
+            )
             return False
     return True
 
 
-def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:
+def _buf_view(
+    m: Machine, op: BufView | TileSlice, buffer: np.ndarray, numbers: list[int], lane: int
+) -> np.ndarray:
     element = buffer.shape[len(numbers) :]
-    shape, dims, steps = (op.attrs[k] for k in ("shape", "dims", "steps"))
+    shape, dims, steps = op.shape, op.dims, op.steps
     if not inside_tile(m, op, buffer, numbers, lane):
         return np.zeros((*shape, *element), buffer.dtype)
     strides = [buffer.strides[d] * s if d >= 0 else 0 for d, s in zip(dims, steps, strict=True)]
@@ -237,31 +264,31 @@ def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: 
     return made.view(buffer.dtype)
 
 
-@handles("buf.new")
-def run_new(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(BufNew)
+def run_new(m: Machine, op: BufNew, mask: Mask) -> Any:
     return m.new_buffer(op)
 
 
-@handles("buf.read")
-def run_read(m: Machine, op: Op, mask: Mask) -> Any:
-    return m.group(op.operands[0]).copy()
+@handles(BufRead)
+def run_read(m: Machine, op: BufRead, mask: Mask) -> Any:
+    return m.group(op.buffer).copy()
 
 
-@handles("buf.write")
-def run_write(m: Machine, op: Op, mask: Mask) -> None:
-    target = m.group(op.operands[0])
+@handles(BufWrite)
+def run_write(m: Machine, op: BufWrite, mask: Mask) -> None:
+    target = m.group(op.buffer)
     if not target.flags.writeable:
         raise InternalError(f"{op.loc}: a write to a broadcast view")
-    target[...] = m.env[op.operands[1]]
+    target[...] = m.env[op.tile]
 
 
-@handles("buf.reshape")
-def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
-    reference = m.env[op.operands[0]]
-    rank = len(buffer_type(op.operands[0].type).shape)
+@handles(BufReshape)
+def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
+    reference = m.env[op.buffer]
+    rank = len(buffer_type(op.buffer.type).shape)
 
     def reshaped(buffer: np.ndarray) -> np.ndarray:
-        made = buffer.reshape((*op.attrs["shape"], *buffer.shape[rank:]))
+        made = buffer.reshape((*op.shape, *buffer.shape[rank:]))
         if not np.may_share_memory(made, buffer):
             raise InternalError(f"{op.loc}: a reshape of a view whose elements are not packed")
         return made
@@ -275,13 +302,13 @@ def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
 # Stacks -----------------------------------------------------------------------------------------------------
 
 
-@handles("stack.new")
-def run_stack_new(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(StackNew)
+def run_stack_new(m: Machine, op: StackNew, mask: Mask) -> Any:
     return m.new_stack(op)
 
 
-@handles("stack.push")
-def run_push(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(StackPush)
+def run_push(m: Machine, op: StackPush, mask: Mask) -> Any:
     stack, value, flag = (m.env[v] for v in op.operands)
     slots = np.full(m.lanes, -1, np.int32)
     pushing = np.flatnonzero(mask & flag)[: len(stack.elements) - stack.count]
@@ -291,9 +318,9 @@ def run_push(m: Machine, op: Op, mask: Mask) -> Any:
     return slots
 
 
-@handles("stack.pop")
-def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
-    stack = m.env[op.operands[0]]
+@handles(StackPop)
+def run_pop(m: Machine, op: StackPop, mask: Mask) -> Any:
+    stack = m.env[op.stack]
     slots = np.full(m.lanes, -1, np.int32)
     values = np.zeros((m.lanes, *stack.elements.shape[1:]), stack.elements.dtype)
     popping = np.flatnonzero(mask)[: stack.count]
@@ -303,11 +330,11 @@ def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
     return values, slots
 
 
-@handles("stack.clear")
-def run_clear(m: Machine, op: Op, mask: Mask) -> None:
-    m.env[op.operands[0]].count = 0
+@handles(StackClear)
+def run_clear(m: Machine, op: StackClear, mask: Mask) -> None:
+    m.env[op.stack].count = 0
 
 
-@handles("stack.count")
-def run_count(m: Machine, op: Op, mask: Mask) -> Any:
-    return np.full(m.lanes, m.env[op.operands[0]].count, np.int32)
+@handles(StackCount)
+def run_count(m: Machine, op: StackCount, mask: Mask) -> Any:
+    return np.full(m.lanes, m.env[op.stack].count, np.int32)

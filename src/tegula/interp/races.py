@@ -13,6 +13,7 @@ from tegula.ir import Op
 from tegula.ops.buffer import combination, commute
 from tegula.source import Location
 
+WARP = 32
 DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills"}
 
 
@@ -20,7 +21,9 @@ class DataRace(InternalError):
     """Two threads of a block touch the same bytes, one of them writing, with no barrier between: a barrier is missing.
     `before`, `after`: the accesses; `threads`: theirs; `where`: the bytes."""
 
-    def __init__(self, before: Access, after: Access, threads: tuple[int, int], where: str) -> None:
+    def __init__(
+        self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], where: str
+    ) -> None:
         self.before, self.after, self.threads, self.where = before, after, threads, where
         message = f"thread {threads[1]} {DONE[after.kind]} {where} ({after.op.NAME})"
         other = f"thread {threads[0]} {DONE[before.kind]} them ({before.op.NAME}), with no barrier between"
@@ -29,7 +32,7 @@ class DataRace(InternalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TracedAccess:
     """`kind`: read, write, atomic, or issue (a copy in flight). `scalar`: of an array, by lanes on their own."""
 
     op: Op
@@ -53,9 +56,10 @@ def _clash(a: Sort, b: Sort, shared: bool) -> bool:
 
 
 @dataclass(slots=True)
-class Region:
+class TracedRegion:
     """Memory that arrays share, or the shared memory of a block, in units that accesses are multiples of. `slots`: for
-    each kind of access the first thread that made one to each unit, and the first other one, as entries of the log."""
+    each kind of access the first thread that made one to each unit, another one, and one of another warp, as entries
+    of the log."""
 
     name: str
     start: int
@@ -65,38 +69,50 @@ class Region:
     slots: dict[Sort, np.ndarray] = field(default_factory=dict)
     flying: np.ndarray | None = None
 
-    def entries(self, access: Access) -> np.ndarray:
+    def entries(self, access: TracedAccess) -> np.ndarray:
+        """The entries of the log about accesses of the sort of this one, for each unit."""
         key = access.sort()
         if key not in self.slots:
-            self.slots[key] = np.full((2, self.size // self.unit), -1, np.int64)
+            self.slots[key] = np.full((3, self.size // self.unit), -1, np.int64)
         return self.slots[key]
 
 
 class Races:
     """The log of a block. Threads of one dynamic op are not compared with each other: no barrier could part them."""
 
-    def __init__(self, threads: int, regions: Iterable[Region]) -> None:
+    def __init__(self, threads: int, regions: Iterable[TracedRegion]) -> None:
         self.threads = threads
         self.regions = sorted(regions, key=lambda r: r.start)
         self.starts = [r.start for r in self.regions]
-        self.log: list[Access] = []
+        self.log: list[TracedAccess] = []
         self.floor = 0
+        self.floor_of_warps = 0
         self.first = 0
 
-    def barrier(self) -> None:
-        """What was done before is in order with all that follows."""
-        self.floor = len(self.log) * self.threads
+    def barrier(self, of_warps: bool = False) -> None:
+        """What was done before is in order with all that follows, or with what the same warp does."""
+        self.floor_of_warps = len(self.log) * self.threads
+        if not of_warps:
+            self.floor = self.floor_of_warps
+
+    def _in_order(self, found: np.ndarray, who: np.ndarray) -> np.ndarray:
+        """Whether barriers part entries of the log from what threads do now."""
+        same_warp = found % self.threads // WARP == who // WARP
+        return (found < self.floor) | (same_warp & (found < self.floor_of_warps))
 
     def new_op(self) -> None:
         """What follows is done by one dynamic op, perhaps in several accesses: of lanes with views of their own."""
         self.first = len(self.log)
 
     def new_block(self) -> None:
+        """Forget what the block before has accessed."""
         self.barrier()
         for region in self.regions:
             region.flying = None
 
-    def touch(self, access: Access, threads: np.ndarray, base: int, offsets: np.ndarray, length: int) -> None:
+    def touch(
+        self, access: TracedAccess, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
+    ) -> None:
         """Each thread touches `length` bytes at base + its offset."""
         region = self._region(base)
         if region is None or not len(threads):
@@ -119,13 +135,13 @@ class Races:
             units, _ = self._units(region, base, offsets, offsets, length)
             region.flying[units] = -1
 
-    def _region(self, base: int) -> Region | None:
+    def _region(self, base: int) -> TracedRegion | None:
         at = int(np.searchsorted(self.starts, base, "right")) - 1
         region = self.regions[at] if at >= 0 else None
         return region if region is not None and base < region.start + region.size else None
 
     def _units(
-        self, region: Region, base: int, threads: np.ndarray, offsets: np.ndarray, length: int
+        self, region: TracedRegion, base: int, threads: np.ndarray, offsets: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
         first = (offsets + (base - region.start)) // region.unit
         span = length // region.unit
@@ -133,14 +149,14 @@ class Races:
             return first, threads
         return (first[:, None] + np.arange(span)).reshape(-1), np.repeat(threads, span)
 
-    def _check(self, region: Region, access: Access, units: np.ndarray, who: np.ndarray) -> None:
-        written = Access(access.op, "write") if access.kind == "issue" else access
+    def _check(self, region: TracedRegion, access: TracedAccess, units: np.ndarray, who: np.ndarray) -> None:
+        written = TracedAccess(access.op, "write") if access.kind == "issue" else access
         for sort, slots in region.slots.items():
             if not _clash(sort, written.sort(), region.shared):
                 continue
             for entries in slots:
                 found = entries[units]
-                bad = (found >= self.floor) & (found % self.threads != who)
+                bad = ~self._in_order(found, who) & (found % self.threads != who)
                 bad &= found < self.first * self.threads
                 self._raise(region, access, units, who, found, bad)
         if region.flying is not None:
@@ -149,8 +165,8 @@ class Races:
 
     def _raise(
         self,
-        region: Region,
-        access: Access,
+        region: TracedRegion,
+        access: TracedAccess,
         units: np.ndarray,
         who: np.ndarray,
         found: np.ndarray,
@@ -164,15 +180,20 @@ class Races:
         raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), where)
 
     def _enter(self, slots: np.ndarray, units: np.ndarray, entries: np.ndarray) -> None:
-        """Keep the entries of the first thread and of one other."""
-        first, second = slots
-        stale = first[units] < self.floor
+        """Keep the entries of the first thread, of one other, and of one of another warp. One that is in order with a
+        new one gives way: the new one is in no better order with any other thread."""
+        first, second, third = slots
+        who = entries % self.threads
+        stale = self._in_order(first[units], who)
         first[units[stale]] = entries[stale]
-        other = (first[units] % self.threads != entries % self.threads) & (second[units] < self.floor)
-        second[units[other]] = entries[other]
+        for slot, size in ((second, 1), (third, WARP)):
+            own = first[units] % self.threads // size
+            idle = self._in_order(slot[units], who) | (slot[units] % self.threads // size == own)
+            other = (own != who // size) & idle
+            slot[units[other]] = entries[other]
 
 
-def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[Region]:
+def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[TracedRegion]:
     """The memory of arrays, each piece once."""
     spans = sorted(((*_bytes(a), name, a) for name, a in arrays if a.size), key=lambda span: span[:2])
     at = 0
@@ -184,7 +205,7 @@ def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[Region]:
         start = spans[at][0]
         unit = math.gcd(*(n for low, _, _, a in group for n in (low - start, a.itemsize, *a.strides)))
         size = -(-(end - start) // unit) * unit
-        yield Region(" and ".join(f"'{name}'" for _, _, name, _ in group), start, size, unit, False)
+        yield TracedRegion(" and ".join(f"'{name}'" for _, _, name, _ in group), start, size, unit, False)
         at += len(group)
 
 

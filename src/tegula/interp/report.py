@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
-from tegula.dataclass import dataclass
-from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, TegulaError
-from tegula.ir import Kernel, Op, Value
+from tegula.dataclass import dataclass, field
+from tegula.errors import (
+    BrokenPromise,
+    DifferingOperand,
+    DivisionByZero,
+    KernelAssertion,
+    OutOfBounds,
+    TegulaError,
+)
+from tegula.ir import Kernel, Op, Value, ViewLike
+from tegula.ops.array import ArrayView
 
 
 @dataclass(slots=True)
-class Report:
+class RunReport:
     """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over. `pending`: what
-    was printed since the last line ended. `debug`: whether what debug mode checks is looked for."""
+    was printed since the last line ended. `debug`: whether what debug mode checks is looked for; `warned`: operands
+    that differ between lanes, once for each line."""
 
     kernel: Kernel
     print_line: Callable[[str], None]
     failure: TegulaError | None = None
     pending: str = ""
     debug: bool = False
+    warned: dict[tuple[str, int, str], None] = field(default_factory=dict[tuple[str, int, str], None])
 
     def printed(self, text: str, end: str | None) -> None:
         """Take what a print made; `end` is what follows it, None for a new line."""
@@ -30,8 +41,17 @@ class Report:
         """Print what no line end has followed; raise the first failure."""
         if self.pending:
             self.print_line(self.pending)
+        for file, line, operand in self.warned:
+            what = f"{operand} differs between threads of a block: thread 0's is taken"
+            text = f"{what} (in kernel {self.kernel.name})"
+            warnings.warn_explicit(text, DifferingOperand, file, line)
         if self.failure is not None:
             raise self.failure
+
+    def differing(self, op: Op, operand: str) -> None:
+        """Record an operand, as users know it, that means lane 0's value and that differs between lanes."""
+        if operand:
+            self.warned[op.loc.file, op.loc.line, operand] = None
 
     def out_of_bounds(
         self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
@@ -75,7 +95,12 @@ class Report:
                 return f"'{self.kernel.param_names[self.kernel.params.index(at)]}'"
             if at.name:
                 return f"'{at.name}'"
-            made_by = at.owner if isinstance(at.owner, Op) else None
-            viewed = made_by is not None and made_by.NAME.endswith(("view", "reshape"))
-            at = made_by.operands[0] if made_by is not None and viewed else None
+            made_by = at.owner
+            at = (
+                made_by.shown
+                if isinstance(made_by, ViewLike)
+                else made_by.array
+                if isinstance(made_by, ArrayView)
+                else None
+            )
         return "an array" if str(value.type).startswith("array") else "a tile"

@@ -21,7 +21,18 @@ from tegula.errors import Deadlock, InternalError
 from tegula.interp.machine import Machine, Mask, RunValue, handles
 from tegula.interp.tiles import window
 from tegula.ir import Op, Value
-from tegula.ops.roles import WARP, PipeRelease, ends, pipe_type, waiting
+from tegula.ops.roles import (
+    WARP,
+    PipeLoad,
+    PipeNew,
+    PipePop,
+    PipePush,
+    PipeRelease,
+    Roles,
+    ends,
+    pipe_type,
+    waiting,
+)
 from tegula.source import Location
 from tegula.types import DType, MatType, TileType, VecType
 
@@ -36,7 +47,7 @@ class Connected:
 
 
 @dataclass(slots=True)
-class Pipe(Connected):
+class PipeState(Connected):
     """A ring of stages and how often it was filled; for each consumer how many tiles it has popped and released.
     `explicit`: whether ops release stages."""
 
@@ -53,7 +64,7 @@ class Pipe(Connected):
         self.producers, consumers = ends(roles, value)
         self.popped = dict.fromkeys(consumers, 0)
         self.released = dict.fromkeys(consumers, 0)
-        releases = [o for o in roles.walk() if isinstance(o, PipeRelease) and o.operands[0] is value]
+        releases = [o for o in roles.walk() if isinstance(o, PipeRelease) and o.pipe is value]
         self.explicit = any("early" not in o.attrs for o in releases)
 
     def late(self) -> list[int]:
@@ -61,10 +72,12 @@ class Pipe(Connected):
         return [k for k, n in self.released.items() if self.filled - n >= len(self.stages)]
 
     def fill(self, tile: np.ndarray) -> None:
+        """Put a tile into the next free stage."""
         self.stages[self.filled % len(self.stages)] = tile
         self.filled += 1
 
     def pop(self, role: int) -> np.ndarray:
+        """The tile of the next full stage, for a role."""
         stage = self.stages[self.popped[role] % len(self.stages)]
         self.popped[role] += 1
         if self.explicit:
@@ -88,7 +101,10 @@ class Waiting(Protocol):
 
     op: Op
 
-    def over(self, role: int) -> bool: ...
+    def over(self, role: int) -> bool:
+        """Whether a role need not wait any longer."""
+        ...
+
     def others(self) -> list[int]:
         """The roles that would have to do something first."""
         ...
@@ -103,20 +119,23 @@ class Abandoned(BaseException):
 
 
 @dataclass(slots=True)
-class Wait:
+class PipeWait:
     """What a role waits for: a stage to fill or a tile to pop, at an op."""
 
     op: Op
-    pipe: Pipe
+    pipe: PipeState
     fills: bool
 
     def over(self, role: int) -> bool:
+        """Whether a role need not wait any longer."""
         return not self.pipe.late() if self.fills else self.pipe.popped[role] < self.pipe.filled
 
     def others(self) -> list[int]:
+        """The roles that would have to do something first."""
         return self.pipe.late() if self.fills else self.pipe.producers
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+        """Why the role cannot go on, for messages."""
         item = self.pipe.filled if self.fills else self.pipe.popped[role]
         return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
 
@@ -144,7 +163,7 @@ class Crew:
             while not all(self.ended) and self.failure is None:
                 role = self._ready()
                 if role is None:
-                    pipes = all(wait is None or isinstance(wait, Wait) for wait in self.waits)
+                    pipes = all(wait is None or isinstance(wait, PipeWait) for wait in self.waits)
                     raise Deadlock(self.kernel, self.block, self._stuck(), pipes)
                 self.turns[role].release()
                 self.idle.acquire()
@@ -223,14 +242,14 @@ class RoleMachine(Machine):
         return x[self.here] if per_lane else x
 
 
-@handles("roles")
-def run_roles(m: Machine, op: Op, mask: Mask, make: type[RoleMachine] = RoleMachine) -> None:
+@handles(Roles)
+def run_roles(m: Machine, op: Roles, mask: Mask, make: type[RoleMachine] = RoleMachine) -> None:
     for value, x in m.env.items():
         if isinstance(x, Connected):
             x.connect(op, value)
-    crew = Crew(m.report.kernel.name, m.block, op.attrs["names"])
+    crew = Crew(m.report.kernel.name, m.block, op.names)
     bodies: list[Callable[[], Any]] = []
-    for role, (region, (first, warps)) in enumerate(zip(op.regions, op.attrs["warps"], strict=True)):
+    for role, (region, (first, warps)) in enumerate(zip(op.regions, op.warps, strict=True)):
         machine = make(m, role, crew, first * WARP, warps * WARP)
         for operand in (v for inner in region.walk() for v in inner.operands):
             if operand in m.env:
@@ -240,48 +259,49 @@ def run_roles(m: Machine, op: Op, mask: Mask, make: type[RoleMachine] = RoleMach
 
 
 def role_machine(m: Machine, op: Op) -> RoleMachine:
+    """The machine as that of a role; InternalError otherwise."""
     if not isinstance(m, RoleMachine):
         raise InternalError(f"{op.loc}: {op.NAME} outside of a role")
     return m
 
 
-@handles("pipe.new")
-def run_new(m: Machine, op: Op, mask: Mask) -> Any:
-    t = pipe_type(op.attrs["type"])
+@handles(PipeNew)
+def run_new(m: Machine, op: PipeNew, mask: Mask) -> Any:
+    t = pipe_type(op.type)
     assert isinstance(t.dtype, DType)
-    return Pipe(op.results[0].name, m.zeros(t.dtype, t.stages, *t.shape))
+    return PipeState(op.results[0].name, m.zeros(t.dtype, t.stages, *t.shape))
 
 
-@handles("pipe.load")
-def run_load(m: Machine, op: Op, mask: Mask) -> None:
+@handles(PipeLoad)
+def run_load(m: Machine, op: PipeLoad, mask: Mask) -> None:
     pipe = _free_stage(m, op)
-    t = pipe_type(op.operands[0].type)
-    inside, at = window(m, op, TileType(t.dtype, t.shape), op.operands[1], op.operands[2:])
+    t = pipe_type(op.pipe.type)
+    inside, at = window(m, op, TileType(t.dtype, t.shape), op.array, op.offset)
     tile = np.zeros(t.shape, pipe.stages.dtype)
-    tile[inside] = m.group(op.operands[1])[at]
+    tile[inside] = m.group(op.array)[at]
     pipe.fill(tile)
 
 
-@handles("pipe.push")
-def run_push(m: Machine, op: Op, mask: Mask) -> None:
-    _free_stage(m, op).fill(m.env[op.operands[1]])
+@handles(PipePush)
+def run_push(m: Machine, op: PipePush, mask: Mask) -> None:
+    _free_stage(m, op).fill(m.env[op.tile])
 
 
-def _free_stage(m: Machine, op: Op) -> Pipe:
-    pipe, role = m.env[op.operands[0]], role_machine(m, op)
-    role.crew.wait(role.role, Wait(op, pipe, True))
+def _free_stage(m: Machine, op: PipeLoad | PipePush) -> PipeState:
+    pipe, role = m.env[op.pipe], role_machine(m, op)
+    role.crew.wait(role.role, PipeWait(op, pipe, True))
     return pipe
 
 
-@handles("pipe.pop")
-def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
-    pipe, role = m.env[op.operands[0]], role_machine(m, op)
-    role.crew.wait(role.role, Wait(op, pipe, False))
+@handles(PipePop)
+def run_pop(m: Machine, op: PipePop, mask: Mask) -> Any:
+    pipe, role = m.env[op.pipe], role_machine(m, op)
+    role.crew.wait(role.role, PipeWait(op, pipe, False))
     return pipe.pop(role.role)
 
 
-@handles("pipe.release")
-def run_release(m: Machine, op: Op, mask: Mask) -> None:
-    pipe = m.env[op.operands[0]]
+@handles(PipeRelease)
+def run_release(m: Machine, op: PipeRelease, mask: Mask) -> None:
+    pipe = m.env[op.pipe]
     if pipe.explicit:
         pipe.release(role_machine(m, op).role)

@@ -9,12 +9,26 @@ import numpy as np
 
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.memory import UPDATES, inside_tile, update
-from tegula.ir import Op, Region, Value
-from tegula.ops.tile import TileArgReduce, TileSlice
+from tegula.ir import Op, Region, TileAccess, Value
+from tegula.ops.linear import TileMatmulWait
+from tegula.ops.scan import TileScan
+from tegula.ops.tile import (
+    TileArgReduce,
+    TileAtomic,
+    TileEmpty,
+    TileFillAbsent,
+    TileLoad,
+    TileMap,
+    TileMarkPartial,
+    TileReduce,
+    TileSlice,
+    TileStore,
+)
 from tegula.types import TileType
 
 
 def tile_of(value: Value) -> TileType:
+    """The type of a value that is a tile."""
     t = value.type
     assert isinstance(t, TileType)
     return t
@@ -36,29 +50,29 @@ def fill_absent(m: Machine, t: TileType, tile: np.ndarray) -> np.ndarray:
     return out
 
 
-@handles("tile.empty")
-def run_empty(m: Machine, op: Op, mask: Mask) -> Any:
-    t = op.attrs["type"]
+@handles(TileEmpty)
+def run_empty(m: Machine, op: TileEmpty, mask: Mask) -> Any:
+    t = op.type
     return m.zeros(t.dtype, *t.shape)
 
 
-@handles("tile.fill_absent", "tile.mark_partial")
-def run_partial(m: Machine, op: Op, mask: Mask) -> Any:
-    t = tile_of(op.operands[0])
-    return fill_absent(m, TileType(t.dtype, t.shape, True), m.env[op.operands[0]])
+@handles(TileFillAbsent, TileMarkPartial)
+def run_partial(m: Machine, op: TileFillAbsent | TileMarkPartial, mask: Mask) -> Any:
+    t = tile_of(op.tile)
+    return fill_absent(m, TileType(t.dtype, t.shape, True), m.env[op.tile])
 
 
-@handles("tile.slice")
-def run_slice(m: Machine, op: Op, mask: Mask) -> Any:
-    tile = m.env[op.operands[0]]
-    starts = [m.group(v) for v in op.operands[1:]]
+@handles(TileSlice)
+def run_slice(m: Machine, op: TileSlice, mask: Mask) -> Any:
+    tile = m.env[op.tile]
+    starts = [m.group(v) for v in op.starts]
     if not inside_tile(m, op, tile, [int(s) for s in starts], 0):
-        return np.zeros((*op.attrs["shape"], *tile.shape[len(starts) :]), tile.dtype)
+        return np.zeros((*op.shape, *tile.shape[len(starts) :]), tile.dtype)
     return TileSlice.ref(op.attrs, tile, *starts, len(starts))
 
 
-@handles("tile.matmul_wait")
-def run_matmul_wait(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(TileMatmulWait)
+def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
     """Products are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
@@ -79,36 +93,36 @@ def window(
     inside = here.copy()
     for i, n in zip(at, array.shape, strict=False):
         inside &= (i >= 0) & (i < n)
-    unchecked = op.attrs.get("bounds_check") is False or op.attrs.get("aligned")
+    unchecked = isinstance(op, TileAccess) and (not op.bounds_check or op.aligned)
     if unchecked and (here & ~inside).any():
         first = tuple(np.argwhere(here & ~inside)[0])
         m.report.out_of_bounds(op, source, [int(i[first]) for i in at], array.shape[: len(at)], m.block, 0)
     return inside, tuple(i[inside] for i in at)
 
 
-@handles("tile.load")
-def run_load(m: Machine, op: Op, mask: Mask) -> Any:
-    array, fill = m.group(op.operands[0]), m.group(op.operands[1])
+@handles(TileLoad)
+def run_load(m: Machine, op: TileLoad, mask: Mask) -> Any:
+    array, fill = m.group(op.array), m.group(op.fill)
     t = tile_of(op.results[0])
-    inside, at = window(m, op, t, op.operands[0], op.operands[2:])
+    inside, at = window(m, op, t, op.array, op.offset)
     out = np.broadcast_to(fill, (*t.shape, *fill.shape)).copy()
     out[inside] = array[at]
     return out
 
 
-@handles("tile.store")
-def run_store(m: Machine, op: Op, mask: Mask) -> None:
-    array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
-    inside, at = window(m, op, tile_of(op.operands[1]), op.operands[0], op.operands[2:])
+@handles(TileStore)
+def run_store(m: Machine, op: TileStore, mask: Mask) -> None:
+    array, tile = m.group(op.array), m.env[op.tile]
+    inside, at = window(m, op, tile_of(op.tile), op.array, op.offset)
     array[at] = tile[inside]
 
 
-@handles("tile.atomic")
-def run_tile_atomic(m: Machine, op: Op, mask: Mask) -> Any:
-    array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
-    inside, at = window(m, op, tile_of(op.operands[1]), op.operands[0], op.operands[2:])
+@handles(TileAtomic)
+def run_tile_atomic(m: Machine, op: TileAtomic, mask: Mask) -> Any:
+    array, tile = m.group(op.array), m.env[op.tile]
+    inside, at = window(m, op, tile_of(op.tile), op.array, op.offset)
     out = np.zeros_like(tile)
-    out[inside] = update(array, at, [tile[inside]], UPDATES[op.attrs["op"]])
+    out[inside] = update(array, at, [tile[inside]], UPDATES[op.op])
     return out
 
 
@@ -124,8 +138,8 @@ def run_elements(
     return m.elements(n, mask).region(region, args, mask)[0]
 
 
-@handles("tile.map")
-def run_map(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(TileMap)
+def run_map(m: Machine, op: TileMap, mask: Mask) -> Any:
     t = tile_of(op.results[0])
     args = []
     for operand in op.operands:
@@ -135,7 +149,7 @@ def run_map(m: Machine, op: Op, mask: Mask) -> Any:
         else:
             x = m.group(operand)
             args.append(np.broadcast_to(x, (t.size, *x.shape)).copy())
-    out = run_elements(m, op.regions[0], args, elements_present(m, t).reshape(-1))
+    out = run_elements(m, op.function, args, elements_present(m, t).reshape(-1))
     return fill_absent(m, t, out.reshape(*t.shape, *out.shape[1:]))
 
 
@@ -150,20 +164,20 @@ def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
     return x[0]
 
 
-def _filled_parts(m: Machine, op: Op) -> list[int]:
+def _filled_parts(m: Machine, op: TileReduce) -> list[int]:
     """Which parts of a partial reduction had an element: their first one is inside the tile and of a lane that is
     there."""
-    extent = list(op.attrs["extent"])
-    if op.attrs["lanes"]:
+    extent = list(op.extent)
+    if op.lanes:
         extent[-1] = m.count
-    bases = op.attrs["bases"]
+    bases = op.bases
     return [k for k, base in enumerate(bases) if all(i < n for i, n in zip(base, extent, strict=True))]
 
 
-@handles("tile.reduce")
-def run_reduce(m: Machine, op: Op, mask: Mask) -> Any:
-    t, made = tile_of(op.operands[0]), tile_of(op.results[0])
-    tile, axis, rank = m.env[op.operands[0]], op.attrs["axis"], len(t.shape)
+@handles(TileReduce)
+def run_reduce(m: Machine, op: TileReduce, mask: Mask) -> Any:
+    t, made = tile_of(op.tile), tile_of(op.results[0])
+    tile, axis, rank = m.env[op.tile], op.axis, len(t.shape)
     element = tile.shape[rank:]
     if "bases" in op.attrs:
         tile = np.take(tile, _filled_parts(m, op), axis or 0)
@@ -171,29 +185,29 @@ def run_reduce(m: Machine, op: Op, mask: Mask) -> Any:
         tile = np.take(tile, np.arange(m.count), rank - 1)
     lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
     lines = lines.reshape(lines.shape[0], -1, *element)
-    return fill_absent(m, made, fold(m, op.regions[0], lines).reshape(*made.shape, *element))
+    return fill_absent(m, made, fold(m, op.combine, lines).reshape(*made.shape, *element))
 
 
-@handles("tile.argreduce")
-def run_argreduce(m: Machine, op: Op, mask: Mask) -> Any:
-    t, tile = tile_of(op.operands[0]), m.env[op.operands[0]]
+@handles(TileArgReduce)
+def run_argreduce(m: Machine, op: TileArgReduce, mask: Mask) -> Any:
+    t, tile = tile_of(op.tile), m.env[op.tile]
     places = np.flatnonzero(elements_present(m, t))
     best = TileArgReduce.ref(op.attrs, tile.reshape(-1)[places], 1)
     return places[best].astype(np.int32)
 
 
-@handles("tile.scan")
-def run_scan(m: Machine, op: Op, mask: Mask) -> Any:
+@handles(TileScan)
+def run_scan(m: Machine, op: TileScan, mask: Mask) -> Any:
     """Each pass combines with the element so many places before, twice as many each time."""
-    t, tile = tile_of(op.operands[0]), m.env[op.operands[0]]
+    t, tile = tile_of(op.tile), m.env[op.tile]
     element = tile.shape[len(t.shape) :]
     present = elements_present(m, t).reshape(-1)
     x = tile.reshape(-1, *element)[present]
-    if op.attrs["exclusive"]:
-        x = np.concatenate([m.group(op.operands[1])[None], x[:-1]])
+    if op.exclusive:
+        x = np.concatenate([m.group(op.identity)[None], x[:-1]])
     distance = 1
     while distance < len(x):
-        combined = run_elements(m, op.regions[0], [x[:-distance], x[distance:]])
+        combined = run_elements(m, op.combine, [x[:-distance], x[distance:]])
         x = np.concatenate([x[:distance], combined])
         distance *= 2
     out = np.zeros((t.size, *element), tile.dtype)

@@ -14,21 +14,25 @@ A1, A2, A3, A4, A5 = 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061
 
 @tg.func
 def relu(x: float):
+    """The larger of x and 0."""
     return tg.max(x, 0.0)
 
 
 @tg.func
 def gelu(x: float):
+    """The Gaussian error linear unit of x, by the error function."""
     return 0.5 * x * (1.0 + tg.erf(x * SQRT_HALF))
 
 
 @tg.func
 def silu(x: float):
+    """The sigmoid linear unit: x times the logistic function of x."""
     return x / (1.0 + tg.exp(-x))
 
 
 @tg.func
 def short_gelu(x: float):
+    """The Gaussian error linear unit by a short series for the error function, for 16-bit results."""
     z = tg.abs(x) * SQRT_HALF
     t = 1.0 / tg.fma(P, z, 1.0)
     series = tg.fma(t, tg.fma(t, tg.fma(t, tg.fma(t, A5, A4), A3), A2), A1)
@@ -39,6 +43,7 @@ def short_gelu(x: float):
 
 @tg.func
 def short_silu(x: float):
+    """The sigmoid linear unit by the hardware's exponential, for 16-bit results."""
     return x / (1.0 + tg.fast.exp2(x * -LOG2E))
 
 

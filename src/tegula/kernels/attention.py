@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.operands import (
+    ByteReach,
     Copies,
     Plans,
-    Reach,
     expect_apart,
     expect_shape,
     grows,
@@ -156,20 +156,34 @@ def attention(
     scale: float | None = None,
     return_lse: bool = False,
 ) -> Any:
-    """softmax(scale * q @ k.T) @ v for every head, in `out` or in a new array; returns it.
+    """Attention: softmax(scale * q @ k^T) @ v for every head.
 
-    `q`: (B, H, S, D), `k` and `v`: (B, HK, T, D), all of bfloat16 or all of float16, where D is 64 or 128 and H a
-    multiple of HK: head h reads keys and values h // (H // HK). Scores and sums are float32, weights are rounded to the
-    type of v. `causal`: query s sees the keys up to s + T - S, so that the last one sees all; one that sees none gives
-    0. `scale`: positive, by default 1 / sqrt(D). `return_lse`: also return the logarithms of the sums of
-    exp(scale * q @ k.T), float32 of shape (B, H, S), -inf for no keys.
+    Scores and sums are float32; weights are rounded to the dtype of `v`.
 
-    Runs where the arrays are; new arrays are tensors if `q` is one of PyTorch's, else `tg.array`s, which have a
-    gradient where a tape records what is made of arrays with gradients. LaunchError for arguments that do not fit."""
+    Parameters:
+        q: (B, H, S, D), of bfloat16 or float16; D is 64 or 128.
+        k, v: (B, HK, T, D), of the dtype of `q`; H is a multiple of HK, and head h reads keys and values h //
+            (H // HK).
+        out: (B, H, S, D), of that dtype, apart from the inputs; a new one by default.
+        causal: whether query s sees the keys up to s + T - S only, so that the last one sees all; one that sees
+            none gives 0. False by default.
+        scale: the factor of the scores, positive; 1 / sqrt(D) by default.
+        return_lse: whether to return the logarithms of the sums too; False by default.
+    Returns:
+        `out`, or a new array where the inputs are: a tensor if `q` is one of PyTorch, else a tg.array. With
+        `return_lse` also float32 (B, H, S), the logarithms of the sums of exp(scale * q @ k^T); -inf for no
+        keys.
+    Raises:
+        launch: shapes, dtypes, devices or the scale do not fit.
+    Gradient:
+        recorded by tapes on CPUs; on GPUs the tiles of the adjoint do not fit a block (shared-memory-exceeded).
+    Source:
+        Dao, FlashAttention-2 (2023); Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
+    """
     if scale is not None and not 0.0 < scale < math.inf:
         what = f"attention: scale must be positive, got {scale}"
         raise tg.LaunchError(what, "negate q for a negative scale")
-    plan: Plan = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
+    plan: AttentionConfig = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
     fresh = [] if out is not None else [out := plan.new()]
     lse: Any = plan.new_lse() if return_lse else 0
     if grows(q, k, v):
@@ -185,7 +199,7 @@ def attention(
     return (out, lse) if return_lse else out
 
 
-class Plan(NamedTuple):
+class AttentionConfig(NamedTuple):
     """How attention is computed, for all arguments with one launch key. `new`, `new_lse`: make outputs that are not
     given; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: what copies each
     operand to where bulk copies reach it, None for one that is there; empty if all are. `factor`: of the scores, where
@@ -193,7 +207,7 @@ class Plan(NamedTuple):
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]
-    reach: Reach | None
+    reach: ByteReach | None
     kernel: Any
     grid: tuple[int, ...] = ()
     told: tuple[int, ...] = ()
@@ -201,7 +215,7 @@ class Plan(NamedTuple):
     factor: float = 1.0
 
 
-def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
+def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
     """How attention is computed; LaunchError for arguments that do not fit."""
     given = {name: seen("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))}
     queries, keys = given["q"], given["k"]
@@ -216,12 +230,12 @@ def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
         expect_shape("attention", "out", target, queries.shape, "'q'")
         reach = expect_apart("attention", target, given)
     if not queries.size:
-        return Plan(new, new_lse, reach, None)
+        return AttentionConfig(new, new_lse, reach, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
     copies = [None if is_reachable(x) else partial(reachable, dtype=dtype) for x in given.values()]
     grid, told = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
-    return Plan(
+    return AttentionConfig(
         new,
         new_lse,
         reach,

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
 from tegula.kernels.operands import (
+    ByteReach,
     Copies,
     Plans,
-    Reach,
     expect_apart,
     expect_shape,
     grows,
@@ -24,7 +24,7 @@ from tegula.kernels.operands import (
     seen,
     turned,
 )
-from tegula.kernels.shapes import Machine, Tile, candidates, choose, cpu, speed
+from tegula.kernels.shapes import DeviceRates, Tile, candidates, choose, cpu, speed
 
 DTYPES = ("bfloat16", "float16", "float32", "float8_e4m3", "float8_e5m2")
 RESULTS = ("bfloat16", "float16", "float32")
@@ -171,25 +171,38 @@ def matmul(
     precision: str = "default",
     tile: Tile | None = None,
 ) -> Any:
-    """activation(alpha * a @ b + beta * out + bias), in `out`, or in a new array; returns it.
+    """The product of two matrices with an epilogue: activation(alpha * a @ b + beta * out + bias).
 
-    `a`: (M, K), `b`: (K, N), or (N, K) with `transpose_b`; both of bfloat16, float16, float32, float8_e4m3 or
-    float8_e5m2, with any strides. Products are summed in float32. `out`: (M, N), of bfloat16, float16 or float32, apart
-    from the inputs; what it holds counts only where beta is not 0, and what a and b hold only where alpha is not 0. A
-    new one is of a's dtype, of bfloat16 if that has 8 bits. `bias`: (N,), of any type that `out` may have.
-    `activation`: None, "relu", "gelu" (by the error function) or "silu". `precision`: "default", or "tf32", for which
-    GPUs round float32 operands to 10 bits of fraction and multiply them on tensor cores. `tile`: how the output is cut,
-    chosen by its shape if left out.
+    Products are summed in float32. On a GPU tensor cores read float8 and tf32 operands with K along rows: a `b`
+    of (K, N) is transposed first.
 
-    Tensor cores read operands of float8 and tf32 with K along rows: on a GPU, a `b` of (K, N) is transposed first.
-
-    Runs where the arrays are; the new array is a tensor if `a` is one of PyTorch's, else a `tg.array`, which has a
-    gradient where a tape records what is made of arrays with gradients. LaunchError for arguments that do not fit."""
+    Parameters:
+        a: (M, K), of bfloat16, float16, float32, float8_e4m3 or float8_e5m2, with any strides.
+        b: (K, N), or (N, K) with `transpose_b`, of such a dtype.
+        out: (M, N), of bfloat16, float16 or float32, apart from the inputs; a new one by default, of the dtype
+            of `a`, bfloat16 if that has 8 bits.
+        alpha: the factor of the product; 1 by default. Where 0, `a` and `b` do not count, whatever they hold.
+        beta: the factor of what `out` holds; 0 by default, and then that does not count.
+        bias: (N,), of any dtype that `out` may have; None for none.
+        activation: None, "relu", "gelu" (by the error function) or "silu".
+        transpose_b: whether `b` is (N, K); False by default.
+        precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
+            multiply.
+        tile: how the output is cut into tiles; chosen by its shape by default.
+    Returns:
+        `out`, or a new array where the inputs are: a tensor if `a` is one of PyTorch, else a tg.array.
+    Raises:
+        launch: shapes, dtypes, devices or options do not fit, or `beta` has no `out`.
+    Gradient:
+        of all options, recorded by tapes; a new array has a gradient where one of the inputs has.
+    Source:
+        BLAS gemm.
+    """
     if out is None and beta:
         raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
     factor = 0 if alpha == 0 else 1 if alpha == 1 else None
     options = factor, bool(beta != 0), activation, bool(transpose_b), precision, tile
-    plan: Plan = plans.find((a, b, bias), out, options)
+    plan: GemmConfig = plans.find((a, b, bias), out, options)
     graded = grows(a, b, bias, out)
     if out is None:
         out = plan.new()
@@ -214,7 +227,7 @@ def matmul(
     return out
 
 
-class Plan(NamedTuple):
+class GemmConfig(NamedTuple):
     """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given;
     `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
     `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
@@ -223,7 +236,7 @@ class Plan(NamedTuple):
 
     new: Callable[[], Any]
     device: Any
-    reach: Reach | None
+    reach: ByteReach | None
     kernel: Any = None
     blocks: int = 0
     copies: Copies = ()
@@ -242,7 +255,7 @@ def _plan(
     transposed: bool,
     precision: str,
     tile: Tile | None,
-) -> Plan:
+) -> GemmConfig:
     """How the product is computed; LaunchError for arguments that do not fit. `factor`: alpha, if that is 0 or 1."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
     _check(left, right, transposed, precision, activation)
@@ -259,18 +272,20 @@ def _plan(
         expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
         reach, result = expect_apart("matmul", target, inputs), target.dtype
     if not m or not n:
-        return Plan(new, device, reach)
+        return GemmConfig(new, device, reach)
     precision = precision if dtype == tg.float32 else "default"
     exact = dtype == tg.float32 and precision == "default"
     epilogue = Epilogue(result, factor is None, keeps, bias is not None, activation or "", exact)
     wide = m, ceil(n / WIDTH)
     if factor == 0:
-        return Plan(new, device, reach, kernel=without_product(epilogue), without=wide)
+        return GemmConfig(new, device, reach, kernel=without_product(epilogue), without=wide)
     # The old elements, or float32 results that are long in the making.
     crowded = keeps or (activation == "gelu" and result == tg.float32)
     blocks = processors(device)
     if tile is None:
-        machine = cpu(blocks) if device.is_cpu else Machine(blocks).reading(left.strides[0], right.strides[0])
+        machine = (
+            cpu(blocks) if device.is_cpu else DeviceRates(blocks).reading(left.strides[0], right.strides[0])
+        )
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
     turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
@@ -283,7 +298,7 @@ def _plan(
     if tile.splits > 1:
         shares = (tile.splits, m, n), summed(tile.splits, epilogue), wide
         epilogue = Epilogue(tg.float32)
-    return Plan(
+    return GemmConfig(
         new,
         device,
         reach,

@@ -42,17 +42,17 @@ def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], 
         raise tg.LaunchError(what, "check the order of its dimensions")
 
 
-def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "Reach":
+def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "ByteReach":
     """LaunchError for an output that shares memory with an input, which other blocks may still read. What it returns
     finds that out of other arguments with the same launch key."""
-    reach = Reach(
+    reach = ByteReach(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
     reach.expect_apart(out, inputs.values())
     return reach
 
 
-class Reach:
+class ByteReach:
     """Where the bytes of an output and of inputs begin and end, from their addresses. `of`: their names with that, the
     output's first."""
 
@@ -204,14 +204,14 @@ MOST_SCRATCH = 4
 """Arrays that a thread keeps."""
 
 
-class Scratch(threading.local):
+class StreamScratch(threading.local):
     """Arrays that calls in the default streams use one after the other, by device and shape."""
 
     def __init__(self) -> None:
         self.known: dict[Any, Any] = {}
 
 
-kept = Scratch()
+kept = StreamScratch()
 
 
 def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:

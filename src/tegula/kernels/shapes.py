@@ -48,7 +48,7 @@ SECTOR, WITHIN_SECTORS = 32, 1.6
 """Bytes of a sector of the cache, and how much longer it takes for tiles of arrays whose rows start within one."""
 
 
-class Machine(NamedTuple):
+class DeviceRates(NamedTuple):
     """What a device does in a second; the numbers are an H200's. `blocks`: that run side by side; `rate`: operations of
     a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches; `cache`, `memory`: bytes
     read by all blocks; `stream`: bytes of memory that one block reads. `start`: seconds of a launch; `store`: of a
@@ -66,20 +66,20 @@ class Machine(NamedTuple):
     absent: float = 1.5e-9
     second: float = 2.6e-6
 
-    def reading(self, *distances: int) -> "Machine":
+    def reading(self, *distances: int) -> "DeviceRates":
         """The same, for arrays whose rows are so many bytes apart: a row that starts within a sector of the cache takes
         one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
         aligned = all(n % SECTOR == 0 for n in distances)
         return self if aligned else self._replace(cache=self.cache / WITHIN_SECTORS)
 
 
-def cpu(cores: int) -> Machine:
+def cpu(cores: int) -> DeviceRates:
     """A processor, on which only the products of whole tiles count: its rate does not matter, since no time is compared
     with it."""
-    return Machine(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
+    return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
-def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: Machine) -> float:
+def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
     """The time of an m x n product of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
     relative to those of 16-bit operands."""
     high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
@@ -98,7 +98,7 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
 
 @lru_cache(maxsize=4096)
 def choose(
-    m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: Machine
+    m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
     """The tile, with its splits, that is done first. Processors neither share nor swap."""
     on_gpu = machine.second < inf

@@ -7,11 +7,20 @@ Where it is not the same thing, the name goes on as a reference (`references.py`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, MergedSharedTiles, TypeMismatch
-from tegula.ir import Op, Region, Value
-from tegula.ops.buffer import BufNew, BufReshape, BufView, is_packed, root
+from tegula.ir import Op, Region, Value, root
+from tegula.ops.buffer import (
+    BufNew,
+    BufReshape,
+    BufSet,
+    BufUpdate,
+    BufView,
+    BufWrite,
+    is_packed,
+)
 from tegula.ops.control import For, While
 from tegula.source import Location
 from tegula.types import BufType
@@ -88,11 +97,14 @@ class Uses:
         self.order = {op: k for k, op in enumerate(body.walk())}
         self.uses: dict[Value, list[Op]] = {op.result: [] for op in self.order if isinstance(op, BufNew)}
         for op in self.order:
-            for x in () if isinstance(op, VIEWS) else op.operands:
+            if isinstance(op, VIEWS):
+                continue
+            for x in op.operands:
                 if root(x) in self.uses:
                     self.uses[root(x)].append(op)
 
     def born(self, x: Value) -> int:
+        """The position of the op that makes a value, in program order."""
         assert isinstance(x.owner, Op)
         return self.order[x.owner]
 
@@ -119,6 +131,7 @@ class _Objects(Uses):
         copied = {made: [root(s)] for made, s in joined.copied.items() if made.owner in self.order}
         shared = self._may_be_shared({**self.phis, **copied})
         self.merged = {**self.phis, **{made: s for made, s in copied.items() if s[0] in shared}}
+        self.changes = {x: found for x, uses in self.uses.items() if (found := list(filter(_changes, uses)))}
 
     def _may_be_shared(self, sources: Mapping[Value, Sequence[Value | None]]) -> set[Value | None]:
         known: set[Value | None] = {x for x in self.uses if x not in sources and is_shared(x)}
@@ -145,24 +158,23 @@ class _Objects(Uses):
             return any(a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges)
         return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
 
-    def missed_changes(self, made: Value) -> Iterator[tuple[Op, Value]]:
+    def missed_changes(self, made: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
         """The objects that an object made at a join may be where that could be noticed, each with a change of one of
         the two that is followed by a use of the other one."""
         if not self.uses[made] or all(s is None for s in self.merged[made]):
             return
-        for other, uses in self.uses.items():
-            if not uses or other is made or self.born(other) > self.born(made):
+        for other in self.uses if made in self.changes else self.changes:
+            if not self.uses[other] or other is made or self.born(other) > self.born(made):
                 continue
             found = self._missed(made, other)
             if found is not None and self.may_be_one(other, made, set()):
                 yield found, other
 
-    def _missed(self, made: Value, other: Value) -> Op | None:
+    def _missed(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
         """A change of one of the two objects that is followed by a use of the other one."""
         for changed, used in ((made, other), (other, made)):
-            for change in self.uses[changed]:
-                after_join = self.order[change] > self.born(made)
-                if after_join and _changes(change) and self.used_after(change, used):
+            for change in self.changes.get(changed, ()):
+                if self.order[change] > self.born(made) and self.used_after(change, used):
                     return change
         return None
 
@@ -212,10 +224,10 @@ class _Objects(Uses):
         shared = set(filter(is_shared, leaves))
         return bool(common - direct) or bool(common) and (len(shared) > 1 or shared == leaves)
 
-    def error(self, change: Op, made: Value, other: Value) -> MergedSharedTiles:
+    def error(self, change: BufSet | BufWrite | BufUpdate, made: Value, other: Value) -> MergedSharedTiles:
         whole, part = _named(made), _named(other)
         both = f"{part} may be another name of it or not" if part != whole else "it may go by two names"
-        if root(change.operands[0]) is made:
+        if root(change.buffer) is made:
             both = f"it may be another name of {part} or of another tile" if part != whole else both
             what = f"{whole} is changed, but {both}: that depends on the path"
         else:
@@ -248,7 +260,7 @@ class _Objects(Uses):
 def _shows(x: Value, view: Op) -> bool:
     """Whether a view was made from another one, or is that one."""
     while isinstance(x.owner, VIEWS) and x.owner is not view:
-        x = x.owner.operands[0]
+        x = x.owner.buffer
     return x.owner is view
 
 
@@ -275,12 +287,14 @@ def _how_merged(x: Value) -> str:
 
 def _join(x: Value) -> Op | Region | None:
     """Where an object made at a join comes from: the branch or loop whose result it is, or a loop's region."""
-    assert isinstance(x.owner, Op)
-    return x.owner.operands[0].owner
+    assert isinstance(x.owner, BufNew)
+    return x.owner.tile.owner
 
 
-def _changes(op: Op) -> bool:
-    target = root(op.operands[0])
+def _changes(op: Op) -> TypeGuard[BufSet | BufWrite | BufUpdate]:
+    if not isinstance(op, BufSet | BufWrite | BufUpdate):
+        return False
+    target = root(op.buffer)
     writes = (e.value for e in op.effects() if e.kind in ("write", "atomic"))
     return any(value is not None and root(value) is target for value in writes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.dataclass import dataclass
+from tegula.signature import PATTERNS, Dtypes, Element, Extent, Pattern, Tile, TilePattern
 from tegula.types import ArrayType, BufType, ElementType, TileType, element_type, is_element
 
 
@@ -29,6 +30,7 @@ class ArrayAnnotation:
         return f"array<{self.dtype},{self.ndim}>"
 
     def matches(self, t: object) -> bool:
+        """Whether a type is an array of this dtype and number of dimensions."""
         return isinstance(t, ArrayType) and t.ndim == self.ndim and _same(self.dtype, t.dtype)
 
 
@@ -43,12 +45,20 @@ class TileAnnotation:
         return f"tile<{self.dtype},[{','.join(map(str, self.shape))}]>"
 
     def matches(self, t: object) -> bool:
+        """Whether a type is a tile of this dtype and shape."""
         return (
             isinstance(t, TileType | BufType)
             and len(t.shape) == len(self.shape)
             and all(_same(n, m) for n, m in zip(self.shape, t.shape, strict=True))
             and _same(self.dtype, t.dtype)
         )
+
+    @property
+    def pattern(self) -> TilePattern:
+        """The same for a cooperative function."""
+        dtype = Element if isinstance(self.dtype, _Any) else self.dtype
+        shape = (Extent(f"n{k}") if isinstance(n, _Any) else n for k, n in enumerate(self.shape))
+        return TilePattern(dtype, tuple(shape))
 
 
 def _same(pattern: object, actual: object) -> bool:
@@ -61,6 +71,7 @@ def element_or_any(annotation: object) -> ElementType | _Any:
 
 
 def is_any(annotation: object) -> bool:
+    """Whether an annotation stands for every type."""
     return annotation is Any or annotation is ANY or annotation is None
 
 
@@ -89,8 +100,11 @@ class tile:
     def __new__(cls, dtype: object = None, shape: int | tuple[object, ...] = ()) -> TileAnnotation:
         return tile_annotation(dtype, shape)
 
-    def __class_getitem__(cls, item: object) -> TileAnnotation:
+    def __class_getitem__(cls, item: object) -> TileAnnotation | TilePattern:
+        """With letters, a class of dtypes or `...` it is the type of a parameter of a cooperative function."""
         dtype, *shape = item if isinstance(item, tuple) else (item,)
+        if isinstance(dtype, Dtypes) or any(n is ... or isinstance(n, Extent) for n in shape):
+            return Tile[item]
         return tile_annotation(dtype, tuple(shape))
 
 
@@ -110,7 +124,7 @@ class _Arrays:
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 
-Annotation = ElementType | ArrayAnnotation | TileAnnotation | type | _Any
+Annotation = ElementType | ArrayAnnotation | TileAnnotation | Pattern | Dtypes | type | _Any
 
 
 def resolve(annotation: object) -> Annotation:
@@ -119,7 +133,7 @@ def resolve(annotation: object) -> Annotation:
     Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
     if is_any(annotation):
         return ANY
-    if isinstance(annotation, ArrayAnnotation | TileAnnotation) or is_element(annotation):
+    if isinstance(annotation, (ArrayAnnotation, TileAnnotation, *PATTERNS)) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):

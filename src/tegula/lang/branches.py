@@ -14,7 +14,10 @@ from tegula.types import bool_
 
 
 class Branches(Joins):
+    """The part of the tracer that builds `if` statements and conditional expressions."""
+
     def statement(self, node: ast.stmt) -> None:
+        """Trace a statement."""
         raise NotImplementedError
 
     def block(self, statements: Sequence[ast.stmt]) -> None:

@@ -12,13 +12,15 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import LaunchClass, Region, Value
+from tegula.ir import LaunchClass, Region, TypeRule, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
+from tegula.lang.cooperative import CooperativeDef, Inplace
+from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, signature_text
-from tegula.lang.derivatives import call_with_derivative, derivative
+from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.overloads import (
     CALLEE,
@@ -39,12 +41,12 @@ from tegula.lang.state import (
     Frame,
     LocalFunction,
     Reported,
-    State,
+    TracerState,
     describe_type,
 )
 from tegula.ops import PUBLIC
-from tegula.ops.base import USES, TypeRule
-from tegula.ops.build_math import convert
+from tegula.ops.base import USES
+from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
 from tegula.ops.lane import Tid
@@ -68,6 +70,7 @@ FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
 USED_IN = {
     "range": "for i in range(...)",
     "pipelined": "for k in tg.pipelined(...)",
+    "unrolled": "for k in tg.unrolled(...)",
     "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
     "ws": "with tg.ws(...):",
     "role": "with tg.role(...):",
@@ -87,6 +90,7 @@ class Passed:
     node: ast.AST | None
 
     def call(self, builder: OpBuilder, args: list[Any]) -> Any:
+        """Build a call of the function with these arguments."""
         loc = builder.loc
         result = self.tracer.call(self.target, args, {}, self.node)
         builder.loc = loc
@@ -94,13 +98,14 @@ class Passed:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.target.name
 
     def __repr__(self) -> str:
         return f"the function '{self.name}'"
 
 
-class Calls(State):
+class Calls(TracerState):
     """Needs `library` (the standard library by name), `launch` and `body`, the kernel's region."""
 
     body: Region
@@ -111,8 +116,13 @@ class Calls(State):
     """Whether the kernel is to be differentiated: calls have an adjoint, and functions run as they do there."""
     keeps_calls: bool = True
     """Whether functions with a derivative of their own stay calls: not inside of such functions."""
+    cooperative: str = ""
+    """The cooperative function of which a program is being traced."""
+    traced: dict[tuple[Any, ...], TracedCall]
+    """Calls of the standard library by function and types of arguments."""
 
     def call_node(self, node: ast.Call) -> Any:
+        """The value of a call expression."""
         callee = self.expr(node.func)
         if isinstance(callee, Builtin) and callee.name == "static":
             return self.static_call(node)
@@ -135,12 +145,17 @@ class Calls(State):
             return self.call(callee, args, kwargs, node)
 
     def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        """The result of a call of any kind of callee."""
         if isinstance(callee, Builtin):
             return self.builtin(callee.name, args, kwargs, node)
         if isinstance(callee, PublicFunction) and callee.name not in PUBLIC:
             callee = self.library.get(callee.name)
         if isinstance(callee, PublicFunction):
             return self.public_call(callee.name, args, kwargs, node)
+        if isinstance(callee, CooperativeDef):
+            return call_cooperative(self, callee, args, kwargs, node)
+        if isinstance(callee, Inplace):
+            return call_inplace(self, callee, args, kwargs, node)
         if isinstance(callee, FuncDef):
             return self.call_function(callee, args, kwargs, node)
         if isinstance(callee, LocalFunction):
@@ -184,7 +199,7 @@ class Calls(State):
         """tg.static(expression): evaluated by Python while the kernel is traced."""
         if len(node.args) != 1 or node.keywords:
             raise E.WrongArguments(self.location(node), what="static takes one expression")
-        return capture("static", self.evaluate(node.args[0]), self.location(node))
+        return capture("static", self.evaluate(*node.args), self.location(node))
 
     def evaluate(self, node: ast.expr) -> Any:
         """The node's value in Python; local names must be constants."""
@@ -258,6 +273,7 @@ class Calls(State):
             raise E.TypeMismatch(self.location(node), what=f"{text!r} is not a number") from None
 
     def builtin(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        """The result of a call of a builtin function of Python, or of one that Tegula names like them."""
         if name == "print":
             return self.print(args, kwargs, node)
         if kwargs:
@@ -302,6 +318,12 @@ class Calls(State):
             what = f"{count} indices are unpacked, but this launch has {have}"
             help = f"launch with dim of {count} entries (launch_tiled adds block_dim as the last one)"
             raise E.WrongArguments(self.location(node), what=what, help=help)
+        if self.cooperative:
+            what = f"{self.cooperative} does not depend on where in the launch its group is: tg.tid"
+            help = (
+                "number threads with tg.group_lane(), below tg.group_size(), or take an index as a parameter"
+            )
+            raise E.UnsupportedPython(self.location(node), what=what, help=help)
         self.mark(node)
         with self.within(self.body):
             return self.builder.emit(Tid, [], {"count": count})
@@ -356,6 +378,7 @@ class Calls(State):
     # Functions of the language ---------------------------------------------------------------------------------------
 
     def argument(self, x: Any, node: ast.AST | None) -> Any:
+        """An argument of a public function: functions in it can be called by the function's builder."""
         if isinstance(x, FUNCTIONS):
             return Passed(self, x, node)
         if isinstance(x, tuple):
@@ -365,6 +388,7 @@ class Calls(State):
         return x
 
     def public_call(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        """The result of a call of a public function of the language."""
         function = PUBLIC[name]
         given = tuple(self.argument(x, node) for x in args)
         named = {key: self.argument(x, node) for key, x in kwargs.items()}
@@ -402,6 +426,7 @@ class Calls(State):
     # Functions of the user -------------------------------------------------------------------------------------------
 
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        """The result of a call of a `@tg.func` function, inlined or, of the library, traced once."""
         if f is self.library.get(f.name) and kwargs:
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
@@ -499,7 +524,7 @@ class Calls(State):
         """The call with the casts that make the first overload of its length fit; "" if casts do not help."""
         if not isinstance(node, ast.Call) or node.keywords:
             return ""
-        written = node.args
+        written = [*node.args]
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             types = [explain.scalar(x) for x in args]
@@ -546,12 +571,12 @@ class Calls(State):
     def call_local(
         self, f: LocalFunction, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> Any:
-        a = f.tree.args
-        if a.vararg or a.kwarg:
+        """The result of a call of a function that is defined inside the kernel."""
+        if f.tree.args.vararg or f.tree.args.kwarg:
             raise E.UnsupportedPython(self.location(f.tree), what="a '*' parameter")
         caller, self.frame = self.frame, f.frame
         try:
-            parameters = self._local_parameters(a)
+            parameters = self._local_parameters(f.tree.args)
         finally:
             self.frame = caller
         try:

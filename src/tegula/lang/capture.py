@@ -14,6 +14,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.ops import PUBLIC
+from tegula.ops.table import LARGEST
 from tegula.source import Location
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
@@ -44,7 +45,7 @@ BUILTINS = (
     "slice",
 )
 SPECIAL = (
-    *("tid", "static", "constant", "print", "range", "pipelined"),
+    *("tid", "static", "constant", "print", "range", "pipelined", "unrolled"),
     *("persistent_tiles", "ws", "role", "elect"),
 )
 """Functions of the language that the tracer itself knows."""
@@ -66,6 +67,7 @@ class Namespace:
 
     @property
     def name(self) -> str:
+        """What messages call the module."""
         return f"module tegula{'.' + self.prefix if self.prefix else ''}"
 
 
@@ -77,6 +79,7 @@ class Opaque:
 
     @property
     def name(self) -> str:
+        """What messages call the object."""
         return f"{type(self.object).__name__} {getattr(self.object, '__name__', '')}".strip()
 
 
@@ -95,7 +98,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     if isinstance(x, np.ndarray) and counterpart(x.dtype) is not None:
         if x.ndim == 0:
             return x[()]
-        if x.ndim in (1, 2) and 0 < x.size <= 64:
+        if 0 < x.size <= LARGEST:
             return x
     if isinstance(x, tuple | list):
         return tuple(capture(name, part, loc) for part in x)

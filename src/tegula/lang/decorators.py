@@ -43,6 +43,7 @@ MATHDX = "enable_mathdx_"
 
 
 def known_module_option(name: str) -> bool:
+    """Whether a name is one of the options that other tile languages have for modules."""
     return name in MODULE_OPTIONS or name.startswith(MATHDX)
 
 
@@ -205,9 +206,24 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
 
 
 def func(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
-    """Make a Python function one that kernels call. Definitions of one name in one scope are overloads, told apart by
-    the types of their parameters; parameters without annotation, or with Any, take every type. Where these are the same
-    types, the new definition replaces the earlier one. An object that was made before keeps its meaning."""
+    """Makes a Python function one that kernels call; a decorator with or without arguments.
+
+    Definitions of one name in one scope are overloads, told apart by the types of their parameters; where these
+    are the same, the new definition replaces the earlier one. An object that was made before keeps its meaning.
+
+    Parameters:
+        function: the function; None where there are arguments. Parameters without annotation, or with Any, take
+            every type.
+        source: the text of the function where Python does not keep it (exec).
+        **options: `name` and `module` are accepted and change nothing.
+    Returns:
+        a function, which Python can call too.
+    Raises:
+        wrong-arguments: there is no such option.
+        TypeError: what is decorated is no function made by `def`.
+    Gradient:
+        derived, unless tg.func_grad gives one.
+    """
     scope = sys._getframe(1)
     for option in options:
         if option not in ("name", "module"):  # accepted, and change nothing
@@ -222,8 +238,17 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
 
 
 def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
-    """Make a function the gradient of another one. Its parameters are those of `forward`, then the adjoint of each
-    result that is a float; it adds to `tg.adjoint[x]` what the adjoint of argument x grows by."""
+    """Makes a function the gradient of another one; a decorator.
+
+    Parameters:
+        forward: a @tg.func of scalars, vectors and matrices.
+        source: the text of the function where Python does not keep it (exec).
+    Returns:
+        a decorator of a function whose parameters are those of `forward`, then the adjoint of each result that
+        is a float; it adds to tg.adjoint[x] what the adjoint of argument x grows by.
+    Raises:
+        TypeError: `forward` is no @tg.func.
+    """
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
         _check_function(forward, "func_grad")
@@ -234,8 +259,16 @@ def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Calla
 
 
 def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
-    """Make a function of the same parameters and results run in the place of another one where gradients need its
-    results again, for one that may run once only."""
+    """Makes a function run in the place of another one where gradients need its results again; a decorator.
+
+    Parameters:
+        forward: a @tg.func that may run once only.
+        source: the text of the function where Python does not keep it (exec).
+    Returns:
+        a decorator of a function of the same parameters and results.
+    Raises:
+        TypeError: `forward` is no @tg.func.
+    """
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
         _check_function(forward, "func_replay")
@@ -272,49 +305,145 @@ def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
 
 
 def constant(x: T) -> T:
-    """Marks a value that kernels capture as a compile-time constant."""
+    """Marks a value that kernels capture as a compile-time constant.
+
+    Parameters:
+        x: the value.
+    Returns:
+        the value itself.
+    Raises:
+        nothing.
+    """
     return x
 
 
 def static(x: T) -> T:
-    """In a kernel: the expression is evaluated by Python when the kernel is compiled. Elsewhere: x itself."""
+    """In a kernel, an expression that Python evaluates when the kernel is compiled.
+
+    Parameters:
+        x: the expression; of names from outside of the kernel and constants.
+    Returns:
+        its value.
+    Raises:
+        unrolled-too-far: a loop over the value would be written out more than 4096 times.
+    """
     return x
 
 
 def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
-    """range(stop), in a kernel with the hint that tiles loaded in the loop for matrix products may be fetched up to
-    `stages` - 1 rounds ahead (1 to 8), where `specialize` by a role of their own if the GPU has products of warp groups
-    (docs/schedules.md). It changes no result; the CPU ignores it."""
+    """The range of a loop in which GPUs may fetch tiles ahead, for tiles that are loaded for matrix products.
+
+    Parameters:
+        stop: the number of iterations.
+        stages: how many tiles may be in flight, from 1 to 8; 3 by default.
+        specialize: whether a role of its own may fetch them, if the GPU has products of warp groups
+            (docs/schedules.md); True by default.
+    Returns:
+        range(stop); it changes no result, and the CPU ignores the hint.
+    Raises:
+        wrong-arguments: `stages` is no constant from 1 to 8, or `specialize` no constant bool.
+        TypeError: outside of kernels: `stop` is no integer.
+    """
     return range(stop)
 
 
+def unrolled(*bounds: int) -> range:
+    """The range of a loop whose body is compiled once for each index, which is a constant of the machine code.
+
+    The passes of the compiler see one body, so that a loop takes little longer to compile than a plain one. In the body
+    the index is a number known at run time: extents and bounds of slices cannot depend on it.
+
+    Parameters:
+        *bounds: as of range: constants that give at most 4096 iterations.
+    Returns:
+        range(*bounds); it changes no result.
+    Raises:
+        not-constant: the bounds are known at run time only.
+        unrolled-too-far: there are more than 4096 iterations.
+        unsupported-python: the loop is left by break or return.
+        TypeError: outside of kernels: the bounds are no integers.
+    """
+    return range(*bounds)
+
+
 def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
-    """In a kernel: a loop over this block's share of a grid of output tiles, as `for i, j in
-    tg.persistent_tiles((rows, columns))`. Block b of G takes every G-th tile from the b-th on; tiles are numbered
-    down `raster` rows, then along the columns. Every role of a block meets the same tiles in the same order."""
+    """In a kernel, a loop over the part of a grid of output tiles that this block works on: `for i, j in
+    tg.persistent_tiles((rows, columns))`.
+
+    Block b of G takes every G-th tile from the b-th on. Every role of a block has the same tiles in the same
+    order.
+
+    Parameters:
+        grid: the numbers of rows and columns of tiles, integers.
+        raster: how many rows are numbered down before the next column, a constant; 8 by default.
+    Raises:
+        launch: outside of kernels.
+        wrong-arguments: `grid` is no pair, or `raster` no positive constant.
+        assertion: there are more than 2**31 - 1 tiles.
+    """
     raise LaunchError("tg.persistent_tiles works in kernels only", "loop over range(...) here")
 
 
 def ws(*groups: int, registers: int = 0) -> NoReturn:
-    """In a kernel, `with tg.ws(1, 2):` makes one role of whole warp groups (128 threads each), which must be
-    neighbours. `registers`: a thread, a multiple of 8 from 24 to 256; 0 lets the compiler choose."""
+    """In a kernel, a role of whole warp groups of 128 threads: `with tg.ws(1, 2):`.
+
+    Parameters:
+        *groups: the numbers of the warp groups, constants, which must be neighbours.
+        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+    Raises:
+        launch: outside of kernels.
+        role-placement: it is not at the end of a kernel, at the top level.
+        role-groups: the groups are no neighbours, or taken.
+        role-registers: the registers are more than the hardware has.
+    Source:
+        PTX ISA, setmaxnreg.
+    """
     raise LaunchError("tg.ws works in kernels only", "write 'with tg.ws(...):' in a kernel")
 
 
 def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) -> NoReturn:
-    """In a kernel, `with tg.role("load", warps=1):` makes a role of so many warps, or `warp_groups` of 4 warps, which
-    the compiler places. `registers` as in tg.ws; roles that share a warp group have the same."""
+    """In a kernel, a role of so many warps, placed by the compiler: `with tg.role("load", warps=1):`.
+
+    Parameters:
+        name: the name, for messages.
+        warps: the number of warps of 32 threads.
+        warp_groups: the number of groups of 4 warps, in the place of `warps`.
+        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+            Roles that share a warp group have the same.
+    Raises:
+        launch: outside of kernels.
+        role-placement: it is not at the end of a kernel, at the top level.
+        role-groups: there are no warps for it.
+        role-registers: the registers are more than the hardware has.
+    Source:
+        PTX ISA, setmaxnreg.
+    """
     raise LaunchError("tg.role works in kernels only", "write 'with tg.role(...):' in a kernel")
 
 
 def elect() -> NoReturn:
-    """In a role, `if tg.elect():` is what one of its threads does: barriers, asynchronous copies, their waits, and
-    loops around them."""
+    """In a role, the condition that one of its threads is: `if tg.elect():`.
+
+    Raises:
+        launch: outside of kernels.
+        elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
+            them.
+    Source:
+        PTX ISA, elect.sync.
+    """
     raise LaunchError("tg.elect works in kernels only", "write 'if tg.elect():' in a role of a kernel")
 
 
 def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
-    """Functions in another language are not supported: UnsupportedPython at the line that asks for one."""
+    """Refuses functions in another language.
+
+    Parameters:
+        snippet: the text.
+        *args: anything.
+        **options: anything.
+    Raises:
+        unsupported-python: always, at the line that asks for one.
+    """
     caller = sys._getframe(1)
     place = Location(caller.f_code.co_filename, caller.f_lineno)
     help = "write it in the language, as a @tg.func"
@@ -323,6 +452,7 @@ def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
 
 constant.__tegula_builtin__ = "constant"
 pipelined.__tegula_builtin__ = "pipelined"
+unrolled.__tegula_builtin__ = "unrolled"
 static.__tegula_builtin__ = "static"
 persistent_tiles.__tegula_builtin__ = "persistent_tiles"
 ws.__tegula_builtin__ = "ws"
@@ -345,6 +475,7 @@ __all__ = [
         "pipelined",
         "role",
         "static",
+        "unrolled",
         "ws",
     ),
 ]

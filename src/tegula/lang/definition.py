@@ -76,6 +76,7 @@ class Definition:
 
     @property
     def flow(self) -> Flow:
+        """What is assigned and used where in the function."""
         if self._flow is None:
             self._flow = Flow(self.source.tree)
         return self._flow
@@ -108,6 +109,16 @@ class Definition:
             signature = inspect.signature(self.function, follow_wrapped=False)
             self._parameters = [self._parameter(p) for p in signature.parameters.values()]
         return self._parameters
+
+    @property
+    def returned(self) -> Any:
+        """What the annotation of the result stands for, as it is; None where there is none."""
+        annotation = self._annotations.get("return", self.function.__annotations__.get("return"))
+        try:
+            return self._evaluated(annotation)
+        except (TypeError, NameError, AttributeError, SyntaxError) as e:
+            what = f"the annotation of the result: {e}"
+            raise TypeMismatch(self.location, what=what, help=ANNOTATIONS) from e
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -258,4 +269,5 @@ def _compiled(annotation: str) -> CodeType:
 
 
 def signature_text(name: str, types: Sequence[object]) -> str:
+    """A call with types for arguments, as messages write it."""
     return f"{name}({', '.join(map(str, types))})"

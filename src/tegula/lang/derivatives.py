@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula import errors as E
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Region, Value
+from tegula.ir.rewrite import clone_region
 from tegula.lang.definition import FuncDef
 from tegula.lang.flow import Flow
 from tegula.lang.state import RETURN, Frame
@@ -20,6 +22,7 @@ from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, adjoint_type, has_adjoint
 from tegula.ops.scalar import Const
+from tegula.source import Location
 from tegula.types import Type, is_element, scalar_of, with_scalar
 
 if TYPE_CHECKING:
@@ -45,7 +48,63 @@ def call_with_derivative(
     if args is None:
         return tracer.inlined(chosen, ordered, node)
     builder, operands = tracer.builder, [x for x in args if not _is_fixed(x)]
-    body = Region([v.type for v in operands])
+    key = (
+        chosen,
+        *((x.type, x.owner.value if isinstance(x.owner, Const) and _is_fixed(x) else None) for x in args),
+    )
+    traced = tracer.traced.get(key)
+    if traced is not None:
+        regions = traced.copies(builder.loc)
+    else:
+        traced = _traced(tracer, chosen, rule, args, operands, node)
+        if traced is None:
+            return tracer.inlined(chosen, ordered, node)
+        regions = traced.regions
+        if rule is not chosen.gradient:
+            tracer.traced[key] = traced
+    results = builder.emit(Call, operands, {"name": chosen.name}, regions)
+    return tuple(results) if traced.gives_tuple else results[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """The regions of a `call` as they were traced for one place, and whether its results are a tuple. Those of the
+    standard library depend on nothing else: they are traced once for each list of argument types."""
+
+    regions: list[Region]
+    gives_tuple: bool
+    loc: Location
+
+    def copies(self, loc: Location) -> list[Region]:
+        """The regions for a call at another place."""
+        moved = {id(self.loc): loc}
+        copies = [clone_region(region, {}) for region in self.regions]
+        for op in (op for region in copies for op in region.walk()):
+            op.loc = _moved(op.loc, moved)
+        return copies
+
+
+def _moved(loc: Location, moved: dict[int, Location]) -> Location:
+    """A place in a function that is called from elsewhere."""
+    found = moved.get(id(loc))
+    if found is None:
+        found = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc
+        moved[id(loc)] = found
+    return found
+
+
+def _traced(
+    tracer: Calls,
+    chosen: FuncDef,
+    rule: FuncDef,
+    args: Sequence[Value],
+    operands: Sequence[Value],
+    node: ast.AST | None,
+) -> TracedCall | None:
+    """The body of a call and, in kernels to be differentiated, its adjoint; None where the function does not give
+    elements, in other kernels."""
+    builder = tracer.builder
+    loc, body = builder.loc, Region([v.type for v in operands])
     tracer.keeps_calls = False
     try:
         with tracer.within(body):
@@ -55,14 +114,13 @@ def call_with_derivative(
             is_whole = tracer.differentiable or all(map(_is_element, parts))
             builder.emit(Yield, _values(builder, result) if is_whole else [])
         if not is_whole:
-            return tracer.inlined(chosen, ordered, node)
+            return None
         regions = [body]
         if tracer.differentiable:
             regions.append(_rule(tracer, chosen, rule, args, body, node))
     finally:
         tracer.keeps_calls = True
-    results = builder.emit(Call, operands, {"name": chosen.name}, regions)
-    return tuple(results) if isinstance(result, tuple) else results[0]
+    return TracedCall(regions, isinstance(result, tuple), loc)
 
 
 def _elements(
@@ -94,7 +152,7 @@ def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -
     """The arguments in a region, whose own arguments stand for those that are not fixed."""
     rest = iter(inside)
     return [
-        builder.const(x.owner.attrs["value"], element(x.type))
+        builder.const(x.owner.value, element(x.type))
         if isinstance(x.owner, Const) and _is_fixed(x)
         else next(rest)
         for x in args
@@ -105,7 +163,7 @@ def _rule(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, args: Sequence[Value], body: Region, node: ast.AST | None
 ) -> Region:
     """The adjoint of a call: its region takes the call's operands, results, and the adjoints of the results."""
-    made = [v.type for v in body.terminator.operands]
+    made = [v.type for v in body.yielded]
     own, given = [v.type for v in args], [adjoint_type(t) for t in made if has_adjoint(t)]
     if rule is chosen.gradient:
         types = _declared(rule, [*own, *given], [*map(adjoint_type, own), *given])
@@ -113,14 +171,15 @@ def _rule(
     else:
         own, made = ([adjoint_type(t) for t in types] for types in (own, made))
     own = [t for t, x in zip(own, args, strict=True) if not _is_fixed(x)]
-    region, builder = Region([*own, *made, *given]), tracer.builder
+    region, builder = Region(), tracer.builder
+    arguments, results, adjoints = ([region.add_argument(t) for t in types] for types in (own, made, given))
     with tracer.within(region):
-        inside = _given(builder, args, region.args[: len(own)])
+        inside = _given(builder, args, arguments)
         if rule is chosen.gradient:
-            grown = _accumulated(tracer, rule, inside, region.args[len(own) + len(made) :])
+            grown = _accumulated(tracer, rule, inside, adjoints)
         else:
-            rest = region.args[len(own) :]
-            grown = _values(builder, tracer.call_function(rule, [*inside, *rest], {}, node))
+            handed = [*inside, *results, *adjoints]
+            grown = _values(builder, tracer.call_function(rule, handed, {}, node))
         builder.emit(Yield, _widened(builder, grown, args))
     return region
 

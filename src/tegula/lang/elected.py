@@ -10,7 +10,6 @@ from tegula.lang.capture import Builtin
 from tegula.lang.flow import targets
 from tegula.lang.loops import Loops
 from tegula.lang.state import FLAGS, MARKS, UNBOUND, Reported
-from tegula.ops.base import TileOp
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.schedule import BY_ONE_THREAD
 
@@ -65,7 +64,7 @@ class ElectedTracer(Loops):
             outer.append(op)
 
     def _check_elected(self, op: Op) -> None:
-        assert isinstance(op, TileOp)
+        assert isinstance(op, Op)
         if isinstance(op, (*CONTROL, *BY_ONE_THREAD)):
             return
         if op.COOPERATIVE or any(e.kind != "read" for e in op.effects()):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Op, Value
-from tegula.ops.base import TypeRule, wider
+from tegula.ir import Op, TypeRule, Value
+from tegula.ops.base import wider
 from tegula.ops.buffer import BufRead
 from tegula.ops.builder import LITERALS
 from tegula.source import Location
@@ -128,7 +128,7 @@ def way_out(rule: TypeRule, node: ast.AST) -> str:
 def made_at(x: Any) -> Location | None:
     """Where a value was made; for a tile object, where its name was bound."""
     while isinstance(x, Value) and isinstance(x.owner, BufRead):
-        x = x.owner.operands[0]
+        x = x.owner.buffer
     return x.owner.loc if isinstance(x, Value) and isinstance(x.owner, Op) else None
 
 

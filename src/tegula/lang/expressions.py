@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from tegula import errors as E
-from tegula.ir import Op, Region, Value
+from tegula.ir import Op, Region, TypeRule, Value
 from tegula.lang import explain
 from tegula.lang.calls import Calls
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp, TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.source import Location
@@ -49,7 +48,10 @@ SPECULATED = 12
 
 
 class Expressions(Calls):
+    """The part of the tracer that evaluates expressions."""
+
     def expr(self, node: ast.expr) -> Any:
+        """The value of an expression."""
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
             what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
@@ -149,8 +151,6 @@ class Expressions(Calls):
             return self.item(owner, index, node)
         if not isinstance(owner, Value | np.ndarray):
             raise E.TypeMismatch(self.location(node), what=f"{describe_type(owner)} cannot be indexed")
-        if isinstance(owner, np.ndarray):
-            owner = self.builder.value(owner)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         with self.written(
             (node.value, owner), *(zip(parts, index, strict=True) if len(parts) == len(index) else ())
@@ -191,6 +191,7 @@ class Expressions(Calls):
         return left
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
+        """The value of a binary operator."""
         if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
             return left + right
         for side in (left, right):
@@ -297,6 +298,7 @@ class Expressions(Calls):
             return self.truth(x)
 
     def truth(self, x: Any) -> Any:
+        """The truth of a value: a bool where it is known, else a bool scalar."""
         number = self.static(x)
         if number is not None:
             return bool(number)
@@ -368,7 +370,7 @@ def speculable(region: Region) -> bool:
 def _harmless(op: Op) -> bool:
     """Division of integers is not: debug mode reports a zero divisor."""
     divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
-    return isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
+    return isinstance(op, Op) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
 
 
 __all__ = ["Builtin", "Expressions", "FuncDef", "LocalFunction", "PublicFunction", "speculable"]

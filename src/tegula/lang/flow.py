@@ -13,10 +13,12 @@ _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def start_of(node: ast.AST) -> Position:
+    """The line and column where a node begins."""
     return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
 
 
 def end_of(node: ast.AST) -> Position:
+    """The line and column where a node ends."""
     return (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
 
@@ -78,6 +80,7 @@ class Bindings:
     order: list[str] = field(default_factory=list)
 
     def add(self, name: str, rebinds: bool) -> None:
+        """Note a name that is bound anew, or else changed in place."""
         (self.rebound if rebinds else self.updated).add(name)
         if name not in self.order:
             self.order.append(name)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import Region, Value
+from tegula.ir import Region, TypeRule, Value, root
+from tegula.ir.rewrite import is_made_in
 from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions, leaves, regrouped, speculable
 from tegula.lang.state import (
@@ -28,13 +29,10 @@ from tegula.lang.state import (
     is_element_value,
     is_handle,
 )
-from tegula.ops.base import TypeRule
-from tegula.ops.buffer import root
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.scalar import Select
 from tegula.ops.tile import TileEmpty, TileFillAbsent
-from tegula.rewrite import is_made_in
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
 
@@ -66,6 +64,8 @@ _DEAD = _Dead()
 
 
 class Joins(Expressions):
+    """The part of the tracer that joins what names stand for where paths meet."""
+
     def branch(
         self,
         condition: Value,
@@ -178,6 +178,7 @@ class Joins(Expressions):
             return self.placeholder(t)
 
     def placeholder(self, t: Type) -> Value:
+        """A value of a type that stands for none, on paths that never use it."""
         if isinstance(t, TileType):
             return self.builder.one(TileEmpty, [], {"type": t})
         assert is_element(t)
@@ -219,6 +220,7 @@ class Joins(Expressions):
         return made
 
     def declared_shared(self, x: Value) -> bool:
+        """Whether the user declared that a tile is shared."""
         storage = x.type.storage if isinstance(x.type, BufType) else self.builder.storage.get(x)
         return storage == "shared"
 
@@ -343,6 +345,7 @@ def _keep(binding: Binding) -> Merge:
 
 
 def same_static(a: Binding, b: Binding) -> bool:
+    """Whether two bindings are the same value of the trace, or equal constants."""
     if isinstance(a, Value) or isinstance(b, Value) or a is _DEAD or b is _DEAD:
         return a is b
     return type(a) is type(b) and bool(a == b)

@@ -46,6 +46,7 @@ class Tracer(Statements):
         self.library = library
         self.body = builder.region
         self.roles = []
+        self.traced = {}
         builder.library = self.call_library
 
 
@@ -94,7 +95,7 @@ def trace(
         if not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
     if tracer.errors:
-        raise gathered(tracer.errors)
+        raise E.gathered(tracer.errors)
     check_depth(body)
     kernel = Kernel(
         definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
@@ -126,15 +127,4 @@ def nesting(builder: KernelBuilder) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def gathered(errors: Sequence[E.CompileError]) -> E.CompileError:
-    """One error as itself, several as CompileErrors in source order."""
-    if len(errors) == 1:
-        return errors[0]
-
-    def place(e: E.CompileError) -> tuple[str, int, int]:
-        return (e.loc.file, e.loc.line, e.loc.column) if e.loc is not None else ("", 0, 0)
-
-    return E.CompileErrors(sorted(errors, key=place))
-
-
-__all__ = ["Tracer", "describe_type", "gathered", "trace"]
+__all__ = ["Tracer", "describe_type", "trace"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from tegula import errors as E
 from tegula.dataclass import dataclass, field
-from tegula.ir import Op, Region, Value
+from tegula.ir import Op, Region, Value, root
+from tegula.ir.rewrite import is_made_in
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
@@ -32,12 +34,11 @@ from tegula.lang.state import (
     is_element_value,
 )
 from tegula.ops.base import element
-from tegula.ops.buffer import BufNew, root
+from tegula.ops.buffer import BufNew
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
-from tegula.rewrite import is_made_in
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "write it after the loop; where the loop may break, under an if"
@@ -48,7 +49,7 @@ Start = Callable[[Iterator[Value]], Binding]
 
 
 @dataclass(slots=True)
-class Carried:
+class CarriedName:
     """A name that the body rebinds: initial values, and how arguments of a region become its binding."""
 
     name: str
@@ -60,6 +61,7 @@ class Carried:
 
     @property
     def types(self) -> list[Type]:
+        """The types of the carried values."""
         return [v.type for v in self.values]
 
 
@@ -86,7 +88,7 @@ class Body:
     """A traced loop body: its region, the Values it hands to the next round, and the names after the loop."""
 
     region: Region
-    carried: list[Carried]
+    carried: list[CarriedName]
     initial: list[Value]
     handed: list[Value] = field(default_factory=list)
     after: dict[str, Start] = field(default_factory=dict)
@@ -95,13 +97,13 @@ class Body:
 
 
 DEFAULT_STAGES, MOST_STAGES = 3, 8
-COUNTED = (Builtin("range"), Builtin("pipelined"), Builtin("persistent_tiles"))
+COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tiles")))
 
 
 @dataclass(slots=True)
 class Bounds:
-    """Of a counted loop. `item`: what the loop's target is bound to, from the counter. `attrs`: what else is said of
-    its schedule."""
+    """Of a counted loop. `item`: what the loop's target is bound to, from the counter. `options`: what else is said
+    of its schedule."""
 
     start: Value
     stop: Value
@@ -109,13 +111,16 @@ class Bounds:
     numbers: range | None
     stages: int = 1
     item: Callable[[Value], Binding] = lambda index: index
-    attrs: dict[str, bool] = field(default_factory=dict)
+    options: dict[str, bool] = field(default_factory=dict)
 
 
 class Loops(Branches):
     # for -------------------------------------------------------------------------------------------------------------
 
+    """The part of the tracer that builds loops."""
+
     def trace_for(self, node: ast.For) -> None:
+        """Trace a `for` statement."""
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
         call = node.iter
@@ -136,6 +141,11 @@ class Loops(Branches):
             bounds = self.tile_bounds(call)
         else:
             bounds = self._pipelined_bounds(call) if kind == "pipelined" else self._bounds(call)
+        if kind == "unrolled":
+            if bounds.numbers is None:
+                raise E.NotConstant(self.location(call), what="how often an unrolled loop runs")
+            check_unrolled(len(bounds.numbers), self.location(call))
+            bounds.options = {"unroll": True}
         numbers = bounds.numbers
         if numbers is not None and not numbers:
             return
@@ -168,11 +178,11 @@ class Loops(Branches):
         """Those of range(n), with the number of stages."""
         plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
         bounds = self._bounds(plain)
-        bounds.stages, bounds.attrs = DEFAULT_STAGES, {}
+        bounds.stages, bounds.options = DEFAULT_STAGES, {}
         for keyword in call.keywords:
             value = self.expr(keyword.value)
             if keyword.arg == "specialize" and isinstance(value, bool):
-                bounds.attrs["specialize"] = value
+                bounds.options["specialize"] = value
                 continue
             number = isinstance(value, int) and not isinstance(value, bool)
             if keyword.arg != "stages" or not number or not 1 <= value <= MOST_STAGES:
@@ -181,7 +191,7 @@ class Loops(Branches):
                     " specialize=, True or False"
                 )
                 raise E.WrongArguments(self.location(call), what=what)
-            bounds.stages, bounds.attrs["asked"] = value, True
+            bounds.stages, bounds.options["asked"] = value, True
         if len(call.args) != 1:
             raise E.WrongArguments(self.location(call), what="pipelined takes one number of rounds")
         return bounds
@@ -222,10 +232,9 @@ class Loops(Branches):
             carried = self._carried(node.body, assumed, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
-            For(
-                limits, [], None, [region], self.builder.loc
-            )  # gives the region its bounds while it is traced
-            body = self._body(node, region, carried, partial(self._next_item, node, region, bounds), 1)
+            # Gives the region its bounds while it is traced.
+            loop = For(limits, [], None, [region], self.builder.loc)
+            body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
             if not assumed.learns(body.found):
                 break
             self.restore(before)
@@ -235,39 +244,46 @@ class Loops(Branches):
         self.mark(node.iter)
         flags = self._flags(body)
         outer = self._outer_names()
+        if flags and "unroll" in bounds.options:
+            help = "leave it by a condition around what is left to do, or loop over range(...)"
+            what = "an unrolled loop that is left before its end"
+            raise E.UnsupportedPython(self.location(node), what=what, help=help)
         if flags:
             results = self._as_while(body, bounds, flags)
         else:
             self._yield(body, body.handed)
-            attrs = {"stages": bounds.stages, **bounds.attrs} if bounds.stages > 1 or bounds.attrs else None
+            attrs = (
+                {"stages": bounds.stages, **bounds.options} if bounds.stages > 1 or bounds.options else None
+            )
             results = iter(self.builder.emit(For, [*limits, *body.initial], attrs, [body.region]))
         self._leave(names, results, outer)
 
-    def _next_item(self, node: ast.For, region: Region, bounds: Bounds) -> None:
+    def _next_item(self, node: ast.For, loop: For, bounds: Bounds) -> None:
         """Bind the target of a loop at the start of a round."""
         self.mark(node.target)
-        self.assign(node.target, bounds.item(region.args[0]))
+        self.assign(node.target, bounds.item(loop.index))
 
     def tile_bounds(self, call: ast.Call) -> Bounds:
         """Those of persistent_tiles."""
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Any) -> None:
+        """Bind a target of an assignment to a value."""
         raise NotImplementedError
 
     def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
         """A counted loop that may be left early. It carries whether another round follows, which is decided before the
         index is advanced: beyond the last round that may wrap."""
-        index = body.region.args[0]
+        index, *_ = body.region.args
         with self.within(body.region):
             again = self._another_round(index, bounds)
             following = self.builder.binary("add", index, bounds.step)
-        body.region.args.insert(1, Value(bool_, body.region))
+        body.region.add_argument(bool_, at=1)
         self._yield(body, [following, again, *body.handed])
         condition = Region([a.type for a in body.region.args])
         with self.within(condition):
-            more = condition.args[1]
-            for flag in condition.args[len(condition.args) - len(flags) :]:
+            _, more, *_ = condition.args
+            for flag in _last(condition.args, len(flags)):
                 more = self.builder.binary("and", more, self.builder.logical_not(flag))
             self.builder.emit(Yield, [more])
         attrs = self.after_return() if RETURN in flags else {}
@@ -348,6 +364,7 @@ class Loops(Branches):
     # while -----------------------------------------------------------------------------------------------------------
 
     def trace_while(self, node: ast.While) -> None:
+        """Trace a `while` statement."""
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
         assumed = Assumed()
@@ -369,8 +386,8 @@ class Loops(Branches):
         flags = self._flags(body)
         outer = self._outer_names()
         self._yield(body, body.handed)
-        for arg in body.region.args[len(condition.args) :]:
-            condition.args.append(Value(arg.type, condition))
+        for arg in islice(body.region.args, len(condition.args), None):
+            condition.add_argument(arg.type)
         self.mark(node.test)
         self._close_condition(condition, test, flags)
         attrs = self.after_return() if RETURN in flags else {}
@@ -379,7 +396,7 @@ class Loops(Branches):
         if test is True and BREAK not in flags and RETURN in flags:
             self.frame.names[RETURN] = True
 
-    def _loop_test(self, node: ast.While, condition: Region, carried: list[Carried]) -> Any:
+    def _loop_test(self, node: ast.While, condition: Region, carried: list[CarriedName]) -> Any:
         before = self.frame.names
         self.frame.names = dict(before)
         read = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)} | self.frame.flow.read_by_nested
@@ -397,11 +414,7 @@ class Loops(Branches):
     def _check_condition(self, condition: Region) -> None:
         """Refuse a function in the condition that changes a tile which the body binds anew: the condition has the
         value only, and the body would not see the change."""
-        own = {
-            op.result
-            for op in condition.walk()
-            if isinstance(op, BufNew) and op.operands[0] in condition.args
-        }
+        own = {op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args}
         for op in condition.walk():
             changed = [
                 e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
@@ -420,7 +433,7 @@ class Loops(Branches):
         region.ops = []
         with self.within(tested):
             value = self.builder.const(test, bool_) if isinstance(test, bool) else test
-        left = region.args[len(region.args) - len(flags) :]
+        left = _last(region.args, len(flags))
         with self.within(region):
             stays: Any = True
             for flag in left:
@@ -450,14 +463,16 @@ class Loops(Branches):
 
     # Carrying --------------------------------------------------------------------------------------------------------
 
-    def _carried(self, body: Sequence[ast.stmt], assumed: Assumed, target: ast.expr | None) -> list[Carried]:
+    def _carried(
+        self, body: Sequence[ast.stmt], assumed: Assumed, target: ast.expr | None
+    ) -> list[CarriedName]:
         """What the body rebinds and is bound before it. A tile that is only changed in place is not carried. Tiles
         over the lanes that end an iteration as full ones start as such."""
         found = bindings(body)
         names = list(found.order)
         if target is not None:
             names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and n.id not in names]
-        out: list[Carried] = []
+        out: list[CarriedName] = []
         for name in names:
             before = self.frame.names.get(name, UNBOUND)
             if isinstance(before, MARKS) or name in assumed.held:
@@ -469,21 +484,23 @@ class Loops(Branches):
                 out.append(made)
         return out
 
-    def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> Carried | None:
+    def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> CarriedName | None:
         """How a binding enters a loop; None if control flow cannot carry it."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
         if is_element_value(x):
-            return Carried(name, x, [x], next)
+            return CarriedName(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             value = self.builder.tile(self.handed_over(x), partial=not full)
-            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x, None], register))
+            return CarriedName(
+                name, x, [value], lambda args: self.merged_object(next(args), [x, None], register)
+            )
         if isinstance(x, tuple):
             parts = [self._entry(name, part, full, register) for part in x]
             if any(p is None for p in parts):
                 return None
             known = [p for p in parts if p is not None]
-            return Carried(
+            return CarriedName(
                 name,
                 x,
                 [v for p in known for v in p.values],
@@ -495,7 +512,7 @@ class Loops(Branches):
         self,
         node: ast.For | ast.While,
         region: Region,
-        carried: list[Carried],
+        carried: list[CarriedName],
         prologue: Callable[[], None],
         first: int,
     ) -> Body:
@@ -513,7 +530,7 @@ class Loops(Branches):
         self.frame.names = names
         try:
             with self.within(region):
-                arguments = iter(region.args[first:])
+                arguments = islice(region.args, first, None)
                 for c in carried:
                     c.started = c.start(arguments)
                     names[c.name] = c.started
@@ -533,10 +550,9 @@ class Loops(Branches):
 
     def _hand_on(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
         """What each carried name is when the next round starts, and after the loop."""
-        position = first
+        rest = islice(body.region.args, first, None)
         for c in body.carried:
-            arguments = body.region.args[position : position + len(c.values)]
-            position += len(c.values)
+            arguments = [next(rest) for _ in c.values]
             end = ended.get(c.name, UNBOUND)
             if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
                 body.found.held.add(c.name)
@@ -552,7 +568,7 @@ class Loops(Branches):
                     body.found.register.add(c.name)
                 body.after[c.name] = self._ended(c, end)
 
-    def _ending(self, c: Carried, end: Binding, body: Body) -> list[Value] | None:
+    def _ending(self, c: CarriedName, end: Binding, body: Body) -> list[Value] | None:
         """The end binding as Values of the carried types; None if it does not fit."""
         region = body.region
         with self.within(region):
@@ -596,7 +612,7 @@ class Loops(Branches):
             return False
         return self.declared_shared(started) and not self.declared_shared(end)
 
-    def _ended(self, c: Carried, end: Binding) -> Start:
+    def _ended(self, c: CarriedName, end: Binding) -> Start:
         """The binding after the loop, from its results."""
         return lambda results: self._result(c.before, end, results)
 
@@ -609,7 +625,7 @@ class Loops(Branches):
         sources: list[Value | None] = [x if is_object(x) else None for x in (before, end)]
         return self.merged_object(made, sources)
 
-    def _spoiled(self, node: ast.AST, c: Carried, end: Binding, arguments: Sequence[Value]) -> Start:
+    def _spoiled(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
         """A name whose end does not fit its start: an error if the next round would see it."""
 
         def skip(results: Iterator[Value]) -> None:
@@ -668,7 +684,7 @@ class Loops(Branches):
             body.after[name] = lambda results: kept
             return
         for v in values:
-            body.region.args.append(Value(v.type, body.region))
+            body.region.add_argument(v.type)
             start = self.placeholder(v.type) if initial is None else self.builder.const(initial, bool_)
             body.initial.append(start)
         body.handed += values
@@ -723,3 +739,7 @@ def _ops_using(arguments: Sequence[Value]) -> list[Op]:
 def full_of(t: Type) -> Type:
     """A tile type without absent lanes."""
     return TileType(t.dtype, t.shape) if isinstance(t, TileType) else t
+
+
+def _last(values: Sequence[Value], count: int) -> Sequence[Value]:
+    return values[len(values) - count :]

@@ -25,7 +25,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRole:
     """The warps of a role, and its registers a thread."""
 
     first: int
@@ -33,7 +33,7 @@ class Placed:
     registers: int
 
 
-def place(wanted: Sequence[Wanted]) -> list[Placed]:
+def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
     """Warps for each role; RoleGroups or RoleRegisters where there are none.
 
     Roles that say which warp groups they want have them. Others follow in order: those of a warp group or more start
@@ -58,7 +58,7 @@ def place(wanted: Sequence[Wanted]) -> list[Placed]:
         what = f"the roles need {free} warp groups, a block has {MOST_GROUPS}"
         raise E.RoleGroups(wanted[-1].loc, what=what)
     budgets = _budgets(groups)
-    return [Placed(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in wanted]
+    return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in wanted]
 
 
 def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:

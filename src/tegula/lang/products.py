@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from tegula.dataclass import dataclass
 from tegula.errors import CompileError, ProductInFlight
-from tegula.ir import Builder, Op, Region, Value
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite, root
+from tegula.ir import Builder, CallLike, Op, Region, Value, root
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.linear import TileMatmul, TileMatmulWait, in_flight
 from tegula.ops.roles import PipePop, PipeRelease, Roles
@@ -62,10 +62,14 @@ class _Walk:
             for role in op.regions:
                 self.region(role, ())
             return queue
+        if isinstance(op, CallLike):
+            for region in op.regions:
+                self.region(region, ())
+            return queue
         if isinstance(op, TileMatmulWait):
             accumulators = self.found.setdefault(op, {})
             accumulators.update(dict.fromkeys(_accumulator(p) for place in reversed(queue) for p in place))
-            return queue[: op.attrs["pending"]]
+            return queue[: op.pending]
         self._check(op, queue)
         if not in_flight(op):
             return queue
@@ -108,21 +112,21 @@ def _either(*queues: Queue) -> Queue:
     return tuple(frozenset().union(*(q[k] for q in queues if k < len(q))) for k in range(longest))
 
 
-def _accumulator(product: Op) -> Value:
+def _accumulator(product: TileMatmul) -> Value:
     """The tile that a product adds to."""
-    read = product.operands[2].owner
+    read = product.c.owner
     assert isinstance(read, BufRead)
-    return root(read.operands[0])
+    return root(read.buffer)
 
 
-def _operands(product: Op) -> Iterator[Value]:
+def _operands(product: TileMatmul) -> Iterator[Value]:
     """The tiles that a product reads where they lie."""
-    for value in product.operands[:2]:
+    for value in (product.a, product.b):
         owner = value.owner
         while isinstance(owner, TilePermute | TileReshape | TileSlice):
-            owner = owner.operands[0].owner
+            owner = owner.tile.owner
         if isinstance(owner, BufRead):
-            yield root(owner.operands[0])
+            yield root(owner.buffer)
 
 
 def _touches(op: Op, tile: Value) -> bool:
@@ -132,7 +136,7 @@ def _touches(op: Op, tile: Value) -> bool:
     ):
         return False
     if isinstance(op, BufWrite):
-        return not (isinstance(op.operands[1].owner, Op) and in_flight(op.operands[1].owner))
+        return not (isinstance(op.tile.owner, Op) and in_flight(op.tile.owner))
     return not (isinstance(op, BufRead) and _only_added_to(op))
 
 
@@ -152,7 +156,7 @@ def _reads(op: Op) -> bool:
 def _changes(op: Op, tile: Value) -> bool:
     """Copies in the background go to some stage of a ring: to which, the checker of schedules looks."""
     if isinstance(op, PipeRelease):
-        return isinstance(tile.owner, PipePop) and tile.owner.operands[0] is op.operands[0]
+        return isinstance(tile.owner, PipePop) and tile.owner.pipe is op.pipe
     changed = (e.value for e in op.effects() if e.kind in ("write", "atomic"))
     return not isinstance(op, BufNew | BulkLoad) and any(
         _is_buffer(v) and root(v) is tile for v in changed if v is not None

@@ -14,17 +14,27 @@ from typing import TypeAlias
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, MergedSharedTiles
-from tegula.ir import Op, Region, Value
+from tegula.ir import BranchLike, Carrier, LoopLike, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op
 from tegula.lang.aliases import VIEWS, Uses, is_shared
-from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite, buffer_type, root, split_layout
+from tegula.ops.buffer import (
+    BufGet,
+    BufNew,
+    BufRead,
+    BufReshape,
+    BufSet,
+    BufUpdate,
+    BufView,
+    BufWrite,
+    buffer_type,
+    split_layout,
+)
 from tegula.ops.builder import OpBuilder
-from tegula.ops.control import For, If, While, Yield
+from tegula.ops.control import If, Yield, is_condition
 from tegula.ops.scalar import Const, Select
 from tegula.ops.tile import TileEmpty, TileFillAbsent, TileMarkPartial
-from tegula.rewrite import clone_op
 from tegula.types import BufType, TileType, int32
 
-CONTROL = (If, For, While)
 MOST_LAYOUTS = 8
 Number: TypeAlias = "int | Value"
 Strides: TypeAlias = "tuple[int, ...]"
@@ -50,11 +60,11 @@ class _Refused(Exception):
 
 
 @dataclass(slots=True)
-class Slot:
+class ReferenceSlot:
     """What a branch or loop hands on for references: its k-th result. `sources`: the object or view on each edge, None
     where it is never read; `layouts`: those that it may have."""
 
-    op: Op
+    op: Carrier
     k: int
     objects: list[Value] = field(default_factory=list)
     sources: list[Value | None] = field(default_factory=lambda: [None, None])
@@ -62,7 +72,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Place:
+class MemoryRef:
     """Where an object that is not made at a join lies in its pool: `copies` places of `size` elements from `base`."""
 
     base: int
@@ -71,17 +81,18 @@ class Place:
 
     @property
     def copies(self) -> int:
+        """The number of places: one for the object, and one for each rival."""
         return 1 + len(self.rivals)
 
 
 @dataclass(slots=True)
-class Pool:
+class ObjectPool:
     """Objects that one name or another may be. `before`: the op in front of which it is made."""
 
     dtype: object
     before: Op
     attrs: dict[str, object]
-    places: dict[Value, Place] = field(default_factory=dict)
+    places: dict[Value, MemoryRef] = field(default_factory=dict)
     size: int = 0
 
 
@@ -89,8 +100,8 @@ class _Plan:
     """What is to be done: the slots, the pools, the layouts of each reference."""
 
     def __init__(self, body: Region, merged: Merged, references: set[Value]) -> None:
-        self.slots: dict[tuple[Op, int], Slot] = {}
-        self.slot_of: dict[Value, Slot] = {}
+        self.slots: dict[tuple[Carrier, int], ReferenceSlot] = {}
+        self.slot_of: dict[Value, ReferenceSlot] = {}
         for made in references:
             self._add(made, merged[made])
         self._bind_new_tiles()
@@ -104,7 +115,7 @@ class _Plan:
         self.origins = self._origins()
         self.layouts: dict[Value, list[Strides]] = {}
         self._lay_out(body)
-        self.pool_of: dict[Value, Pool] = {}
+        self.pool_of: dict[Value, ObjectPool] = {}
         for group in self._groups():
             self._pool(group)
 
@@ -112,7 +123,7 @@ class _Plan:
 
     def _add(self, made: Value, sources: Sequence[Value | None]) -> None:
         op, k = joined(made)
-        slot = self.slots.setdefault((op, k), Slot(op, k))
+        slot = self.slots.setdefault((op, k), ReferenceSlot(op, k))
         slot.objects.append(made)
         self.slot_of[made] = slot
         for edge, source in enumerate(sources):
@@ -124,8 +135,9 @@ class _Plan:
             for edge, (source, at) in enumerate(zip(slot.sources, _edges(slot.op), strict=True)):
                 if source is None or isinstance(root(source).owner, BufNew):
                     continue
-                first = 0 if isinstance(slot.op, If) or edge == 1 else 3 if isinstance(slot.op, For) else 0
-                tile = at.operands[first + slot.k]
+                carried = slot.op.carried[slot.k]
+                entry = () if carried.initial is None else (carried.initial,)
+                tile = (*entry, *carried.yielded)[edge]
                 loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
                 made = BufNew.typed([tile], {"storage": "register"}, loc=loc)
                 made.result.name = slot.objects[0].name
@@ -157,7 +169,7 @@ class _Plan:
             for made, slot in self.slot_of.items():
                 self.layouts[made] = slot.layouts
             for op in views:
-                self.layouts[op.result] = [_seen_through(op, s) for s in self.layouts[op.operands[0]]]
+                self.layouts[op.result] = [_seen_through(op, s) for s in self.layouts[op.buffer]]
             more = False
             for slot in self.slots.values():
                 known = [s for x in slot.sources if x is not None for s in self.layouts[x]]
@@ -187,11 +199,11 @@ class _Plan:
         kinds = [x for x in group if x not in self.slot_of]
         storage = "shared" if any(map(is_shared, kinds)) else "register"
         attrs: dict[str, object] = {"storage": storage}
-        if any(x.owner.attrs.get("between_roles") for x in kinds):  # type: ignore[union-attr]
+        if any(x.owner.between_roles for x in kinds):  # type: ignore[union-attr]
             attrs["between_roles"] = True
-        pool = Pool(buffer_type(next(iter(group)).type).dtype, before, attrs)
+        pool = ObjectPool(buffer_type(next(iter(group)).type).dtype, before, attrs)
         for x in sorted(kinds, key=self.all.born):
-            place = Place(pool.size, buffer_type(x.type).tile.size, self._rivals(x, group, region))
+            place = MemoryRef(pool.size, buffer_type(x.type).tile.size, self._rivals(x, group, region))
             pool.places[x] = place
             pool.size += place.size * place.copies
         for x in group:
@@ -224,15 +236,13 @@ class _Plan:
         return sorted(out, key=self.all.born)
 
 
-def joined(made: Value) -> tuple[Op, int]:
+def joined(made: Value) -> tuple[Carrier, int]:
     """The branch or loop that an object made at a join comes from, and which of its results it is."""
-    assert isinstance(made.owner, Op)
-    value = made.owner.operands[0]
-    if isinstance(value.owner, Op):
-        return value.owner, value.owner.results.index(value)
-    assert value.owner is not None and value.owner.parent is not None
-    loop = value.owner.parent
-    return loop, value.owner.args.index(value) - (1 if isinstance(loop, For) else 0)
+    assert isinstance(made.owner, BufNew)
+    value = made.owner.tile
+    op = value.owner.parent if isinstance(value.owner, Region) else value.owner
+    assert isinstance(op, Carrier)
+    return op, next(k for k, one in enumerate(op.carried) if value in one.own)
 
 
 def packed(shape: Sequence[int]) -> Strides:
@@ -247,25 +257,26 @@ def _plain(shape: Sequence[int], strides: Sequence[int]) -> Strides:
     return tuple(1 if n == 1 else s for n, s in zip(shape, strides, strict=True))
 
 
-def _seen_through(op: Op, strides: Strides) -> Strides:
+def _seen_through(op: BufView | BufReshape, strides: Strides) -> Strides:
     """The strides of a view of what has these."""
     shape = buffer_type(op.result.type).shape
     if isinstance(op, BufView):
-        steps = zip(op.attrs["dims"], op.attrs["steps"], strict=True)
+        steps = zip(op.dims, op.steps, strict=True)
         return _plain(shape, [strides[d] * step if d >= 0 else 0 for d, step in steps])
-    source = buffer_type(op.operands[0].type).shape
+    source = buffer_type(op.buffer.type).shape
     made = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
     if made is None:
-        name = op.operands[0].name or "the tile"
+        name = op.buffer.name or "the tile"
         raise _Refused(op, f"'{name}' is a view that has no such shape on some of the paths that lead here")
     return _plain(shape, [s for _, _, s in made])
 
 
-def _edges(op: Op) -> tuple[Op, Op]:
+def _edges(op: Carrier) -> Sequence[Op]:
     """The ops that hand on what an edge leads to: the branches' yields, or a loop and its body's."""
-    if isinstance(op, If):
-        return op.regions[0].terminator, op.regions[1].terminator
-    return op, op.regions[-1].terminator
+    if isinstance(op, BranchLike):
+        return [region.terminator for region in op.alternatives]
+    assert isinstance(op, LoopLike)
+    return op, op.body.terminator
 
 
 def _path(op: Op) -> list[Op]:
@@ -280,7 +291,7 @@ def _path(op: Op) -> list[Op]:
 class Reference:
     """A view of a pool: the place of its first element, and which of the layouts it has."""
 
-    pool: Pool
+    pool: ObjectPool
     start: Number
     layout: Number
     layouts: Sequence[Strides]
@@ -294,10 +305,10 @@ class _Rewrite:
         self.references: dict[Value, Reference] = {}
         self.pools: dict[int, Value] = {}
         self.handed: dict[Value, list[Value]] = {}
-        self.slots: dict[Op, list[Slot]] = {}
+        self.slots: dict[Op | None, list[ReferenceSlot]] = {}
         for slot in plan.slots.values():
             self.slots.setdefault(slot.op, []).append(slot)
-        self.before: dict[Op, list[Pool]] = {}
+        self.before: dict[Op, list[ObjectPool]] = {}
         for pool in {id(p): p for p in plan.pool_of.values()}.values():
             self.before.setdefault(pool.before, []).append(pool)
 
@@ -309,17 +320,17 @@ class _Rewrite:
                 self.build.loc = op.loc
                 for pool in self.before.get(op, ()):
                     self._make(pool)
-                op.operands = [self.values.get(v, v) for v in op.operands]
+                op.substitute(self.values)
                 self._op(op, region)
         finally:
             self.build.region = outer
 
-    def _make(self, pool: Pool) -> None:
+    def _make(self, pool: ObjectPool) -> None:
         empty = self.build.one(TileEmpty, [], {"type": TileType(pool.dtype, (pool.size,))})  # type: ignore[arg-type]
         self.pools[id(pool)] = self.build.one(BufNew, [empty], pool.attrs)
 
     def _op(self, op: Op, region: Region) -> None:
-        if isinstance(op, CONTROL):
+        if isinstance(op, Carrier):
             self._control(op)
         elif isinstance(op, Yield):
             self._yield(op, region)
@@ -327,7 +338,7 @@ class _Rewrite:
             self._joined(op.result)
         elif isinstance(op, BufNew) and op.result in self.plan.objects:
             self._new(op)
-        elif isinstance(op, VIEWS) and op.operands[0] in self.references:
+        elif isinstance(op, VIEWS) and op.buffer in self.references:
             self._view(op)
         elif any(v in self.references for v in op.operands):
             self._access(op)
@@ -338,30 +349,34 @@ class _Rewrite:
 
     # Joins -----------------------------------------------------------------------------------------------------------
 
-    def _control(self, op: Op) -> None:
+    def _control(self, op: Carrier) -> None:
         slots = self.slots.get(op, [])
-        if not isinstance(op, If):
-            for slot in slots:
-                op.operands += self._numbers(slot, 0)
-                for inner in op.regions:
-                    inner.args += self._added(
-                        slot, inner, inner.args[slot.k + (1 if isinstance(op, For) else 0)]
-                    )
+        for slot in slots:
+            self._carry(op, slot)
         for inner in op.regions:
             self.region(inner)
-        for slot in slots:
-            op.results += self._added(slot, op, op.results[slot.k])
         self.build.insert(op)
 
-    def _yield(self, op: Op, region: Region) -> None:
+    def _carry(self, op: Carrier, slot: ReferenceSlot) -> None:
+        """Have the op hand a slot's reference on, beside the copy; the ends of its regions do the same."""
+        width = self._width(slot)
+        if isinstance(op, LoopLike):
+            for number in self._numbers(slot, 0):
+                op.append(number)
+        else:
+            op.results += [Value(int32, op) for _ in range(width)]
+        for own in [op.results, *(op.entries if isinstance(op, LoopLike) else ())]:
+            self.handed[own[slot.k]] = own[-width:]
+
+    def _yield(self, op: Yield, region: Region) -> None:
         parent = region.parent
-        if parent in self.slots and not (isinstance(parent, While) and region is parent.regions[0]):
-            edge = parent.regions.index(region) if isinstance(parent, If) else 1
+        if parent in self.slots and not is_condition(region):
+            edge = parent.alternatives.index(region) if isinstance(parent, BranchLike) else 1
             for slot in self.slots[parent]:
-                op.operands += self._numbers(slot, edge)
+                op.values = [*op.values, *self._numbers(slot, edge)]
         self.build.insert(op)
 
-    def _numbers(self, slot: Slot, edge: int) -> list[Value]:
+    def _numbers(self, slot: ReferenceSlot, edge: int) -> list[Value]:
         """What an edge hands on for a slot: the start, and the layout as the slot counts them, where it has several."""
         source = slot.sources[edge]
         if source is None:  # copies of it are made, but not looked at: of anything in the pool
@@ -373,37 +388,31 @@ class _Rewrite:
             numbers = [at.start, self._listed(at.layout, [slot.layouts.index(s) for s in at.layouts])]
         return [self._value(x) for x in numbers[: self._width(slot)]]
 
-    def _width(self, slot: Slot) -> int:
+    def _width(self, slot: ReferenceSlot) -> int:
         return 2 if len(slot.layouts) > 1 else 1
-
-    def _added(self, slot: Slot, owner: Op | Region, by: Value) -> list[Value]:
-        """The values that hand a slot's reference on, beside `by`, which has the copy."""
-        out = [Value(int32, owner) for _ in range(self._width(slot))]
-        self.handed[by] = out
-        return out
 
     def _joined(self, made: Value) -> None:
         """An object made at a join: a reference to what was handed on."""
-        assert isinstance(made.owner, Op)
+        assert isinstance(made.owner, BufNew)
         slot = self.plan.slot_of[made]
-        start, *layout = self.handed[made.owner.operands[0]]
+        start, *layout = self.handed[made.owner.tile]
         pool = self.plan.pool_of[made]
         self.references[made] = Reference(pool, start, layout[0] if layout else 0, slot.layouts)
 
     # Objects and views -----------------------------------------------------------------------------------------------
 
-    def _new(self, op: Op) -> None:
+    def _new(self, op: BufNew) -> None:
         """An object is made: its place in the pool is filled."""
         pool = self.plan.pool_of[op.result]
         start = self._free(pool, pool.places[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
-        view, tile = self._shown(op.result), op.operands[0]
+        view, tile = self._shown(op.result), op.tile
         assert isinstance(tile.type, TileType)
         self.build.emit(
             BufWrite, [view, self.build.one(TileFillAbsent, [tile]) if tile.type.partial else tile]
         )
 
-    def _free(self, pool: Pool, place: Place) -> Number:
+    def _free(self, pool: ObjectPool, place: MemoryRef) -> Number:
         """The first of an object's places that no rival is in."""
         b = self.build
         start: Number = place.base + place.size * (place.copies - 1)
@@ -418,10 +427,10 @@ class _Rewrite:
             start = b.one(Select, [taken, self._value(start), self._value(low)])
         return start
 
-    def _view(self, op: Op) -> None:
-        source = self.references[op.operands[0]]
+    def _view(self, op: BufReshape | BufView) -> None:
+        source = self.references[op.buffer]
         start = source.start
-        for d, index in enumerate(op.operands[1:] if isinstance(op, BufView) else ()):
+        for d, index in enumerate(op.starts if isinstance(op, BufView) else ()):
             stride = self._listed(source.layout, [s[d] for s in source.layouts])
             start = self._plus(start, self._times(index, stride))
         self.references[op.result] = Reference(
@@ -437,6 +446,7 @@ class _Rewrite:
             None,
         )
         if several is None:
+            assert isinstance(op, BufGet | BufRead | BufSet | BufUpdate | BufWrite)
             for old, new in zip(op.results, self._direct(op), strict=True):
                 self.values[old] = new
             return
@@ -476,16 +486,16 @@ class _Rewrite:
         finally:
             self.references[several] = found
 
-    def _direct(self, op: Op) -> list[Value]:
+    def _direct(self, op: BufGet | BufRead | BufSet | BufUpdate | BufWrite) -> list[Value]:
         """The op on views of the pools; its results."""
-        b, source = self.build, op.operands[0]
+        b, source = self.build, op.buffer
         partial = isinstance(source.type, BufType) and source.type.partial
         if isinstance(op, BufRead):
             tile = b.one(BufRead, [self._shown(source)])
             return [b.one(TileMarkPartial, [tile]) if partial else tile]
         if isinstance(op, BufWrite) and partial:
-            op.operands[1] = b.one(TileFillAbsent, [op.operands[1]])
-        op.operands = [self._shown(v) if v in self.references else v for v in op.operands]
+            op.tile = b.one(TileFillAbsent, [op.tile])
+        op.map_operands(lambda v: self._shown(v) if v in self.references else v)
         for inner in op.regions:
             self.region(inner)
         return b.insert(op).results
@@ -512,7 +522,7 @@ class _Rewrite:
 
     def _times(self, index: Value, stride: Number) -> Number:
         """index * stride, where the index may be of any integer type."""
-        number = index.owner.attrs["value"] if isinstance(index.owner, Const) else None
+        number = index.owner.value if isinstance(index.owner, Const) else None
         if isinstance(number, int):
             index_or_number: Number = number
         else:

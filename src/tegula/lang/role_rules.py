@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tegula import errors as E
-from tegula.ir import Op, Region, Value
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew, root
+from tegula.ir import Op, Region, Value, root
+from tegula.ir.rewrite import is_made_in
+from tegula.ops.buffer import BufNew
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
 from tegula.ops.tile import TileEmpty
-from tegula.rewrite import is_made_in
 from tegula.source import Location
 from tegula.types import BufType, StackType, TileType
 
@@ -49,7 +48,7 @@ def _outside(op: Op) -> E.RolePlacement:
 def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
     """What stands before the roles computes values for them, and changes nothing. `tiles`: look for tile functions."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
-        assert isinstance(op, TileOp)
+        assert isinstance(op, Op)
         if isinstance(op, MADE_BEFORE):
             if op.parent is not body:
                 what = f"{_called(op)} is made in a branch or loop"
@@ -71,8 +70,8 @@ def _is_change(op: Op, kind: str, value: Value | None) -> bool:
 
 def is_shared(op: Op | Region | None) -> bool:
     """Whether an op makes a shared tile with nothing in it, which roles may fill and read as barriers allow."""
-    made = isinstance(op, BufNew) and isinstance(op.operands[0].owner, TileEmpty)
-    return made and isinstance(op, BufNew) and op.attrs["storage"] == "shared"
+    made = isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty)
+    return made and isinstance(op, BufNew) and op.storage == "shared"
 
 
 def _called(op: Op) -> str:
@@ -84,8 +83,8 @@ TOP_LEVEL = "make it before the roles, at the top level of the kernel"
 IN_ROLE = "move it into a role"
 
 
-def _role(roles: Op, k: int) -> Iterator[E.CompileError]:
-    region, name = roles.regions[k], roles.attrs["names"][k]
+def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
+    region, name = roles.regions[k], roles.names[k]
     told: set[Location] = set()
     for op in region.walk():
         if isinstance(op, MADE_BEFORE):
@@ -117,13 +116,13 @@ def _changed(op: Op) -> Iterator[E.CompileError]:
             yield E.PoppedTileChanged(op.loc, what=what, notes=[(source.owner.loc, "popped here")])
 
 
-def _pipe(roles: Op, pipe: Op) -> Iterator[E.CompileError]:
+def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
     """One role fills a pipe, in one way, and some role pops it."""
     used = [
         (name, op)
-        for name, region in zip(roles.attrs["names"], roles.regions, strict=True)
+        for name, region in zip(roles.names, roles.regions, strict=True)
         for op in region.walk()
-        if isinstance(op, USES) and op.operands[0] is pipe.result
+        if isinstance(op, USES) and op.pipe is pipe.result
     ]
     fills = [(name, op) for name, op in used if isinstance(op, FILLS)]
     pops = [name for name, op in used if isinstance(op, PipePop)]

@@ -13,15 +13,20 @@ from tegula.lang.capture import Builtin
 from tegula.lang.elected import ElectedTracer
 from tegula.lang.flow import targets
 from tegula.lang.loops import Bounds
-from tegula.lang.place_roles import MOST_GROUPS, Placed, Wanted, place
+from tegula.lang.place_roles import MOST_GROUPS, PlacedRole, Wanted, place
 from tegula.lang.state import MARKS, UNBOUND, is_element_value
+from tegula.ops.array import ArrayShape
+from tegula.ops.base import Elementwise
 from tegula.ops.buffer import BufNew
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import Yield
+from tegula.ops.convert import Cast
+from tegula.ops.debug import Assert
+from tegula.ops.integer_ranges import LAST, IntegerRanges
 from tegula.ops.lane import BlockCount, BlockIndex
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
-from tegula.ops.scalar import Min
-from tegula.types import int32
+from tegula.ops.scalar import Const, Max, Min, Select
+from tegula.types import int32, int64
 
 DEFAULT_RASTER = 8
 KINDS = (Builtin("ws"), Builtin("role"))
@@ -78,8 +83,25 @@ class RoleTracer(ElectedTracer):
         self.mark(call)
         with self.ruled(call):
             rows, columns = (b.cast(b.index(x), int32) for x in args[0])
+            if not all(map(_follows_from_lengths, (rows, columns))):
+                rows = self._numbered(rows, columns)
             bounds = (b.one(BlockIndex, []), b.binary("mul", rows, columns), b.one(BlockCount, []))
             return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
+
+    def _numbered(self, rows: Value, columns: Value) -> Value:
+        """The rows, not below 0 where both could be. Fails the launch where the tiles are more than their numbers; the
+        gradient has a block for each tile, whose row and column are computed apart."""
+        b, ranges = self.builder, IntegerRanges()
+        if not ranges.nonnegative(rows):
+            rows = b.one(Max, [rows, b.const(0, int32)])
+        if (
+            max(x * y for x in ranges.of(rows) for y in ranges.of(columns)) > LAST[1]
+            and not self.differentiable
+        ):
+            tiles = b.binary("mul", b.cast(rows, int64), b.cast(columns, int64))
+            fits = b.compare("le", tiles, b.const(LAST[1], int64))
+            b.emit(Assert, [fits], {"message": f"tg.persistent_tiles has at most {LAST[1]} tiles"})
+        return rows
 
     def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
         """Row and column of a tile: groups of `raster` rows one after the other, each column by column. For gradients
@@ -87,7 +109,11 @@ class RoleTracer(ElectedTracer):
         b = self.builder
         if self.differentiable:
             return b.binary("floordiv", number, columns), b.binary("mod", number, columns)
-        group = b.binary("mul", columns, raster)
+        if max(abs(n) for n in IntegerRanges().of(columns)) * raster > LAST[1]:
+            # Where there are fewer rows than that, all are in one group, of no more tiles than there are in all.
+            group = b.binary("mul", columns, b.one(Min, [rows, b.const(raster, int32)]))
+        else:
+            group = b.binary("mul", columns, raster)
         first = b.binary("mul", b.binary("floordiv", number, group), raster)
         height = b.one(Min, [b.binary("sub", rows, first), b.const(raster, int32)])
         within = b.binary("mod", number, group)
@@ -167,16 +193,29 @@ class RoleTracer(ElectedTracer):
         self.builder.loc = wanted[0].loc
         for op in self.body.ops:
             if isinstance(op, BufNew):
-                op.attrs["between_roles"] = True
+                op.between_roles = True
         self.builder.emit(Roles, [], attributes(wanted, placed), [role.body for role in self.roles])
 
 
-def attributes(wanted: Sequence[Wanted], placed: Sequence[Placed]) -> dict[str, Any]:
+def attributes(wanted: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[str, Any]:
+    """The attributes of the op `roles`: names, warps and registers of each role."""
     return {
         "names": tuple(w.name for w in wanted),
         "warps": tuple((p.first, p.count) for p in placed),
         "registers": tuple(p.registers for p in placed),
     }
+
+
+def _follows_from_lengths(value: Value) -> bool:
+    """Whether a number follows from lengths of arrays: then too many tiles are in no memory."""
+    leaves, left = set[type](), [value]
+    while left:
+        owner = left.pop().owner
+        if isinstance(owner, Elementwise | Cast | Select):
+            left.extend(owner.operands)
+        else:
+            leaves.add(type(owner))
+    return ArrayShape in leaves and leaves <= {ArrayShape, Const}
 
 
 def _is_count(x: object) -> bool:

@@ -10,12 +10,11 @@ from typing import Any, TypeAlias, TypeGuard
 from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError
-from tegula.ir import Region, Value
+from tegula.ir import Region, TypeRule, Value, root
 from tegula.lang import explain
 from tegula.lang.aliases import Joined
 from tegula.lang.flow import Flow
-from tegula.ops.base import TypeRule
-from tegula.ops.buffer import BufNew, root
+from tegula.ops.buffer import BufNew
 from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
@@ -129,10 +128,11 @@ class LocalFunction:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.tree.name
 
 
-class State:
+class TracerState:
     """Shared state of the tracer and the primitives that everything else uses."""
 
     def __init__(self, builder: KernelBuilder, frame: Frame) -> None:
@@ -159,6 +159,7 @@ class State:
 
     @contextmanager
     def within(self, region: Region) -> Iterator[None]:
+        """Build ops into another region inside of a `with` block."""
         outer, self.builder.region = self.builder.region, region
         try:
             yield
@@ -235,12 +236,14 @@ class State:
             self.errors.append(error)
 
     def snapshot(self) -> Snapshot:
+        """What `restore` needs to undo all that is traced from now on."""
         region = self.builder.region
         return Snapshot(
             region, len(region.ops), dict(self.frame.names), len(self.errors), self.frame.return_at
         )
 
     def restore(self, snapshot: Snapshot) -> None:
+        """Undo what was traced since a snapshot."""
         del snapshot.region.ops[snapshot.ops :]
         self.builder.region = snapshot.region
         self.frame.names = dict(snapshot.names)
@@ -254,7 +257,7 @@ class State:
         if isinstance(x, LITERALS):
             return x
         if isinstance(x, Value) and isinstance(x.owner, Const) and isinstance(x.type, DType):
-            return x.owner.attrs["value"]
+            return x.owner.value
         return None
 
     # Binding ---------------------------------------------------------------------------------------------------------
@@ -268,6 +271,7 @@ class State:
             bound.name = name
 
     def bound(self, x: Binding) -> Binding:
+        """A binding with its literals as values, in tuples too."""
         if isinstance(x, tuple):
             return tuple(part if isinstance(part, LITERALS) else self.bound(part) for part in x)
         if isinstance(x, LITERALS):
@@ -292,6 +296,7 @@ class State:
         return made
 
     def new_object(self, tile: Value, storage: str) -> Value:
+        """A new tile object that begins with a value."""
         made = self.builder.one(BufNew, [tile], {"storage": storage})
         if tile in self.builder.read_only:
             self.builder.read_only[made] = self.builder.read_only[tile]
@@ -305,9 +310,11 @@ class State:
         raise NotImplementedError
 
     def expr(self, node: ast.expr) -> Any:
+        """The value of an expression."""
         raise NotImplementedError
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Trace statements."""
         raise NotImplementedError
 
 
@@ -338,6 +345,7 @@ def describe_type(x: Binding) -> str:
 
 
 def is_element_value(x: Binding) -> TypeGuard[Value]:
+    """Whether a binding is a scalar, vector or matrix known at run time."""
     return isinstance(x, Value) and is_element(x.type)
 
 

@@ -6,15 +6,13 @@ import ast
 from typing import Any
 
 from tegula import errors as E
-from tegula.ir import Value
+from tegula.ir import TypeRule, Value, root
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import BINARY
 from tegula.lang.flow import bindings
 from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
-from tegula.ops.base import TypeRule
-from tegula.ops.buffer import root
 from tegula.ops.builder import LITERALS
 from tegula.ops.debug import Assert
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
@@ -32,7 +30,10 @@ HINTS = {
 
 
 class Statements(RoleTracer):
+    """The part of the tracer that traces statements other than branches and loops."""
+
     def statement(self, node: ast.stmt) -> None:
+        """Trace a statement; errors are collected, and tracing goes on after the statement."""
         method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
@@ -236,18 +237,18 @@ class Statements(RoleTracer):
         with self.written((node.target, place.element()), (node.value, value)):
             place.update(op, value)
 
-    def place(self, node: ast.expr) -> Place:
+    def place(self, node: ast.expr) -> AssignTarget:
         """Something that can be read and assigned; its subscripts are evaluated once."""
         if isinstance(node, ast.Name):
-            return NamePlace(self, node)
+            return NameTarget(self, node)
         if isinstance(node, ast.Subscript):
-            return ItemPlace(self, node)
+            return ItemTarget(self, node)
         if isinstance(node, ast.Attribute):
-            return AttributePlace(self, node)
-        return Place(self, node)
+            return AttributeTarget(self, node)
+        return AssignTarget(self, node)
 
 
-class Place:
+class AssignTarget:
     """An expression whose value has no place to write to; its own memory may still be written."""
 
     def __init__(self, tracer: Statements, node: ast.expr) -> None:
@@ -259,17 +260,23 @@ class Place:
         return None
 
     def get(self) -> Any:
+        """What is at the target of the assignment."""
         return self.tracer.expr(self.node)
 
     def set(self, value: Any) -> None:
+        """Put a value at the target of the assignment."""
         raise TypeRule(f"'{ast.unparse(self.node)}' cannot be assigned to")
 
     def update(self, op: str, value: Any) -> None:
+        """Combine a value with what is at the target of the assignment."""
         self.set(self.tracer.binary(op, self.get(), value, self.node))
 
 
-class NamePlace(Place):
+class NameTarget(AssignTarget):
+    """A name as the target of an assignment."""
+
     def set(self, value: Any) -> None:
+        """Bind the name to a value."""
         assert isinstance(self.node, ast.Name)
         name = self.node.id
         if name not in self.tracer.frame.names:
@@ -279,7 +286,7 @@ class NamePlace(Place):
         self.tracer.bind(name, value)
 
 
-class ItemPlace(Place):
+class ItemTarget(AssignTarget):
     """owner[index]. Vectors and matrices are values: the owner gets a new one."""
 
     def __init__(self, tracer: Statements, node: ast.Subscript) -> None:
@@ -299,11 +306,13 @@ class ItemPlace(Place):
         return isinstance(self.owner, Value) and isinstance(self.owner.type, VecType | MatType)
 
     def get(self) -> Any:
+        """The element, view or entry at the index."""
         if isinstance(self.owner, tuple):
             return self.tracer.item(self.owner, self.index, self.node)
         return self._build(lambda i: self.tracer.builder.subscript(self.owner, i))
 
     def set(self, value: Any) -> None:
+        """Write a value at the index."""
         self._require_memory()
         value = self.tracer.typed(value)
         made = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
@@ -311,6 +320,7 @@ class ItemPlace(Place):
             self.owner_place.set(made)
 
     def update(self, op: str, value: Any) -> None:
+        """Combine a value with what is at the index; additions are atomic."""
         self._require_memory()
         value = self.tracer.typed(value)
         made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
@@ -324,7 +334,7 @@ class ItemPlace(Place):
             raise TypeRule("this tile has no name", "bind it to a name before changing it")
 
 
-class AttributePlace(Place):
+class AttributeTarget(AssignTarget):
     """owner.x of a vector."""
 
     def __init__(self, tracer: Statements, node: ast.Attribute) -> None:
@@ -334,8 +344,10 @@ class AttributePlace(Place):
         self.attribute = node.attr
 
     def get(self) -> Any:
+        """The component that the attribute names."""
         return self.tracer.builder.attribute(self.owner, self.attribute)
 
     def set(self, value: Any) -> None:
+        """Write the component that the attribute names."""
         builder = self.tracer.builder
         self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))

@@ -1,19 +1,27 @@
 """The ops: one class each, by family. Importing this package fills the registry and the table of public names."""
 
+from tegula.ir import REGISTRY
 from tegula.ops import (
     array,
     base,
     buffer,
+    build_exchange,
     build_lane,
     build_math,
+    build_matmul,
     build_parts,
+    build_reduce,
     build_roles,
     build_schedule,
     build_tile,
+    build_vector,
+    build_views,
     builder,
     control,
     convert,
+    cooperative,
     debug,
+    exchange,
     gradient,
     group,
     indexing,
@@ -24,10 +32,11 @@ from tegula.ops import (
     scan,
     schedule,
     stack,
+    table,
     tile,
     vector,
 )
-from tegula.ops.base import PUBLIC, REGISTRY
+from tegula.ops.base import PUBLIC
 
 __all__ = [
     "PUBLIC",
@@ -35,16 +44,23 @@ __all__ = [
     "array",
     "base",
     "buffer",
+    "build_exchange",
     "build_lane",
     "build_math",
+    "build_matmul",
     "build_parts",
+    "build_reduce",
     "build_roles",
     "build_schedule",
     "build_tile",
+    "build_vector",
+    "build_views",
     "builder",
     "control",
     "convert",
+    "cooperative",
     "debug",
+    "exchange",
     "gradient",
     "group",
     "indexing",
@@ -55,6 +71,7 @@ __all__ = [
     "scan",
     "schedule",
     "stack",
+    "table",
     "tile",
     "vector",
 ]

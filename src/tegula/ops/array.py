@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.fields import ATOMIC, READ, WRITE, attr, operand, variadic
-from tegula.ir import Value
-from tegula.ops.base import TileOp, require, require_range, require_type
+from tegula.ir import AtomicUpdate, ElementAccess, Op, Value
+from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, variadic
+from tegula.ops.base import require, require_range, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 
 
 def array_type(t: Type) -> ArrayType:
+    """The type as an array type; TypeRule otherwise."""
     require(isinstance(t, ArrayType), f"expected an array, got {t}")
     assert isinstance(t, ArrayType)
     return t
 
 
 def require_indices(array: ArrayType, indices: Sequence[Type]) -> None:
+    """TypeRule unless there is an integer index for each dimension of the array."""
     require(
         len(indices) == array.ndim,
         f"an array with {array.ndim} dimensions takes {array.ndim} indices, got {len(indices)}",
@@ -32,7 +34,7 @@ def require_indices(array: ArrayType, indices: Sequence[Type]) -> None:
         require(getattr(t, "is_int", False), f"indices must be integers, got {t}", "convert with int(...)")
 
 
-class ArrayLoad(TileOp):
+class ArrayLoad(ElementAccess):
     """Operands: array, one index per dimension. The element there. Outside: undefined, an error in debug mode."""
 
     __slots__ = ()
@@ -58,7 +60,7 @@ class ArrayLoad(TileOp):
         return [None] * len(self.operands)
 
 
-class ArrayStore(TileOp):
+class ArrayStore(ElementAccess):
     """Operands: array, value, one index per dimension."""
 
     __slots__ = ()
@@ -85,7 +87,7 @@ class ArrayStore(TileOp):
         return (None, g, *[None] * len(at))
 
 
-class ArrayAtomic(TileOp):
+class ArrayAtomic(ElementAccess, AtomicUpdate):
     """Operands: array, value, indices; attribute `op` in add, sub, min, max, and, or, xor, exch. Once per lane; the
     result is the previous element. Vectors and matrices: each component atomically."""
 
@@ -126,7 +128,7 @@ class ArrayAtomic(TileOp):
         return (None, b.unary("neg", g) if self.op == "sub" else g, *[None] * len(indices))
 
 
-class ArrayCas(TileOp):
+class ArrayCas(ElementAccess, AtomicUpdate):
     """Operands: array, expected, value, indices. Stores the value if the element equals `expected`; the result is the
     previous element."""
 
@@ -140,6 +142,10 @@ class ArrayCas(TileOp):
     value = operand()
     indices = variadic(place=True)
 
+    @property
+    def combination(self) -> str:
+        return "cas"
+
     def infer(self) -> Sequence[Type]:
         array = array_type(self.array.type)
         require(
@@ -150,7 +156,7 @@ class ArrayCas(TileOp):
         return [array.dtype]
 
 
-class ArrayView(TileOp):
+class ArrayView(Op):
     """A view by basic indexing. Attribute `spec`: one entry per dimension of the array, "index" (drops the dimension,
     one operand: the index) or ("slice", step) (two operands: first element, number of elements)."""
 
@@ -171,7 +177,7 @@ class ArrayView(TileOp):
         return [ArrayType(array.dtype, kept)]
 
 
-class ArrayShape(TileOp):
+class ArrayShape(Op):
     """The length of dimension `dim` (attribute), int32."""
 
     __slots__ = ()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tegula.fields import IO, Signature, operand
-from tegula.ir import Effect, Op, Region, Value
-from tegula.source import UNKNOWN, Location
+from tegula.ir import Op, TypeRule, Value
+from tegula.ir.fields import operand
 from tegula.types import (
     MOST_COMPONENTS,
     ArrayType,
@@ -29,88 +27,9 @@ from tegula.types import (
 )
 
 if TYPE_CHECKING:
-    from tegula.ops.gradient import GradientBuilder
+    pass
 
-REGISTRY: dict[str, type[TileOp]] = {}
 PUBLIC: dict[str, Callable[..., Any]] = {}
-
-
-class TypeRule(Exception):
-    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
-    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
-    fitted. The frontend fills `written`: what the user wrote for each operand."""
-
-    def __init__(
-        self,
-        message: str,
-        help: str = "",
-        error: str = "TypeMismatch",
-        *,
-        culprit: object = None,
-        expected: object = None,
-        **fields: Any,
-    ) -> None:
-        super().__init__(message)
-        self.help = help
-        self.error = error
-        self.culprit = culprit
-        self.expected = expected
-        self.fields = fields or {"what": message}
-        self.written: Sequence[tuple[ast.expr, Any]] = ()
-
-
-class TileOp(Op):
-    """Base of the declared ops. What an op is given has names, declared with `fields`.
-
-    COOPERATIVE: executed by all lanes of the group together; operands declared `lane` are taken per lane, other scalar
-    operands are group operands (lane 0's value counts).
-    PURE: no effects and no lane identity: equal operands give equal results.
-    VARYING: the result differs between lanes even if the operands do not.
-    EACH_LANE: every lane does it, also where all do the same, so that each gets its own share of a gradient.
-    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint.
-    OBSERVED: it keeps its place among all that can be observed, whatever else it does to memory."""
-
-    __slots__ = ()
-    signature: ClassVar[Signature]
-    COOPERATIVE: ClassVar[bool] = False
-    PURE: ClassVar[bool] = True
-    VARYING: ClassVar[bool] = False
-    EACH_LANE: ClassVar[bool] = False
-    NONDIFFERENTIABLE: ClassVar[str] = ""
-    OBSERVED: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.signature = Signature(cls)
-        if cls.NAME:
-            REGISTRY[cls.NAME] = cls
-
-    @classmethod
-    def typed(
-        cls,
-        operands: Sequence[Value] = (),
-        attrs: Mapping[str, Any] | None = None,
-        regions: Sequence[Region] = (),
-        loc: Location = UNKNOWN,
-    ) -> Self:
-        """An op with the results that `infer` gives it; TypeRule where the operands do not fit."""
-        made = cls(operands, (), attrs, regions, loc)
-        made.results = [Value(t, made) for t in made.infer()]
-        return made
-
-    def infer(self) -> Sequence[Type]:
-        """Result types; TypeRule where what the op is given does not fit."""
-        raise NotImplementedError(self.NAME)
-
-    def effects(self) -> Sequence[Effect]:
-        """As declared of operands and results; nested ops speak for themselves."""
-        observed = (Effect(IO),) if self.OBSERVED else ()
-        return (*self.signature.effects_of(self), *observed)
-
-    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
-        gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
-        b.refuse(self, "it has no derivative")
 
 
 def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -164,6 +83,7 @@ USES: dict[type, str] = {
 
 
 def types(values: Sequence[Value]) -> list[Type]:
+    """The types of values."""
     return [v.type for v in values]
 
 
@@ -174,7 +94,7 @@ def element(t: Type) -> ElementType:
     return t
 
 
-class Elementwise(TileOp):
+class Elementwise(Op):
     """A lane op on scalars, vectors and matrices of one element type, component by component.
 
     `ref(attrs, *arrays)` gets NumPy arrays of equal shape and is the meaning of the op."""
@@ -200,6 +120,7 @@ class Elementwise(TileOp):
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
+        """The type of the result, from that of the operands."""
         return operand
 
     @staticmethod

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.fields import ATOMIC, READ, WRITE, attr, operand, output, variadic
-from tegula.ir import Op, Value
-from tegula.ops.base import TileOp, TypeRule, require, require_range, require_type
+from tegula.ir import AtomicUpdate, ElementAccess, Op, TypeRule, Value, ViewLike, root
+from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, output, variadic
+from tegula.ops.base import require, require_range, require_type
 from tegula.types import (
     BufType,
     ElementType,
@@ -33,9 +33,8 @@ IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
 
 
 def combination(op: Op) -> str:
-    """How an atomic op combines an element with what it brings: its attribute `op`; those without one add, but for
-    `array.cas`."""
-    return op.attrs.get("op", "cas" if op.NAME == "array.cas" else "add")
+    """How an atomic op combines an element with what it brings; those that do not say it add."""
+    return op.combination if isinstance(op, AtomicUpdate) else "add"
 
 
 def commute(first: str, second: str) -> bool:
@@ -47,12 +46,13 @@ def commute(first: str, second: str) -> bool:
 
 
 def buffer_type(t: Type) -> BufType:
+    """The type as that of a tile object; TypeRule otherwise."""
     require(isinstance(t, BufType), f"expected a tile, got {t}")
     assert isinstance(t, BufType)
     return t
 
 
-class BufNew(TileOp):
+class BufNew(Op):
     """A new object holding the operand tile; attribute `storage`."""
 
     __slots__ = ()
@@ -80,7 +80,7 @@ class BufNew(TileOp):
         return (b.one(BufRead, [b.shadow(self.result)]),)
 
 
-class BufRead(TileOp):
+class BufRead(Op):
     """The value that the buffer holds now."""
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class BufRead(TileOp):
         return (None,)
 
 
-class BufWrite(TileOp):
+class BufWrite(Op):
     """Operands: buffer, tile of the same type. Overwrites the whole buffer (of a view: what the view shows)."""
 
     __slots__ = ()
@@ -125,7 +125,7 @@ class BufWrite(TileOp):
         return None, g
 
 
-class BufView(TileOp):
+class BufView(ViewLike):
     """A view. Operands: buffer, one start (integer) per dimension of it. Attributes: `shape` of the view; `dims`: for
     each view dimension the buffer dimension it walks along, or -1 for a repeated one (broadcast: read-only); `steps`:
     its step. View element (e0, ..) is buffer element start[d] + sum of e_k * step_k over k with dims[k] = d.
@@ -139,6 +139,10 @@ class BufView(TileOp):
     dims = attr()
     steps = attr()
 
+    @property
+    def shown(self) -> Value:
+        return self.buffer
+
     def infer(self) -> Sequence[Type]:
         buffer = buffer_type(self.buffer.type)
         require(len(self.starts) == len(buffer.shape), "a view gives one start per dimension")
@@ -149,11 +153,10 @@ class BufView(TileOp):
         return [BufType(buffer.dtype, tuple(self.shape), buffer.storage)]
 
 
-def root(buffer: Value) -> Value:
-    """The object that a view shows."""
-    while isinstance(buffer.owner, BufView | BufReshape):
-        buffer = buffer.owner.operands[0]
-    return buffer
+def is_swizzled(buffer: Value) -> bool:
+    """Whether a buffer lies in memory that is swizzled, as tensor cores read it."""
+    made = root(buffer).owner
+    return isinstance(made, BufNew) and bool(made.swizzled)
 
 
 Layout = list[tuple[int, int, int]]
@@ -190,13 +193,11 @@ def is_packed(buffer: Value) -> bool:
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return True
-    base = buffer_type(owner.operands[0].type).shape
-    if not is_packed(owner.operands[0]):
+    base = buffer_type(owner.buffer.type).shape
+    if not is_packed(owner.buffer):
         return False
     expected = 1
-    for n, dim, step in reversed(
-        list(zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True))
-    ):
+    for n, dim, step in reversed(list(zip(owner.shape, owner.dims, owner.steps, strict=True))):
         stride = step
         for extent in base[dim + 1 :] if dim >= 0 else ():
             stride *= extent
@@ -206,7 +207,7 @@ def is_packed(buffer: Value) -> bool:
     return True
 
 
-class BufReshape(TileOp):
+class BufReshape(ViewLike):
     """The same elements, row-major, under another `shape` (attribute). The operand is a whole object, or a view whose
     elements are packed."""
 
@@ -214,6 +215,10 @@ class BufReshape(TileOp):
     NAME = "buf.reshape"
     buffer = operand()
     shape = attr()
+
+    @property
+    def shown(self) -> Value:
+        return self.buffer
 
     def infer(self) -> Sequence[Type]:
         buffer = buffer_type(self.buffer.type)
@@ -242,7 +247,7 @@ def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
     return scalar_of(t)
 
 
-class BufGet(TileOp):
+class BufGet(ElementAccess):
     """Operands: buffer, indices (one per dimension, then component indices). A lane op. An index outside the tile is
     undefined, an error in debug mode."""
 
@@ -265,7 +270,7 @@ class BufGet(TileOp):
         return [None] * len(self.operands)
 
 
-class BufSet(TileOp):
+class BufSet(ElementAccess):
     """Operands: buffer, value, indices. Writes one element (or component) per lane."""
 
     __slots__ = ()
@@ -292,7 +297,7 @@ class BufSet(TileOp):
         return (None, g, *[None] * len(at))
 
 
-class BufUpdate(TileOp):
+class BufUpdate(ElementAccess, AtomicUpdate):
     """Operands: buffer, value, indices; attribute `op` in add, sub, and, or, xor. Atomic, once per lane."""
 
     __slots__ = ()
@@ -320,7 +325,7 @@ class BufUpdate(TileOp):
         return (None, b.unary("neg", g) if self.op == "sub" else g, *rest)
 
 
-class BufExchange(TileOp):
+class BufExchange(ElementAccess):
     """Operands: buffer, value, indices. Puts the value in the place of an element, atomically, once per lane; the
     result is what was there. For adjoints: of lanes that wrote one element, one takes its gradient."""
 

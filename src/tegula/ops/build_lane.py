@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.ir import Value
+from tegula.ir import TypeRule, Value
 from tegula.ops.array import ArrayAtomic, ArrayCas
-from tegula.ops.base import TypeRule, public, require, require_range
+from tegula.ops.base import public, require, require_range
 from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneUniform
@@ -16,44 +16,111 @@ from tegula.types import ArrayType, StackType, element_type
 
 @public("block_dim")
 def block_dim(b: OpBuilder) -> int:
-    """The number of threads in a block."""
+    """The number of threads in a block, roles included.
+
+    Returns:
+        an int, a constant when the kernel is compiled.
+    Raises:
+        nothing.
+    Gradient:
+        none: it is a constant.
+    Source:
+        CUDA's blockDim; PTX ISA, %ntid.
+    """
     return b.block_lanes
 
 
 @public("uniform")
 def uniform(b: OpBuilder, x: Operand) -> Value:
-    """Thread 0's value of x, the same in every thread of the block."""
+    """The value of thread 0, the same in every thread of the block, or inside a role of the role.
+
+    Parameters:
+        x: a scalar, vector or matrix, which should be equal in all threads.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is no scalar, vector or matrix.
+        divergent-cooperative-op: only some threads reach the call.
+        broken-promise: a thread has another value, in debug mode.
+    Gradient:
+        the sum of the adjoints of all threads.
+    """
     return b.one(LaneUniform, [b.value(x)])
 
 
-def _atomic(name: str, op: str, doc: str) -> None:
+ATOMIC = """{what} at a[i, ...], atomically, once for each thread: atomic_{name}(a, i, ..., value).
+
+    In which order threads do it is open. Vectors and matrices are changed component by component.
+
+    Parameters:
+        a: an array of {dtypes}.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+    Returns:
+        the element before, of the dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
+            has another dtype.
+        out-of-bounds: the index is outside of the array, in debug mode.
+    Gradient:
+        {gradient}
+    Source:
+        PTX ISA, {source}.
+    """
+
+
+def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
     def build(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
         if not (isinstance(a, Value) and isinstance(a.type, ArrayType)):
             raise TypeRule(f"atomics work on arrays, got {describe(a)}")
         require(len(args) == a.type.ndim + 1, f"atomic_{name} takes {a.type.ndim} indices and a value")
         *index, value = args
-        return b.one(ArrayAtomic, [a, b.stored(value, a.type.dtype), *b.array_indices(a, index)], {"op": op})
+        return b.one(
+            ArrayAtomic, [a, b.stored(value, a.type.dtype), *b.array_indices(a, index)], {"op": name}
+        )
 
-    build.__doc__ = doc
+    source = "atom.add of the negative value" if name == "sub" else f"atom.{name}"
+    build.__doc__ = ATOMIC.format(name=name, what=what, dtypes=dtypes, gradient=gradient, source=source)
     public(f"atomic_{name}")(build)
 
 
-for _name, _op, _what in (
-    ("add", "add", "Adds"),
-    ("sub", "sub", "Subtracts"),
-    ("min", "min", "Takes the minimum with"),
-    ("max", "max", "Takes the maximum with"),
-    ("and", "and", "Bitwise-ands"),
-    ("or", "or", "Bitwise-ors"),
-    ("xor", "xor", "Bitwise-xors"),
-    ("exch", "exch", "Exchanges"),
+NUMBERS, INTEGERS = "any dtype but bool", "integers"
+ADDED = "the gradient of the element{sign}, for the value; refused (no-gradient) for what is returned."
+REFUSED = "refused (no-gradient)."
+for _name, _what, _dtypes, _gradient in (
+    ("add", "Adds a value to the element", NUMBERS, ADDED.format(sign="")),
+    ("sub", "Subtracts a value from the element", NUMBERS, ADDED.format(sign=", negated")),
+    ("min", "Stores the smaller of a value and the element", NUMBERS, REFUSED),
+    ("max", "Stores the larger of a value and the element", NUMBERS, REFUSED),
+    ("and", "Stores the bitwise and of a value and the element", INTEGERS, REFUSED),
+    ("or", "Stores the bitwise or of a value and the element", INTEGERS, REFUSED),
+    ("xor", "Stores the bitwise exclusive or of a value and the element", INTEGERS, REFUSED),
+    ("exch", "Exchanges the element for a value", "any dtype", REFUSED),
 ):
-    _atomic(_name, _op, f"{_what} a value at a[i, ...], atomically, once per thread; the previous element.")
+    _atomic(_name, _what, _dtypes, _gradient)
 
 
 @public("atomic_cas")
 def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
-    """atomic_cas(a, i, ..., expected, value): stores the value where the element equals `expected`; the old element."""
+    """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
+    atomic_cas(a, i, ..., expected, value).
+
+    Each thread does it once.
+
+    Parameters:
+        a: an array of scalars.
+        *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of
+            `a`.
+    Returns:
+        the element before, of the dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no array of scalars, arguments are missing, an index is no integer, or a value has
+            another dtype.
+        out-of-bounds: the index is outside of the array, in debug mode.
+    Gradient:
+        refused (no-gradient).
+    Source:
+        PTX ISA, atom.cas.
+    """
     if not (isinstance(a, Value) and isinstance(a.type, ArrayType)):
         raise TypeRule(f"atomics work on arrays, got {describe(a)}")
     require(
@@ -67,7 +134,20 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
 
 @public("tile_stack")
 def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
-    """An empty stack of at most `capacity` elements (a constant), shared by the block."""
+    """An empty stack, which all threads of the block push to and pop from.
+
+    Parameters:
+        capacity: the most elements that it can hold, 1 to 2**26, a constant.
+        dtype: the element type, a scalar, vector or matrix type.
+    Returns:
+        a stack, empty at each call.
+    Raises:
+        not-constant: `capacity` is known at run time only.
+        out-of-range: `capacity` is below 1.
+        tile-too-large: `capacity` is above 2**26.
+    Gradient:
+        refused (no-gradient) for what goes through it.
+    """
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
     what = f"the capacity of a stack must be a positive integer, got {capacity}"
@@ -83,24 +163,64 @@ def _stack(x: Operand) -> tuple[Value, StackType]:
 
 @public("tile_stack_push")
 def tile_stack_push(b: OpBuilder, s: Operand, value: Operand, has_value: Operand = True) -> Value:
-    """Threads with `has_value` push their value; the slot written, or -1."""
+    """Pushes the values of those threads that have one, in the order of the threads.
+
+    Parameters:
+        s: a stack.
+        value: a scalar, vector or matrix of the dtype of `s`.
+        has_value: whether this thread pushes, a bool or an integer; True by default.
+    Returns:
+        the slot that the value went to, an int32; -1 for a thread that did not push or found the stack full.
+    Raises:
+        type-mismatch: `s` is no stack, or `value` has another type.
+    Gradient:
+        refused (no-gradient).
+    """
     stack, t = _stack(s)
     return b.one(StackPush, [stack, b.value(value, t.dtype), b.truth(has_value)])
 
 
 @public("tile_stack_pop")
 def tile_stack_pop(b: OpBuilder, s: Operand) -> tuple[Any, ...]:
-    """Every thread takes one element: (value, slot), slot -1 where the stack was empty."""
+    """Takes one element for each thread, in the order of the threads from the top.
+
+    Parameters:
+        s: a stack.
+    Returns:
+        (value, slot): the element and its slot, an int32; zeros and -1 for threads that found the stack empty.
+    Raises:
+        type-mismatch: `s` is no stack.
+    Gradient:
+        refused (no-gradient).
+    """
     return tuple(b.emit(StackPop, [_stack(s)[0]]))
 
 
 @public("tile_stack_clear")
 def tile_stack_clear(b: OpBuilder, s: Operand) -> None:
-    """Empties the stack."""
+    """Empties a stack.
+
+    Parameters:
+        s: a stack.
+    Raises:
+        type-mismatch: `s` is no stack.
+    Gradient:
+        none.
+    """
     b.emit(StackClear, [_stack(s)[0]])
 
 
 @public("tile_stack_count")
 def tile_stack_count(b: OpBuilder, s: Operand) -> Value:
-    """The number of elements; may be called by some threads only."""
+    """The number of elements on a stack; may be called by some threads only.
+
+    Parameters:
+        s: a stack.
+    Returns:
+        an int32.
+    Raises:
+        type-mismatch: `s` is no stack.
+    Gradient:
+        none: it is an integer.
+    """
     return b.one(StackCount, [_stack(s)[0]])

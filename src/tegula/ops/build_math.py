@@ -3,37 +3,62 @@ element."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
-from tegula.ir import Value
+from tegula.ir import TypeRule
 from tegula.ops import scalar as S
-from tegula.ops.base import (
-    REGISTRY,
-    TypeRule,
-    element,
-    public,
-    require,
-    require_components,
-    require_range,
-)
-from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe, float_literal
+from tegula.ops.base import public, require
+from tegula.ops.builder import LITERALS, OpBuilder, Operand
 from tegula.ops.convert import Bitcast
 from tegula.ops.literals import fold_literals
-from tegula.ops.vector import VecMake, VecSplat
-from tegula.types import DType, ElementType, MatType, VecType, components, element_type, float32, scalar_of
+from tegula.types import DType, element_type, scalar_of
 
 
 @public("min")
 def minimum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The smaller of x and y; a NaN loses, -0 is below +0. Vectors, matrices and tiles: component by component."""
+    """The smaller of x and y, component by component.
+
+    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
+    function.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal
+            takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is no scalar, vector, matrix or tile.
+    Gradient:
+        goes to the operand that is the result; half of it to each of two equal operands.
+    Source:
+        IEEE 754-2019, minimumNumber.
+    """
     return b.elementwise(S.Min, [x, y]) if _typed(x, y) else fold_literals("min", x, y)
 
 
 @public("max")
 def maximum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The larger of x and y; a NaN loses, -0 is below +0. Vectors, matrices and tiles: component by component."""
+    """The larger of x and y, component by component.
+
+    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
+    function.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal
+            takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is no scalar, vector, matrix or tile.
+    Gradient:
+        goes to the operand that is the result; half of it to each of two equal operands.
+    Source:
+        IEEE 754-2019, maximumNumber.
+    """
     return b.elementwise(S.Max, [x, y]) if _typed(x, y) else fold_literals("max", x, y)
 
 
@@ -43,85 +68,273 @@ def _typed(*operands: Operand) -> bool:
 
 @public("clamp")
 def clamp(b: OpBuilder, x: Operand, low: Operand, high: Operand) -> Operand:
-    """min(max(x, low), high)."""
+    """The value x limited to the range from low to high: min(max(x, low), high).
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of any dtype.
+        low, high: the limits, of the dtype of `x`; tiles broadcast. Where `low` is above `high`, the result is
+            `high`.
+    Returns:
+        a value of the type of `x`; a tile of the broadcast shape where one operand is a tile. A NaN in `x`
+        becomes `low`.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is no scalar, vector, matrix or tile.
+    Gradient:
+        goes to `x` inside the range, to a limit outside; half to each of two equal operands.
+    """
     return minimum(b, maximum(b, x, low), high)
 
 
 @public("add")
 def add(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x + y."""
+    """The sum x + y; integers wrap.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+            literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+    Gradient:
+        the adjoint, for both.
+    """
     return b.binary("add", x, y)
 
 
 @public("sub")
 def sub(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x - y."""
+    """The difference x - y; integers wrap.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+            literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+    Gradient:
+        the adjoint for `x`, its negative for `y`.
+    """
     return b.binary("sub", x, y)
 
 
 @public("mul")
 def mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x * y."""
+    """The product x * y: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
+
+    Integers wrap. A product that is added to something may be rounded once with the sum (docs/semantics.md).
+
+    Parameters:
+        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; or
+            matrices (M, K) and (K, N), a vector standing for a column on the right and a row on the left.
+    Returns:
+        a value of the wider of the two types; a matrix (M, N) of matrices.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: two vectors, or tiles of vectors, which have tg.cw_mul; matrices that do not fit; bools.
+    Gradient:
+        the adjoint times the other operand.
+    """
     return b.binary("mul", x, y)
 
 
 @public("div")
 def div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x / y; integers truncate."""
+    """The quotient x / y.
+
+    Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
+
+    Parameters:
+        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix.
+    Returns:
+        a value of the wider of the two types.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: two vectors or matrices, which have tg.cw_div; bools.
+        division-by-zero: an integer is divided by 0, in debug mode.
+    Gradient:
+        adjoint / y for `x`, -adjoint * x / y**2 for `y`; none through integers.
+    """
     return b.binary("div", x, y)
 
 
 @public("floordiv")
 def floordiv(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x // y."""
+    """The quotient x // y, rounded down.
+
+    An integer divided by 0 gives 0.
+
+    Parameters:
+        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix.
+    Returns:
+        a value of the wider of the two types; of floats, the floor of the rounded quotient.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: two vectors or matrices; bools.
+        division-by-zero: an integer is divided by 0, in debug mode.
+    Gradient:
+        0 everywhere.
+    """
     return b.binary("floordiv", x, y)
 
 
 @public("mod")
 def mod(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x % y: the remainder of the truncated quotient."""
+    """The remainder x % y, with the sign of x.
+
+    The remainder of the truncated quotient: of floats exact, NaN where x is infinite or y is 0; of integers 0
+    where y is 0.
+
+    Parameters:
+        x, y: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+    Returns:
+        a value of the wider of the two types.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: two vectors or matrices; bools.
+        division-by-zero: an integer is divided by 0, in debug mode.
+    Gradient:
+        the adjoint for `x`; that times minus the truncated quotient for `y`.
+    Source:
+        C's fmod; floats of the standard library.
+    """
     return b.binary("mod", x, y)
 
 
 @public("neg")
 def neg(b: OpBuilder, x: Operand) -> Operand:
-    """-x."""
+    """The negative -x; integers wrap.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+    Gradient:
+        the negative of the adjoint.
+    """
     return b.unary("neg", x)
 
 
 @public("bit_and")
 def bit_and(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x & y."""
+    """The bitwise and x & y; logical for bools.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+            broadcast; a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+    Gradient:
+        none: integers have no gradient.
+    """
     return b.binary("and", x, y)
 
 
 @public("bit_or")
 def bit_or(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x | y."""
+    """The bitwise or x | y; logical for bools.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+            broadcast; a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+    Gradient:
+        none: integers have no gradient.
+    """
     return b.binary("or", x, y)
 
 
 @public("bit_xor")
 def bit_xor(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """x ^ y."""
+    """The bitwise exclusive or x ^ y; logical for bools.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+            broadcast; a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+    Gradient:
+        none: integers have no gradient.
+    """
     return b.binary("xor", x, y)
 
 
 @public("cw_mul")
 def cw_mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The component-wise product of two vectors or matrices of one type."""
+    """The component-wise product of two vectors or matrices.
+
+    Parameters:
+        x, y: vectors, matrices or scalars of one type but bool, or tiles of such elements, which broadcast.
+    Returns:
+        a value of that type; a tile of the broadcast shape where one operand is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type, also in the number of components.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: bools.
+    Gradient:
+        the adjoint times the other operand.
+    """
     return b.elementwise(S.Mul, [x, y])
 
 
 @public("cw_div")
 def cw_div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The component-wise quotient of two vectors or matrices of one type."""
+    """The component-wise quotient of two vectors or matrices.
+
+    Parameters:
+        x, y: vectors, matrices or scalars of one type but bool, or tiles of such elements, which broadcast.
+    Returns:
+        a value of that type; a tile of the broadcast shape where one operand is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type, also in the number of components.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: bools.
+        division-by-zero: an integer is divided by 0, in debug mode.
+    Gradient:
+        adjoint / y for `x`, -adjoint * x / y**2 for `y`.
+    """
     return b.elementwise(S.Div, [x, y])
 
 
 @public("abs")
 def absolute(b: OpBuilder, x: Operand) -> Operand:
-    """The magnitude of x."""
+    """The magnitude of x.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of any dtype but bool.
+    Returns:
+        a value of the type of `x`; the least signed integer stays what it is.
+    Raises:
+        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+    Gradient:
+        the adjoint with the sign of `x`; 0 at 0.
+    """
     if _typed(x):
         return b.elementwise(S.Abs, [x])
     require(not isinstance(x, bool), f"abs is not defined for {x!r}")
@@ -136,29 +349,117 @@ def _float_function(name: str, op: type[Any], doc: str) -> None:
     public(name)(build)
 
 
-_float_function("sqrt", S.Sqrt, "The square root, correctly rounded; NaN for negative numbers.")
+_float_function(
+    "sqrt",
+    S.Sqrt,
+    """The square root of x, correctly rounded; NaN for negative numbers.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of floats.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+    Gradient:
+        adjoint / (2 * sqrt(x)); infinite at 0, where an adjoint of 0 stays 0.
+    Source:
+        IEEE 754-2008, squareRoot.
+    """,
+)
 _float_function(
     "fast.exp2",
     S.FastExp2,
-    "2 to the power of x, with a relative error of at most 2 to the -20; results below the smallest normal number may "
-    "be 0. By the hardware's approximation on GPUs. For float32 and narrower floats.",
+    """The power 2**x, with a relative error of at most 2**-20; results below the smallest normal number may be 0.
+
+    GPUs use the approximation of the hardware, so results differ between devices; tg.exp2 has the same everywhere.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of float32 or narrower floats.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` holds no floats, or float64.
+    Gradient:
+        adjoint * result * ln 2.
+    Source:
+        PTX ISA, ex2.approx.
+    """,
 )
-_float_function("floor", S.Floor, "The largest integral number not above x.")
-_float_function("ceil", S.Ceil, "The smallest integral number not below x.")
-_float_function("trunc", S.Trunc, "x without its fraction.")
-_float_function("rint", S.Rint, "x rounded to the nearest integral number, halves to even.")
+
+ROUNDED = """{what}
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of floats.
+    Returns:
+        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+    Raises:
+        type-mismatch: `x` holds no floats.
+    Gradient:
+        0 everywhere.
+    Source:
+        IEEE 754-2008, {source}.
+    """
+for _name, _op, _what, _source in (
+    ("floor", S.Floor, "The largest integral number not above x.", "roundToIntegralTowardNegative"),
+    ("ceil", S.Ceil, "The smallest integral number not below x.", "roundToIntegralTowardPositive"),
+    ("trunc", S.Trunc, "The number x without its fraction.", "roundToIntegralTowardZero"),
+    ("rint", S.Rint, "The integral number nearest to x, halves to even.", "roundToIntegralTiesToEven"),
+):
+    _float_function(_name, _op, ROUNDED.format(what=_what, source=_source))
+
+BITS = """{what}
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of integers.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` holds no integers.
+    Gradient:
+        none: integers have no gradient.
+    """
 
 
-def _classifier(name: str) -> None:
+def _bit_function(name: str, op: type[Any], what: str) -> None:
     def build(b: OpBuilder, x: Operand) -> Operand:
-        return b.elementwise(S.Classify, [b.value(x)], {"test": name})
+        return b.elementwise(op, [b.value(x)])
 
-    build.__doc__ = f"Whether x {name[2:]}, for floats."
+    build.__doc__ = BITS.format(what=what)
     public(name)(build)
 
 
-for _name in ("isnan", "isinf", "isfinite"):
-    _classifier(_name)
+_bit_function("bit_count", S.BitCount, "The number of bits of x that are set.")
+_bit_function(
+    "clz", S.LeadingZeros, "The number of zero bits above the highest set bit of x; all bits where x is 0."
+)
+_bit_function("brev", S.ReversedBits, "The integer with the bits of x in the opposite order.")
+
+CLASSIFIED = """Whether x is {what}.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of floats.
+    Returns:
+        a bool; a vector, matrix or tile of bools of one.
+    Raises:
+        type-mismatch: `x` holds no floats.
+    Gradient:
+        none: bools have no gradient.
+    Source:
+        IEEE 754-2008, {source}.
+    """
+
+
+def _classifier(name: str, what: str, source: str) -> None:
+    def build(b: OpBuilder, x: Operand) -> Operand:
+        return b.elementwise(S.Classify, [b.value(x)], {"test": name})
+
+    build.__doc__ = CLASSIFIED.format(what=what, source=source)
+    public(name)(build)
+
+
+_classifier("isnan", "a NaN", "isNaN")
+_classifier("isinf", "an infinity of either sign", "isInfinite")
+_classifier("isfinite", "a number: neither an infinity nor a NaN", "isFinite")
 
 
 @public("_never_above")
@@ -169,19 +470,61 @@ def never_above(b: OpBuilder, x: Operand, limit: Operand) -> Operand:
 
 @public("fma")
 def fma(b: OpBuilder, x: Operand, y: Operand, z: Operand) -> Operand:
-    """x * y + z, rounded once."""
+    """The sum x * y + z, rounded once.
+
+    Parameters:
+        x, y, z: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast.
+    Returns:
+        a value of the type of the operands; float16 and bfloat16 are the float32 result, rounded once more.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: the operands are no floats.
+    Gradient:
+        adjoint * y for `x`, adjoint * x for `y`, the adjoint for `z`.
+    Source:
+        IEEE 754-2008, fusedMultiplyAdd.
+    """
     return b.elementwise(S.Fma, [x, y, z])
 
 
 @public("copysign")
 def copysign(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The magnitude of x with the sign of y."""
+    """The magnitude of x with the sign of y.
+
+    Parameters:
+        x, y: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast.
+            The sign of a 0 and of a NaN counts.
+    Returns:
+        a value of the type of the operands.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        type-mismatch: the operands are no floats.
+    Gradient:
+        the adjoint for `x`, negated where the signs differ, 0 at 0; 0 for `y`.
+    Source:
+        IEEE 754-2008, copySign.
+    """
     return b.elementwise(S.CopySign, [x, y])
 
 
 @public("where")
 def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
-    """x where the condition holds, else y. A bool scalar picks whole values, a bool tile element by element."""
+    """The value of x where a condition holds, else that of y; both are computed.
+
+    Parameters:
+        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        x, y: values of one type: scalars, vectors, matrices, tiles that broadcast, or literals.
+    Returns:
+        a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant
+        condition `x` or `y` itself.
+    Raises:
+        type-mismatch: the condition is a float, or `x` and `y` differ in type.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        goes to the operand that was chosen, where the other one gets 0, a NaN there included.
+    """
     if isinstance(condition, bool):
         return x if condition else y
     if any(b.is_tile(v) for v in (condition, x, y)):
@@ -198,13 +541,38 @@ def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
 
 @public("select")
 def select(b: OpBuilder, condition: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
-    """`where` with the two values the other way round."""
+    """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
+    order.
+
+    Parameters:
+        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        value_if_false, value_if_true: values of one type: scalars, vectors, matrices, tiles that broadcast, or
+            literals.
+    Returns:
+        a value of that type; a tile of the broadcast shape where one operand is a tile.
+    Raises:
+        type-mismatch: the condition is a float, or the values differ in type.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        goes to the operand that was chosen.
+    """
     return where(b, condition, value_if_true, value_if_false)
 
 
 @public("bitcast")
 def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
-    """The bits of x as a scalar type of the same width."""
+    """The bits of x read as another scalar type of the same width.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile.
+        dtype: a scalar type of as many bits as the components of `x`.
+    Returns:
+        a value of the shape of `x` with components of `dtype`.
+    Raises:
+        type-mismatch: the widths differ.
+    Gradient:
+        refused (no-gradient): bits have no derivative.
+    """
     to = scalar_of(element_type(dtype))
     if b.is_tile(x):
         return b.map(lambda args: bitcast(b, args[0], to), [x])
@@ -213,177 +581,20 @@ def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
 
 @public("cast")
 def cast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
-    """x converted to a scalar type, component by component."""
+    """The value x converted to another scalar type, component by component.
+
+    Floats are rounded to nearest, halves to even. Floats to integers truncate, saturate at the ends of the type
+    and give 0 for NaN; integers to narrower integers wrap.
+
+    Parameters:
+        x: a scalar, vector, matrix, tile or literal.
+        dtype: the scalar type; of a vector or matrix type, that of its components.
+    Returns:
+        a value of the shape of `x` with components of `dtype`.
+    Raises:
+        type-mismatch: `x` is no scalar, vector, matrix or tile.
+        out-of-range: a literal does not fit an integer type.
+    Gradient:
+        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+    """
     return b.cast(x, scalar_of(element_type(dtype)))
-
-
-def convert(b: OpBuilder, to: ElementType, args: Sequence[Operand], kwargs: dict[str, Operand]) -> Operand:
-    """What calling a type does: `tg.float64(x)`, `tg.vec3(x, y, z)`, `tg.mat22(...)`, `float(i)`."""
-    if isinstance(to, DType):
-        require(len(args) <= 1 and not kwargs, f"{to}(...) takes one argument")
-        return b.cast(args[0] if args else 0, to)
-    require(not kwargs, f"{to}(...) takes no keywords")
-    return composite(b, to, args)
-
-
-def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> Value:
-    """A vector or matrix from no value (zeros), one scalar (all components), a value of the same shape (converted),
-    its components, or (matrices) its row vectors."""
-    if not args:
-        return b.const(0, to)
-    first = args[0]
-    if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
-        made = b.cast(first, to.dtype)
-        require(made.type == to, f"cannot make a {to} from {describe(first)}")
-        return made
-    if len(args) == 1 and components(to) != 1:
-        return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    if isinstance(to, MatType) and len(args) == to.rows and all(
-        isinstance(x, Value) and isinstance(x.type, VecType) for x in args
-    ):  # fmt: skip
-        args = [part for row in args for part in b.components_of(row)]
-    return b.one(VecMake, [_component(b, x, to.dtype) for x in args], {"type": to})
-
-
-def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
-    if isinstance(x, int) and not isinstance(x, bool) and dtype.is_float:
-        x = float_literal(x)
-    made = b.value(x, dtype)
-    if made.type != dtype:
-        raise TypeRule(f"a component must be {dtype}, got {made.type}", f"cast it: tg.{dtype}(...)")
-    return made
-
-
-@public("vector")
-def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand = None) -> Value:
-    """A vector of the given components, or of `length` zeros."""
-    scalar = scalar_of(element_type(dtype)) if dtype is not None else None
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
-        raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
-    what = f"a vector has 1 or more components, got {length}"
-    require_range(length is None or length > 0, what, "write tg.vector(length=3)")
-    if not args:
-        require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
-        return b.const(0, VecType(int(length or 0), scalar or float32))
-    values = [b.value(x, scalar) for x in args]
-    scalar = scalar or scalar_of(element(values[0].type))
-    return composite(b, VecType(length or len(values), scalar), values)
-
-
-@public("matrix")
-def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value:
-    """A matrix of `shape` = (rows, cols) from its entries, one value, or zeros. Without a shape, 4, 9 or 16 entries
-    make a square one."""
-    if shape is None:
-        n = math.isqrt(len(args))
-        require(
-            n > 1 and n * n == len(args),
-            f"{len(args)} entries make no square matrix",
-            "give shape=(rows, cols)",
-        )
-        shape = (n, n)
-    entries = as_tuple(shape)
-    for extent in entries:
-        if not isinstance(extent, int) or isinstance(extent, bool):
-            raise TypeRule("", "", "NotConstant", culprit=extent, what="the shape of a matrix")
-    require_range(
-        len(entries) == 2 and min(entries) > 0,
-        f"a matrix has 1 or more rows and columns, got shape {shape}",
-        "write shape=(2, 3)",
-    )
-    return composite(b, MatType(entries[0], entries[1], scalar_of(element_type(dtype))), args)
-
-
-@public("identity")
-def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
-    """The n by n identity matrix."""
-    scalar = scalar_of(element_type(dtype))
-    if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeRule("", "", "NotConstant", culprit=n, what="the size of an identity matrix")
-    require(n > 0, f"an identity matrix has 1 or more rows, got {n}")
-    require_components(MatType(n, n, scalar))
-    entries = [b.const(int(r == c), scalar) for r in range(n) for c in range(n)]
-    return b.one(VecMake, entries, {"type": MatType(n, n, scalar)})
-
-
-@public("transpose")
-def transpose(b: OpBuilder, m: Operand) -> Value:
-    """The transpose of a matrix."""
-    t = b.value(m).type
-    require(isinstance(t, MatType), f"expected a matrix, got {t}")
-    assert isinstance(t, MatType)
-    parts = b.components_of(m)
-    swapped = [parts[r * t.cols + c] for c in range(t.cols) for r in range(t.rows)]
-    return b.one(VecMake, swapped, {"type": MatType(t.cols, t.rows, t.dtype)})
-
-
-def _vector(b: OpBuilder, x: Operand) -> Value:
-    made = b.value(x)
-    require(isinstance(made.type, VecType), f"expected a vector, got {made.type}")
-    return made
-
-
-@public("dot")
-def dot(b: OpBuilder, x: Operand, y: Operand) -> Value:
-    """The inner product of two vectors."""
-    left, right = _vector(b, x), _vector(b, y)
-    require(left.type == right.type, f"dot needs two vectors of one type, got {left.type} and {right.type}")
-    return b.inner(b.components_of(left), b.components_of(right))
-
-
-@public("length_sq")
-def length_sq(b: OpBuilder, x: Operand) -> Value:
-    """The squared length of a vector."""
-    return dot(b, x, x)
-
-
-@public("_length")
-def length(b: OpBuilder, x: Operand) -> Value:
-    """The length of a vector of floats."""
-    return b.one(S.Sqrt, [dot(b, x, x)])
-
-
-@public("normalize")
-def normalize(b: OpBuilder, x: Operand) -> Value:
-    """The vector over its length; zeros for a vector of length 0."""
-    size = length(b, x)
-    vec = _vector(b, x)
-    zero = b.const(0.0, element(size.type))
-    positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
-    scaled = b.one(S.Div, [vec, b.one(VecSplat, [size], {"type": vec.type})])
-    return b.one(S.Select, [positive, scaled, b.const(0.0, element(vec.type))])
-
-
-@public("cross")
-def cross(b: OpBuilder, x: Operand, y: Operand) -> Value:
-    """The cross product of two 3-vectors."""
-    u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
-    require(len(u) == len(v) == 3, "cross needs 3-vectors")
-    entries = [
-        b.binary("sub", b.binary("mul", u[i], v[j]), b.binary("mul", u[j], v[i]))
-        for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    return b.one(VecMake, entries, {"type": b.value(x).type})
-
-
-@public("outer")
-def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
-    """The outer product of two vectors: entry (i, j) is x[i] * y[j]."""
-    u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
-    scalar = scalar_of(element(b.value(x).type))
-    require_components(MatType(len(u), len(v), scalar))
-    entries = [b.one(REGISTRY["mul"], [p, q]) for p in u for q in v]
-    return b.one(VecMake, entries, {"type": MatType(len(u), len(v), scalar)})
-
-
-@public("trace")
-def trace(b: OpBuilder, m: Operand) -> Value:
-    """The sum of a matrix's diagonal."""
-    t = b.value(m).type
-    require(isinstance(t, MatType) and t.rows == t.cols, f"expected a square matrix, got {t}")
-    assert isinstance(t, MatType)
-    parts = b.components_of(m)
-    total = parts[0]
-    for k in range(1, t.rows):
-        total = b.one(S.Add, [total, parts[k * t.cols + k]])
-    return total

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.ir import Region, Value
+from tegula.ir import Region, TypeRule, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import TypeRule, public, require, require_range
+from tegula.ops.base import public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.build_tile import tile_axis
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, is_tuple
@@ -18,8 +18,21 @@ from tegula.types import BufType, TileType, bool_, int32, scalar_of
 
 @public("tile_slice_indexed")
 def tile_slice_indexed(b: KernelBuilder, t: Operand, indices: Operand, axis: Operand = 0) -> Operand:
-    """The parts of a tile at a 1-D tile of indices along an axis: `t[indices]`. Negative indices count from the end,
-    those outside give 0. A new tile."""
+    """The parts of a tile at given indices along a dimension, like t[indices].
+
+    Parameters:
+        t: a tile.
+        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0.
+        axis: the dimension, a constant, negative ones from the end; 0 by default.
+    Returns:
+        a new tile of the shape of `t` with K in the place of that length.
+    Raises:
+        type-mismatch: `t` is no tile, or `indices` is no tile (K,) of integers.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        adds to the adjoint of each part that was taken; none for `indices`.
+    """
     value = b.tile(t)
     assert isinstance(value.type, TileType)
     require(b.is_tile(indices), f"expected a tile of indices, got {describe(indices)}")
@@ -57,8 +70,22 @@ def _scattered(
 
 @public("tile_scatter_add")
 def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
-    """tile_scatter_add(a, i, ..., value, has_value): each thread with `has_value` adds its value to a[i, ...].
-    Additions at one place all count, also with `atomic=False`."""
+    """Adds the values of threads to elements of a tile: tile_scatter_add(a, i, ..., value, has_value).
+
+    Parameters:
+        a: a tile bound to a name, of any dtype but bool.
+        *args: the indices of the element, one for each dimension and negative ones from the end, then the
+            value, of the dtype of `a`, then whether this thread has one, a bool or an integer.
+        atomic: True or False: additions to one element all count in any case.
+    Raises:
+        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the
+            value has another type.
+        out-of-range: a constant index leaves the tile.
+        popped-tile-changed: `a` was popped from a pipe.
+        out-of-bounds: an index leaves the tile, in debug mode.
+    Gradient:
+        that of the element, for the value of each thread that has one.
+    """
     require(
         len(args) > 2, "tile_scatter_add takes a tile, its indices, a value and whether this thread has one"
     )
@@ -69,8 +96,25 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
 
 @public("tile_scatter_masked")
 def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
-    """tile_scatter_masked(a, i, ..., value, has_value): each thread with `has_value` writes its value to a[i, ...]. Of
-    several writes to one place any may last."""
+    """Writes the values of threads to elements of a tile: tile_scatter_masked(a, i, ..., value, has_value).
+
+    Of several writes to one element any may last.
+
+    Parameters:
+        a: a tile bound to a name.
+        *args: the indices of the element, one for each dimension and negative ones from the end, then the
+            value, of the dtype of `a`, then whether this thread has one, a bool or an integer.
+    Raises:
+        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the
+            value has another type.
+        out-of-range: a constant index leaves the tile.
+        popped-tile-changed: `a` was popped from a pipe.
+        out-of-bounds: an index leaves the tile, in debug mode.
+        unordered-access: no place that all threads reach can put the writes in order with others.
+    Gradient:
+        that of the element, for the value of the thread that wrote it; refused (no-gradient) where threads may
+        write different values to one.
+    """
     require(
         len(args) > 2,
         "tile_scatter_masked takes a tile, its indices, a value and whether this thread has one",
@@ -87,8 +131,23 @@ def _constant(x: Operand, what: str) -> int:
 
 @public("tile_pad")
 def tile_pad(b: OpBuilder, t: Operand, pad_width: Operand, value: Operand = 0) -> Value:
-    """The tile with `value` around it: `pad_width` elements (a constant) on all sides, or a pair (before, after) for
-    each dimension. A new tile."""
+    """A tile with a border of one value.
+
+    Parameters:
+        t: a tile.
+        pad_width: the number of elements on every side, or a pair (before, after) for each dimension,
+            constants.
+        value: the value of the border, of the dtype of `t`; 0 by default.
+    Returns:
+        a new tile, whose lengths are before + n + after.
+    Raises:
+        type-mismatch: `t` is no tile, there are not as many pairs as dimensions, or `value` has another type.
+        not-constant: a width is known at run time only.
+        out-of-range: a width is below 0, or an entry is no pair.
+        tile-too-large: the result has more than 2**26 elements.
+    Gradient:
+        the inner part of the adjoint; the sum of the border for `value`.
+    """
     inner = b.tile(t)
     assert isinstance(inner.type, TileType)
     rank = len(inner.type.shape)
@@ -112,7 +171,19 @@ def tile_pad(b: OpBuilder, t: Operand, pad_width: Operand, value: Operand = 0) -
 
 @public("tile_diag_add")
 def tile_diag_add(b: OpBuilder, a: Operand, d: Operand) -> Value:
-    """A square tile with the elements of a 1-D tile added to its diagonal. A new tile."""
+    """A square tile with a vector added to its diagonal.
+
+    Parameters:
+        a: a tile (N, N) of any dtype but bool.
+        d: a tile (N,) of the same dtype.
+    Returns:
+        a new tile (N, N).
+    Raises:
+        shape-mismatch: the shapes are not (N, N) and (N,).
+        type-mismatch: the dtypes differ, or are bool.
+    Gradient:
+        the adjoint for `a`, its diagonal for `d`.
+    """
     left, right = b.tile(a), b.tile(d)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     n = right.type.shape[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tegula.ir import Value
-from tegula.ops.base import TypeRule, public, require_range
+from tegula.ir import TypeRule, Value
+from tegula.ops.base import public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.lane import LaneIndex
@@ -21,8 +21,26 @@ def _pipe(x: Operand) -> Value:
 
 @public("tile_pipe")
 def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Operand = 2) -> Value:
-    """A pipe: a ring of `stages` (1 to 64, a constant) tiles of `shape` and scalar type `dtype`, which one role fills
-    and others empty. Pipes are made before the roles."""
+    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Made before the roles.
+
+    One role fills it, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops it gets
+    every tile.
+
+    Parameters:
+        shape: 1 to 4 lengths of each tile, constants.
+        dtype: the scalar type of the elements; float32 by default.
+        stages: the number of tiles, a constant from 1 to 64; 2 by default.
+    Returns:
+        a pipe, empty at first.
+    Raises:
+        not-constant: a length or `stages` is known at run time only.
+        out-of-range: `stages` is not from 1 to 64, or a length is below 1.
+        type-mismatch: `dtype` is no scalar type.
+        role-placement: it is made inside a role.
+        shared-memory-exceeded: the stages do not fit the memory of a block.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
+    """
     if not isinstance(stages, int) or isinstance(stages, bool):
         raise TypeRule("", "", "NotConstant", culprit=stages, what="the number of stages of a pipe")
     what = f"a pipe has 1 to {MOST_STAGES} stages, got {stages}"
@@ -40,43 +58,116 @@ def tile_pipe_load(
     bounds_check: Operand = True,
     aligned: Operand = False,
 ) -> None:
-    """Waits for a free stage of the pipe and starts to copy the tile at `offset` (elements; 0 by default) of an array
-    to it. Elements outside the array are 0. `aligned=True` promises what it promises in tile_load."""
+    """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
+    array are 0.
+
+    The copy goes on while the role does; the array may be read before what another role wrote to it is seen.
+
+    Parameters:
+        pipe: a pipe with tiles of as many dimensions as `array`.
+        array: an array of the dtype of `pipe`.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        bounds_check: False promises that the tile is inside of the array; debug mode checks that.
+        aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16
+            bytes.
+    Raises:
+        type-mismatch: `pipe` is no pipe, `array` is no array, or their dtypes or dimensions differ.
+        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        deadlock: no role of a block can go on, on a CPU.
+        broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is
+            not packed.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
+    Source:
+        on GPUs of compute capability 9.0 PTX ISA, cp.async.bulk.tensor.
+    """
     target = _pipe(pipe)
     if not (isinstance(array, Value) and isinstance(array.type, ArrayType)):
         raise TypeRule(f"expected an array, got {describe(array)}", culprit=array)
     assert isinstance(target.type, PipeType)
     starts = (0,) * len(target.type.shape) if offset is None else as_tuple(offset)
     attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-    b.emit(PipeLoad, [target, array, *(b.index(i) for i in starts)], attrs)
+    b.emit(PipeLoad, [target, array, *(b.offset(i) for i in starts)], attrs)
 
 
 @public("tile_pipe_push")
 def tile_pipe_push(b: OpBuilder, pipe: Operand, tile: Operand) -> None:
-    """Waits for a free stage of the pipe and writes a tile of its shape and type to it."""
+    """Waits for a free stage of a pipe and writes a tile to it.
+
+    Parameters:
+        pipe: a pipe.
+        tile: a tile of the shape and dtype of `pipe`.
+    Raises:
+        type-mismatch: `pipe` is no pipe, or `tile` has another shape or dtype.
+        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        deadlock: no role of a block can go on, on a CPU.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
+    """
     b.emit(PipePush, [_pipe(pipe), b.tile(tile)])
 
 
 @public("tile_pipe_pop")
 def tile_pipe_pop(b: OpBuilder, pipe: Operand) -> Value:
-    """Waits until the pipe's next stage is full: its tile, which is read-only. The stage is free for the next tile
-    after the last use of it."""
+    """Waits until the next stage of a pipe is full and gives its tile; the stage is free after the last use of
+    the tile.
+
+    Parameters:
+        pipe: a pipe.
+    Returns:
+        a tile of the shape and dtype of `pipe`, read-only: tg.copy makes one that can be changed.
+    Raises:
+        type-mismatch: `pipe` is no pipe.
+        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        pipe-balance: the role may hold more tiles than there are stages, or pops on one of two paths only.
+        popped-tile-changed: the tile is changed.
+        deadlock: no role of a block can go on, on a CPU.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
+    """
     return b.one(PipePop, [_pipe(pipe)])
 
 
 @public("tile_pipe_release")
 def tile_pipe_release(b: OpBuilder, pipe: Operand) -> None:
-    """Frees the stage of the tile that this role popped first of those it still holds, before its last use frees it."""
+    """Frees the stage of the tile that this role popped first of those that it holds, before the last use
+    would.
+
+    Parameters:
+        pipe: a pipe.
+    Raises:
+        type-mismatch: `pipe` is no pipe.
+        pipe-balance: no tile is held, or one is used after its release.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
+    """
     b.emit(PipeRelease, [_pipe(pipe)], {"early": True})
 
 
 @public("group_size")
 def group_size(b: OpBuilder) -> int:
-    """The number of threads of the role, outside of roles of the block."""
+    """The number of threads of the role; outside of roles that of the block.
+
+    Returns:
+        an int, a constant when the kernel is compiled.
+    Raises:
+        nothing.
+    Gradient:
+        none: it is a constant.
+    """
     return b.lanes
 
 
 @public("group_lane")
 def group_lane(b: OpBuilder) -> Value:
-    """This thread's number in its role, outside of roles in the block."""
+    """The number of this thread in its role, from 0; outside of roles in the block.
+
+    Returns:
+        an int32.
+    Raises:
+        nothing.
+    Gradient:
+        none: it is an integer.
+    """
     return b.one(LaneIndex, [])

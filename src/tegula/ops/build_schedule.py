@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.ir import Value
-from tegula.ops.base import TileOp, TypeRule, public, require_range
+from tegula.ir import Op, TypeRule, Value
+from tegula.ops.base import public, require_range
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
+from tegula.ops.integer_ranges import LAST
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -48,15 +49,31 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     return b.cast(b.index(stage), int32)
 
 
-def _emit(b: OpBuilder, op: type[TileOp], operands: list[Value], attrs: dict[str, Any] | None = None) -> None:
+def _emit(b: OpBuilder, op: type[Op], operands: list[Value], attrs: dict[str, Any] | None = None) -> None:
     b.emit(op, operands, {**(attrs or {}), **({"elected": True} if b.elected else {})})
 
 
 @public("mbarrier")
 def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
-    """Memory barriers, one for each of `stages` (1 to 64, a constant), made before the roles. Each is in phase 0 at
-    first. A phase ends, and the next one begins, after `count` arrivals (a constant), when all bytes that were
-    announced in it have come. `tg.mbarrier_arrive` is one arrival of each warp of the role."""
+    """Memory barriers in shared memory, one for each stage, made before the roles.
+
+    A phase ends, and the next one begins, after `count` arrivals, when all bytes that were announced in it have
+    been copied.
+
+    Parameters:
+        count: the number of arrivals that end a phase, a constant from 1 to 2**20 - 1.
+        stages: the number of barriers, a constant from 1 to 64; 1 by default.
+    Returns:
+        the barriers, each in phase 0.
+    Raises:
+        not-constant: a number is known at run time only.
+        out-of-range: a number is not in its range.
+        role-placement: they are made inside a role.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, mbarrier.init.
+    """
     attrs = {
         "arrivals": _constant(count, "the count of a barrier", MOST_COUNTED),
         "stages": _constant(stages, "the number of stages of a barrier", MOST_STAGES),
@@ -66,16 +83,45 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
 
 @public("mbarrier_arrive")
 def mbarrier_arrive(b: OpBuilder, barrier: Operand, stage: Operand = 0) -> None:
-    """One arrival of each warp of the role, when its threads have come here; in `if tg.elect():` one in all. What the
-    threads have done before is seen by those who have waited for the phase."""
+    """One arrival of each warp of the role at a memory barrier; in `if tg.elect():` one in all.
+
+    What the threads did before is seen by those that have waited for the end of the phase.
+
+    Parameters:
+        barrier: barriers of tg.mbarrier.
+        stage: which of the barriers, an integer from 0; 0 by default.
+    Raises:
+        type-mismatch: `barrier` comes from no tg.mbarrier.
+        out-of-range: a constant `stage` is not one of the barriers.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, mbarrier.arrive (release, CTA).
+    """
     at = _barriers(barrier)
     _emit(b, MbarrierArrive, [at, _stage(b, at, stage)])
 
 
 @public("mbarrier_expect_bytes")
 def mbarrier_expect_bytes(b: OpBuilder, barrier: Operand, stage: Operand, bytes: Operand) -> None:
-    """One arrival, by one thread of the role, which announces `bytes` (a constant): the phase does not end before
-    copies have brought as many."""
+    """One arrival, by one thread of the role, which announces bytes: the phase does not end before copies have
+    brought as many.
+
+    Parameters:
+        barrier: barriers of tg.mbarrier.
+        stage: which of the barriers, an integer from 0.
+        bytes: the number of bytes, a constant from 1 to 2**20 - 1.
+    Raises:
+        type-mismatch: `barrier` comes from no tg.mbarrier.
+        not-constant: `bytes` is known at run time only.
+        out-of-range: `bytes` or a constant `stage` is not in its range.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, mbarrier.arrive.expect_tx.
+    """
     at = _barriers(barrier)
     count = _constant(bytes, "the number of announced bytes", MOST_COUNTED)
     _emit(b, MbarrierExpect, [at, _stage(b, at, stage)], {"bytes": count})
@@ -83,8 +129,23 @@ def mbarrier_expect_bytes(b: OpBuilder, barrier: Operand, stage: Operand, bytes:
 
 @public("mbarrier_wait")
 def mbarrier_wait(b: OpBuilder, barrier: Operand, stage: Operand, phase: Operand) -> None:
-    """Wait until the phase whose number has the same lowest bit as `phase` has ended. A fresh barrier counts as one
-    whose phase of parity 1 has ended. In `if tg.elect():` one warp waits."""
+    """Waits until a phase of a memory barrier has ended; in `if tg.elect():` one warp waits.
+
+    Parameters:
+        barrier: barriers of tg.mbarrier.
+        stage: which of the barriers, an integer from 0.
+        phase: the number of the phase, an integer of which the lowest bit counts. A new barrier counts as one
+            whose phase of parity 1 has ended.
+    Raises:
+        type-mismatch: `barrier` comes from no tg.mbarrier.
+        out-of-range: a constant `stage` is not one of the barriers.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+        deadlock: no role of a block can go on, on a CPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, mbarrier.try_wait.parity.
+    """
     at = _barriers(barrier)
     number = b.cast(b.index(phase), int32)
     parity = b.binary("and", number, 1) if not isinstance(phase, int) else b.const(phase & 1, int32)
@@ -104,7 +165,7 @@ def _place(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tuple[
         raise TypeRule(f"expected an array, got {describe(array)}", culprit=array)
     assert isinstance(tile.type, BufType)
     entries = (0,) * len(tile.type.shape) if offset is None else as_tuple(offset)
-    return array, [b.cast(b.index(i), int32) for i in entries]
+    return array, [b.cast(b.within(b.index(i), LAST[1]), int32) for i in entries]
 
 
 @public("tile_load_async")
@@ -116,9 +177,31 @@ def tile_load_async(
     barrier: Operand = None,
     stage: Operand = 0,
 ) -> None:
-    """One thread of the role starts copying the tile at `offset` (elements; 0 by default) of an array to a shared tile,
-    or to a part of one; elements outside the array become 0. The phase that stage `stage` of `barrier` is in then ends
-    only when the bytes of the whole tile have come; they must be announced in it."""
+    """Starts to copy a tile of an array to a shared tile, by one thread of the role; elements outside of the
+    array become 0.
+
+    Parameters:
+        array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
+            only read by the kernel.
+        tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a
+            multiple of 16 bytes.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
+            phase.
+        stage: which of the barriers, an integer from 0; 0 by default.
+    Raises:
+        type-mismatch: `array` is no array, `tile` has no name, the dtypes or dimensions differ, or `barrier` is
+            missing.
+        out-of-range: a constant `stage` is not one of the barriers.
+        bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
+            describes.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, cp.async.bulk.tensor (global to shared).
+    """
     to, at = _shared(tile), _barriers(barrier)
     source, where = _place(b, array, to, offset)
     _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *where])
@@ -126,8 +209,28 @@ def tile_load_async(
 
 @public("tile_store_async")
 def tile_store_async(b: OpBuilder, array: Operand, tile: Operand, offset: Operand = None) -> None:
-    """One thread of the role starts copying a shared tile, or a part of one, to an array at `offset` (elements; 0 by
-    default). What lies outside the array is dropped. `tg.store_commit()` closes a group of such copies."""
+    """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
+    dropped.
+
+    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit closes a group of such copies.
+
+    Parameters:
+        array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
+            only written by the kernel.
+        tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a
+            multiple of 16 bytes.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+    Raises:
+        type-mismatch: `array` is no array, `tile` has no name, or the dtypes or dimensions differ.
+        bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
+            describes.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, cp.async.bulk.tensor (shared to global).
+    """
     source = _shared(tile)
     target, where = _place(b, array, source, offset)
     _emit(b, BulkPut, [source, target, *where])
@@ -135,14 +238,34 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: Operand, offset: Operan
 
 @public("store_commit")
 def store_commit(b: OpBuilder) -> None:
-    """The copies to arrays that this role has started since the last `tg.store_commit()` are a group."""
+    """Closes a group of copies: those to arrays that this role has started since the last group.
+
+    Raises:
+        role-placement: the call is outside of roles.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, cp.async.bulk.commit_group.
+    """
     _emit(b, BulkCommit, [])
 
 
 @public("store_wait")
 def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> None:
-    """Wait until at most `pending` groups of copies to arrays that this role has closed are not done; with `read=True`,
-    until at most so many have still to read their tiles."""
+    """Waits until at most `pending` groups of copies to arrays, closed by this role, are not done.
+
+    Parameters:
+        pending: the number of groups, a constant from 0; 0 by default.
+        read: True waits only until the groups have read their tiles, which may then change; False by default.
+    Raises:
+        not-constant: `pending` is known at run time only.
+        out-of-range: `pending` is below 0.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, cp.async.bulk.wait_group.
+    """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
     what = f"no fewer than 0 groups are pending, got {pending}"
@@ -152,15 +275,38 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
 
 @public("fence_async")
 def fence_async(b: OpBuilder) -> None:
-    """What each thread of the role has read and written in shared tiles comes before the copies and tensor core
-    products that are started after this by whoever waits for it."""
+    """Orders accesses of threads to shared tiles before copies and tensor core products that start after it.
+
+    What each thread of the role has read and written comes before what is started by any thread that
+    synchronises with it afterwards.
+
+    Raises:
+        role-placement: the call is outside of roles.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, fence.proxy.async.
+    """
     b.emit(FenceAsync, [])
 
 
 @public("named_barrier")
 def named_barrier(b: OpBuilder, warps: Operand) -> Value:
-    """A barrier that roles meet at, made before them: those who wait at it go on each time `warps` warps (a constant)
-    have come to it."""
+    """A barrier at which warps of several roles synchronise, made before the roles.
+
+    Parameters:
+        warps: the number of warps that arrive each time, a constant from 1 to 32.
+    Returns:
+        the barrier.
+    Raises:
+        not-constant: `warps` is known at run time only.
+        out-of-range: `warps` is not from 1 to 32.
+        role-placement: it is made inside a role.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, barrier.cta.
+    """
     return b.one(NamedNew, [], {"warps": _constant(warps, "the warps of a named barrier", MOST_WARPS)})
 
 
@@ -174,11 +320,34 @@ def _named(x: Operand) -> Value:
 
 @public("named_barrier_sync")
 def named_barrier_sync(b: OpBuilder, barrier: Operand) -> None:
-    """All warps of the role come to the barrier, and wait for the others that it counts."""
+    """All warps of the role arrive at a named barrier and wait for the others that it counts.
+
+    Parameters:
+        barrier: a barrier of tg.named_barrier.
+    Raises:
+        type-mismatch: `barrier` comes from no tg.named_barrier.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+        deadlock: no role of a block can go on, on a CPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, barrier.cta.sync.
+    """
     b.emit(NamedSync, [_named(barrier)])
 
 
 @public("named_barrier_arrive")
 def named_barrier_arrive(b: OpBuilder, barrier: Operand) -> None:
-    """All warps of the role come to the barrier, and go on at once."""
+    """All warps of the role arrive at a named barrier and go on at once.
+
+    Parameters:
+        barrier: a barrier of tg.named_barrier.
+    Raises:
+        type-mismatch: `barrier` comes from no tg.named_barrier.
+        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
+    Source:
+        PTX ISA, barrier.cta.arrive.
+    """
     b.emit(NamedArrive, [_named(barrier)])

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from tegula.errors import UnfitNumber
 from tegula.fitting import fitted, shown
-from tegula.ir import Builder, Region, Value
+from tegula.ir import REGISTRY, Builder, Op, Region, TypeRule, Value, root
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, USES, TileOp, TypeRule, cast_help, element, require
-from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite, root
+from tegula.ops.base import USES, cast_help, element, require
+from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
 from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, fold_literals
@@ -38,9 +38,11 @@ from tegula.types import (
     float64,
     from_numpy,
     int32,
+    int64,
     is_element,
     scalar_of,
     to_numpy,
+    uint64,
 )
 
 Operand: TypeAlias = Any
@@ -50,6 +52,10 @@ LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
 
 
+MOST_OF_VECTOR = 64
+"""Components of a vector or matrix that an array of constants stands for; larger ones are tables."""
+
+
 class LiteralRule(TypeRule):
     """A literal that cannot take the type it meets."""
 
@@ -57,7 +63,9 @@ class LiteralRule(TypeRule):
 class Function(Protocol):
     """A function passed as an argument (of tile_map, say)."""
 
-    def call(self, builder: OpBuilder, args: list[Operand]) -> Operand: ...
+    def call(self, builder: OpBuilder, args: list[Operand]) -> Operand:
+        """Build a call of the function with these arguments."""
+        ...
 
 
 class OpBuilder(Builder):
@@ -88,7 +96,7 @@ class OpBuilder(Builder):
 
     def emit(
         self,
-        op: type[TileOp],
+        op: type[Op],
         operands: Sequence[Value],
         attrs: Mapping[str, Any] | None = None,
         regions: Sequence[Region] = (),
@@ -107,11 +115,12 @@ class OpBuilder(Builder):
 
     def one(
         self,
-        op: type[TileOp],
+        op: type[Op],
         operands: Sequence[Value],
         attrs: Mapping[str, Any] | None = None,
         regions: Sequence[Region] = (),
     ) -> Value:
+        """The only result of a new op."""
         return self.emit(op, operands, attrs, regions)[0]
 
     def region_of(self, types: Sequence[Type], body: Callable[[list[Value]], Value]) -> Region:
@@ -152,7 +161,7 @@ class OpBuilder(Builder):
                 target = default
             self._check_adapts(x, target)
             return self.const(x, target)
-        if _is_constant_array(x):
+        if is_constant_array(x):
             return self._array_constant(x)
         raise TypeRule(f"expected a value, got {describe(x)}", culprit=x)
 
@@ -169,6 +178,8 @@ class OpBuilder(Builder):
         raise LiteralRule(f"expected {target}, got {literal!r}", expected=target)
 
     def _array_constant(self, x: NDArray[Any]) -> Value:
+        what = f"an array of shape {x.shape} is a table of constants"
+        require(x.ndim in (1, 2) and x.size <= MOST_OF_VECTOR, what, "read elements of it, as in table[i]")
         scalar = from_numpy(x.dtype)
         made: ElementType = (
             VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)
@@ -206,7 +217,25 @@ class OpBuilder(Builder):
             raise TypeRule(what, _index_help(made.type), culprit=x, expected=int32)
         return made
 
+    def offset(self, x: Operand) -> Value:
+        """Where a tile begins in an array, as a scalar that also int64 holds: a tile beyond is outside in any case."""
+        made = self.index(x)
+        if made.type == uint64:
+            return self.cast(self.within(made, 1 << 62), int64)
+        return made
+
+    def within(self, x: Value, most: int) -> Value:
+        """An integer, or `most`, or -most if it is further from 0 and its type holds more than that."""
+        assert isinstance(x.type, DType)
+        if x.type.bits - x.type.is_signed <= most.bit_length():
+            return x
+        t = x.type
+        if t.is_signed:
+            x = self.one(S.Max, [x, self.const(-most, t)])
+        return self.one(S.Min, [x, self.const(most, t)])
+
     def is_tile(self, x: Operand) -> bool:
+        """Whether an operand is a tile, value or object."""
         return isinstance(x, Value) and isinstance(x.type, TileType | BufType)
 
     # Elementwise -----------------------------------------------------------------------------------------------------
@@ -246,13 +275,14 @@ class OpBuilder(Builder):
         return [self.broadcast(v, shape) if isinstance(v.type, TileType) else v for v in values]
 
     def broadcast(self, tile: Value, shape: Sequence[int]) -> Value:
+        """A tile under a larger shape, by NumPy's rules."""
         assert isinstance(tile.type, TileType)
         if tile.type.shape == tuple(shape):
             return tile
         return self.one(TileBroadcast, [self.tile(tile)], {"shape": tuple(shape)})
 
     def elementwise(
-        self, op: type[TileOp], operands: Sequence[Operand], attrs: Mapping[str, Any] | None = None
+        self, op: type[Op], operands: Sequence[Operand], attrs: Mapping[str, Any] | None = None
     ) -> Operand:
         """Apply a lane op to scalars, vectors and matrices, or element by element to tiles."""
         if any(self.is_tile(x) for x in operands):
@@ -310,6 +340,7 @@ class OpBuilder(Builder):
         return self.elementwise(REGISTRY[op], [a])
 
     def logical_not(self, a: Operand) -> Operand:
+        """The value of `not a`."""
         if isinstance(a, LITERALS):
             return not a
         return self.one(REGISTRY["not"], [self.truth(a)])
@@ -327,6 +358,7 @@ class OpBuilder(Builder):
         raise TypeRule(what, "compare an element of it")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
+        """The value of a comparison, element by element of tiles; vectors and matrices are equal as wholes."""
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return bool(getattr(operator, pred)(a, b))
         if self.is_tile(a) or self.is_tile(b):
@@ -533,7 +565,7 @@ def _captured(region: Region) -> list[Value]:
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
     taken: dict[Value, Value] = {}
     for op in region.walk():
-        for k, operand in enumerate(op.operands):
+        for operand in op.operands:
             if operand in inside:
                 continue
             if not is_element(operand.type):
@@ -542,9 +574,8 @@ def _captured(region: Region) -> list[Value]:
                     "pass it as an argument",
                 )
             if operand not in taken:
-                taken[operand] = Value(operand.type, region, operand.name)
-                region.args.append(taken[operand])
-            op.operands[k] = taken[operand]
+                taken[operand] = region.add_argument(operand.type, operand.name)
+        op.substitute(taken)
     return list(taken)
 
 
@@ -599,6 +630,7 @@ def _holds(scalar: DType, value: Any) -> bool:
 
 
 def is_tuple(x: Operand) -> TypeGuard[tuple[Operand, ...]]:
+    """Whether an operand is a tuple."""
     return isinstance(x, tuple)
 
 
@@ -608,11 +640,13 @@ def as_tuple(x: Operand) -> tuple[Operand, ...]:
 
 
 def is_slice(x: Operand) -> TypeGuard[slice[Any, Any, Any]]:
+    """Whether an operand is a slice."""
     return isinstance(x, slice)
 
 
-def _is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
-    return isinstance(x, np.ndarray) and x.ndim in (1, 2)
+def is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
+    """Whether an operand is a NumPy array: constants."""
+    return isinstance(x, np.ndarray)
 
 
 def _index_help(t: Type) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.fields import attr, body, operand, variadic
-from tegula.ir import Region
-from tegula.ops.base import TileOp, require, types
+from tegula.ir import BranchLike, LoopLike, Op, Region, Value
+from tegula.ir.fields import attr, body, operand, variadic
+from tegula.ops.base import require, types
+from tegula.ops.scalar import Const
 from tegula.types import Type, bool_
 
 
 def _yields(region: Region) -> list[Type]:
-    return [v.type for v in region.terminator.operands]
+    return types(region.yielded)
 
 
-class Yield(TileOp):
+class Yield(Op):
     """Ends a region; its operands are the region's results."""
 
     __slots__ = ()
@@ -25,7 +26,7 @@ class Yield(TileOp):
         return []
 
 
-class If(TileOp):
+class If(BranchLike):
     """Operand: bool. Regions: then, else, without arguments. Results: what the taken region yields. Attribute `leaves`:
     one of them is for those that leave the loop or the function around it."""
 
@@ -35,7 +36,10 @@ class If(TileOp):
     then = body()
     orelse = body()
     leaves = attr(False)
-    after_return = attr(None)
+
+    @property
+    def decisive(self) -> list[Value]:
+        return [self.condition]
 
     def infer(self) -> Sequence[Type]:
         require(self.condition.type == bool_, f"a condition must be bool, got {self.condition.type}")
@@ -44,7 +48,7 @@ class If(TileOp):
         return _yields(then)
 
 
-class For(TileOp):
+class For(LoopLike):
     """Operands: start, stop, step (one integer type), then initial values. Region arguments: index, carried values;
     yields the carried values. The step is never 0; a negative one counts down. Results: the carried values."""
 
@@ -58,7 +62,37 @@ class For(TileOp):
     stages = attr(1)
     asked = attr(False)
     specialize = attr(True)
-    after_return = attr(None)
+    unroll = attr(False)
+
+    @property
+    def unrolled(self) -> range | None:
+        return self.positions if self.unroll else None
+
+    @property
+    def index(self) -> Value:
+        """The position in the body: start, start + step, and so on."""
+        index, *_ = self.body.args
+        return index
+
+    @property
+    def arguments(self) -> list[Value]:
+        _, *carried = self.body.args
+        return carried
+
+    @property
+    def bounds(self) -> tuple[Value, Value, Value]:
+        """Start, stop, step."""
+        return self.start, self.stop, self.step
+
+    @property
+    def positions(self) -> range | None:
+        """What the index is in each iteration, where the bounds are constants."""
+        known = [v.owner.value for v in self.bounds if isinstance(v.owner, Const)]
+        return range(*known) if len(known) == 3 and known[2] else None
+
+    @property
+    def decisive(self) -> list[Value]:
+        return [*self.bounds]
 
     def infer(self) -> Sequence[Type]:
         start, stop, step = self.start.type, self.stop.type, self.step.type
@@ -75,7 +109,7 @@ class For(TileOp):
         return carried
 
 
-class While(TileOp):
+class While(LoopLike):
     """Operands: initial values. Regions: condition (arguments: carried values; yields one bool) and body (the same
     arguments; yields the carried values). Results: the carried values when the condition fails."""
 
@@ -84,7 +118,14 @@ class While(TileOp):
     initial = variadic()
     condition = body()
     body = body()
-    after_return = attr(None)
+
+    @property
+    def headers(self) -> list[Region]:
+        return [self.condition]
+
+    @property
+    def decisive(self) -> list[Value]:
+        return self.condition.yielded
 
     def infer(self) -> Sequence[Type]:
         condition, body = self.condition, self.body
@@ -100,4 +141,4 @@ class While(TileOp):
 
 def is_condition(region: Region) -> bool:
     """Whether a region decides on another round of a `while`, whose body gets the same values."""
-    return isinstance(region.parent, While) and region is region.parent.regions[0]
+    return isinstance(region.parent, While) and region is region.parent.condition

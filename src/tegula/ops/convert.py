@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.fields import attr, operand
-from tegula.ir import Value
-from tegula.ops.base import TileOp, element, require
+from tegula.ir import Op, Value
+from tegula.ir.fields import attr, operand
+from tegula.ops.base import element, require
 from tegula.types import Type, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _saturate(x: np.ndarray, to: np.dtype) -> np.ndarray:
     return np.where(high, info.max, np.where(low, info.min, inside)).astype(to)
 
 
-class Cast(TileOp):
+class Cast(Op):
     """The operand as scalar type `to` (attribute), component by component."""
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class Cast(TileOp):
         return (b.as_scalar(g, scalar_of(element(b.primal(self.x).type))),)
 
 
-class Bitcast(TileOp):
+class Bitcast(Op):
     """The operand's bits as scalar type `to` (attribute) of the same width."""
 
     __slots__ = ()

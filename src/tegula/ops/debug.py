@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tegula.fields import attr, operand, variadic
-from tegula.ops.base import TileOp, require, types
+from tegula.ir import Op
+from tegula.ir.fields import attr, operand, variadic
+from tegula.ops.base import require, types
 from tegula.types import TileType, Type, bool_, is_element
 
 
-class Print(TileOp):
+class Print(Op):
     """Prints, once per lane, attribute `parts`: a tuple of strings (literal text) and None (the next operand), then
     attribute `end`: a new line where there is none."""
 
@@ -36,7 +37,7 @@ class Print(TileOp):
         return "".join(_text(next(values)) if part is None else part for part in attrs["parts"])
 
 
-class PrintTile(TileOp):
+class PrintTile(Op):
     """Prints, once per block, as `print` does, tiles in place of values. Attribute `elements`: the positions of the
     operands that have one element and are printed as that. Without `parts`: the one operand."""
 
@@ -67,7 +68,7 @@ class PrintTile(TileOp):
         return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in shown))
 
 
-class Assert(TileOp):
+class Assert(Op):
     """Fails the launch where the operand is false; attribute `message`. The first failure is reported with its block
     and lane; the kernel goes on."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew
-from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.buffer import BufGet, BufNew, BufWrite, root
+from tegula.ops.group import Barrier, GroupProduct, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.lane import Lanes
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -26,8 +26,9 @@ from tegula.ops.schedule import (
     MbarrierWait,
     NamedArrive,
     NamedSync,
+    ScheduleOp,
 )
-from tegula.ops.tile import TileEmpty
+from tegula.ops.tile import TileEmpty, TileFull
 from tegula.types import BufType, StackType, TileType, element_bytes
 
 GENERIC, ASYNC = "generic", "async"
@@ -81,11 +82,13 @@ class CopyIn:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """Loads (`write` false) or stores of the threads of the group, each its own part; or (`warp_group`) of each warp
-    group in slots of its own, of which the first one's are named."""
+    group in slots of its own, of which the first one's are named. `number`: what every element of a stage is after a
+    store; an element, that a load gives."""
 
     at: Bytes
     write: bool
     warp_group: bool = False
+    number: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class Come:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class NamedWait:
     """Each warp waits until all have come to the named barrier that it came to last. PTX ISA, "bar, barrier"
     (`.sync`)."""
 
@@ -168,31 +171,42 @@ Event: TypeAlias = (
     | Commit
     | CopiesOutDone
     | Come
-    | Pass
+    | NamedWait
 )
 
 
 class Known(Protocol):
     """What is known of an op's operands where it runs."""
 
-    def number(self, value: Value) -> int: ...
-    def bytes(self, buffer: Value) -> Bytes: ...
-    def warp_groups(self, op: Op) -> int: ...
+    def number(self, value: Value) -> int:
+        """The integer that a value has."""
+        ...
+
+    def bytes(self, buffer: Value) -> Bytes:
+        """The bytes of memory that a buffer is."""
+        ...
+
+    def warp_groups(self, op: Op) -> int:
+        """The number of warp groups that do an op."""
+        ...
 
 
-NUMBERS: dict[type[Op], tuple[int, ...]] = {
-    MbarrierWait: (1, 2),
-    MbarrierArrive: (1,),
-    MbarrierExpect: (1,),
-    BulkLoad: (2,),
-}
-"""The operands that say which stage and which phase."""
-Rule: TypeAlias = Callable[[Op, Known], Iterator[Event]]
-RULES: dict[type[Op], Rule] = {}
+def stage_and_phase(op: Op) -> list[Value]:
+    """The operands that say which stage and which phase."""
+    if isinstance(op, MbarrierWait):
+        return [op.stage, op.parity]
+    return [op.stage] if isinstance(op, MbarrierArrive | MbarrierExpect | BulkLoad) else []
 
 
-def does(*kinds: type[Op]) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
+AnyOp = TypeVar("AnyOp", bound=Op)
+Rule: TypeAlias = Callable[[AnyOp, Known], Iterator[Event]]
+RULES: dict[type[Op], Callable[..., Iterator[Event]]] = {}
+
+
+def does(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
+    """Make a function the rule of what ops of some classes do; a decorator."""
+
+    def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
         for kind in kinds:
             RULES[kind] = rule
         return rule
@@ -217,8 +231,8 @@ def touches(op: Op) -> bool:
 
 
 def _effects(op: Op) -> Iterator[tuple[str, Value]]:
-    assert isinstance(op, TileOp)
-    for inner in op.walk() if op.NAME == "lanes" else (op,):
+    assert isinstance(op, Op)
+    for inner in op.walk() if isinstance(op, Lanes) else (op,):
         yield from ((e.kind, e.value) for e in inner.effects() if e.value is not None)
 
 
@@ -229,48 +243,62 @@ def _shared(value: Value) -> bool:
 def _touches(op: Op, known: Known) -> Iterator[Event]:
     for kind, value in _effects(op):
         if _shared(value) and kind != "arrive":
-            yield Touch(known.bytes(value), kind != "read")
+            yield Touch(known.bytes(value), kind != "read", number=_number(op))
+
+
+def _number(op: Op) -> Value | None:
+    """The number that an op stores to all elements of a stage, or loads from one element."""
+    if isinstance(op, BufGet):
+        return op.result
+    if not isinstance(op, BufWrite) or not isinstance(op.tile.owner, TileFull):
+        return None
+    whole = root(op.buffer)
+    assert isinstance(op.buffer.type, BufType) and isinstance(whole.type, BufType)
+    stages = whole.owner.stages or 1 if isinstance(whole.owner, BufNew) else 1
+    return op.tile.owner.value if prod(op.buffer.type.shape) * stages == prod(whole.type.shape) else None
 
 
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
 @does(MbarrierWait)
-def _wait(op: Op, known: Known) -> Iterator[Event]:
+def _wait(op: MbarrierWait, known: Known) -> Iterator[Event]:
     barrier, stage, parity = op.operands
-    yield Wait(barrier, known.number(stage), known.number(parity), bool(op.attrs.get("elected")))
+    yield Wait(barrier, known.number(stage), known.number(parity), bool(op.elected))
 
 
 @does(MbarrierArrive)
-def _arrive(op: Op, known: Known) -> Iterator[Event]:
+def _arrive(op: MbarrierArrive, known: Known) -> Iterator[Event]:
     barrier, stage = op.operands
-    yield Arrive(barrier, known.number(stage), bool(op.attrs.get("elected")))
+    yield Arrive(barrier, known.number(stage), bool(op.elected))
 
 
 @does(MbarrierExpect)
-def _expect(op: Op, known: Known) -> Iterator[Event]:
+def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
     barrier, stage = op.operands
-    yield Arrive(barrier, known.number(stage), True, op.attrs["bytes"])
+    yield Arrive(barrier, known.number(stage), True, op.bytes)
 
 
 @does(Barrier)
-def _meet(op: Op, known: Known) -> Iterator[Event]:
-    yield Meet()
+def _meet(op: Barrier, known: Known) -> Iterator[Event]:
+    """Warps that meet by themselves are in no order with others."""
+    if not op.of_warps:
+        yield Meet()
 
 
 @does(NamedSync)
-def _sync(op: Op, known: Known) -> Iterator[Event]:
-    yield Come(op.operands[0])
-    yield Pass(op.operands[0])
+def _sync(op: NamedSync, known: Known) -> Iterator[Event]:
+    yield Come(op.barrier)
+    yield NamedWait(op.barrier)
 
 
 @does(NamedArrive)
-def _come(op: Op, known: Known) -> Iterator[Event]:
-    yield Come(op.operands[0])
+def _come(op: NamedArrive, known: Known) -> Iterator[Event]:
+    yield Come(op.barrier)
 
 
 @does(FenceAsync)
-def _fence(op: Op, known: Known) -> Iterator[Event]:
+def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
     yield Fence()
 
 
@@ -278,20 +306,20 @@ def _fence(op: Op, known: Known) -> Iterator[Event]:
 
 
 @does(BulkLoad)
-def _load(op: Op, known: Known) -> Iterator[Event]:
+def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
     """The copy moves the whole box, whatever of it lies inside the array; a stage may be longer, for the sake of the
     one behind it."""
-    buffer, barrier, stage = op.operands[:3]
+    buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
     yield CopyIn(known.bytes(buffer), barrier, known.number(stage), size)
 
 
 @does(BulkStore)
-def _store(op: Op, known: Known) -> Iterator[Event]:
+def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     """Piece by piece through the slots of a warp group, of which the first stands for all: a slot is written once the
     copy that read it last has done so. After two rounds of the slots all goes on in the same way."""
-    staging, tile = op.operands[0], op.operands[2].type
+    staging, tile = op.buffer, op.tile.type
     t = staging.type
     assert isinstance(t, BufType) and isinstance(tile, TileType)
     groups = known.warp_groups(op)
@@ -314,56 +342,62 @@ def _store(op: Op, known: Known) -> Iterator[Event]:
 
 
 @does(BulkPut)
-def _put(op: Op, known: Known) -> Iterator[Event]:
-    yield CopyOut(known.bytes(op.operands[0]), commit=False)
+def _put(op: BulkPut, known: Known) -> Iterator[Event]:
+    yield CopyOut(known.bytes(op.buffer), commit=False)
 
 
 @does(BulkCommit)
-def _commit(op: Op, known: Known) -> Iterator[Event]:
+def _commit(op: BulkCommit, known: Known) -> Iterator[Event]:
     yield Commit()
 
 
 @does(BulkWait)
-def _store_wait(op: Op, known: Known) -> Iterator[Event]:
-    yield CopiesOutDone(op.attrs.get("pending", 0))
+def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
+    yield CopiesOutDone(op.pending)
 
 
 # Products ------------------------------------------------------------------------------------------------------------
 
 
 @does(SharedProduct, RegisterProduct)
-def _product(op: Op, known: Known) -> Iterator[Event]:
+def _product(op: RegisterProduct | SharedProduct, known: Known) -> Iterator[Event]:
     """By tensor cores of warp groups (attribute `unit`), else by the threads' own loads."""
-    operands = tuple(known.bytes(v) for v in op.operands[:2] if isinstance(v.type, BufType))
-    if op.attrs.get("unit") != "wgmma":
+    operands = tuple(known.bytes(v) for v in (op.a, op.b) if isinstance(v.type, BufType))
+    if op.unit != "wgmma":
         yield from (Touch(at, False) for at in operands)
         return
     yield Issue(operands)
-    if op.attrs.get("wait", True):
+    if op.wait:
         yield ProductsDone(0)
 
 
 @does(ProductWait)
-def _product_wait(op: Op, known: Known) -> Iterator[Event]:
-    yield ProductsDone(op.attrs["pending"])
+def _product_wait(op: ProductWait, known: Known) -> Iterator[Event]:
+    yield ProductsDone(op.pending)
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------
 
 
 @does(BufNew)
-def _new(op: Op, known: Known) -> Iterator[Event]:
-    if not isinstance(op.operands[0].owner, TileEmpty):
+def _new(op: BufNew, known: Known) -> Iterator[Event]:
+    if not isinstance(op.tile.owner, TileEmpty):
         yield Touch(known.bytes(op.result), True)
 
 
-IN_FLIGHT: tuple[type[Op], ...] = (SharedProduct, RegisterProduct)
+IN_FLIGHT = (SharedProduct, RegisterProduct)
 """Ops that may leave a product in flight: their result is in registers that tensor cores still write. Nothing may touch
 those before a wait that covers it, except a product that adds to them. Of `RegisterProduct` one operand is in
 registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
 
+def is_asynchronous(op: Op) -> bool:
+    """Whether an op takes part in work that goes on beside the threads: copies, barriers, products of warp groups."""
+    products = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
+    return products or (isinstance(op, ScheduleOp) and type(op) in RULES)
+
+
 def flies(op: Op) -> bool:
     """Whether an op leaves a product in flight."""
-    return isinstance(op, IN_FLIGHT) and op.attrs.get("unit") == "wgmma" and not op.attrs.get("wait", True)
+    return isinstance(op, GroupProduct) and op.unit == "wgmma" and not op.wait

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from tegula.fields import attr, body, variadic
-from tegula.ir import Op, Region, Value
+from tegula.ir import CallLike, Op, Region, Value
+from tegula.ir.fields import attr, body, variadic
 from tegula.ops import scalar as S
-from tegula.ops.base import PUBLIC, TileOp, element, require, types
+from tegula.ops.base import PUBLIC, element, require, types
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneIndex, TileFromLanes
@@ -92,7 +92,7 @@ class GradientBuilder(KernelBuilder):
         """The gradient of an array, tile object or view: memory of the same shape."""
         raise NotImplementedError
 
-    def together(self, op: TileOp) -> bool:
+    def together(self, op: Op) -> bool:
         """Whether all lanes reach a lane op with equal operands: it then counts once."""
         raise NotImplementedError
 
@@ -100,7 +100,7 @@ class GradientBuilder(KernelBuilder):
         """A tile object, zero at first, whose elements are added to the adjoint of a tile value."""
         raise NotImplementedError
 
-    def element_adjoint(self, body: Region, position: int) -> Region | None:
+    def element_adjoint(self, body: Region, argument: Value) -> Region | None:
         """The derivative of a mapped function by one of its arguments, times a last argument; None where it is 0."""
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ class GradientBuilder(KernelBuilder):
         """The forward value in its own type."""
         raise NotImplementedError
 
-    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+    def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         """Refuse a write of one element by several lanes, each with a value of its own."""
         raise NotImplementedError
 
@@ -126,10 +126,6 @@ class GradientBuilder(KernelBuilder):
 
     def may_be_zero(self, value: Value) -> bool:
         """Whether a forward value may be 0, negative or a NaN."""
-        raise NotImplementedError
-
-    def is_shared(self, value: Value) -> bool:
-        """Whether an element of a map is the same for all elements, or for those along an axis."""
         raise NotImplementedError
 
     # Building --------------------------------------------------------------------------------------------------------
@@ -149,6 +145,7 @@ class GradientBuilder(KernelBuilder):
         return self.one(TileMarkPartial if t.partial else TileFillAbsent, [tile])
 
     def scaled(self, x: Value, factor: float) -> Value:
+        """A value times a constant."""
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
 
     def kept(self, g: Value, x: Value) -> Value:
@@ -222,6 +219,7 @@ class GradientBuilder(KernelBuilder):
         return self.widened(self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)]))
 
     def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
+        """A tile under another shape of as many elements."""
         assert isinstance(tile.type, TileType)
         if tile.type.shape == tuple(shape):
             return tile
@@ -234,7 +232,7 @@ class GradientBuilder(KernelBuilder):
         return made
 
 
-class Call(TileOp):
+class Call(CallLike):
     """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body
     and, in kernels to be differentiated, its adjoint, whose arguments are those of the body, the body's results
     and their adjoints, each converted to the type that the region takes, and which yields what the adjoint of each
@@ -248,9 +246,14 @@ class Call(TileOp):
     rule = body()
     name = attr()
 
+    @property
+    def has_rule(self) -> bool:
+        """Whether it says what its adjoint is; without one that follows from its body."""
+        return len(self.regions) > 1
+
     def infer(self) -> Sequence[Type]:
         body, *rules = self.regions
-        made, operands = types(body.terminator.operands), types(self.arguments)
+        made, operands = types(body.yielded), types(self.arguments)
         require(types(body.args) == operands, "a call's body does not match its operands")
         if not rules:
             return made
@@ -258,7 +261,7 @@ class Call(TileOp):
         given = [*operands, *made, *(t for t in made if has_adjoint(t))]
         require(
             [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in given]
-            and types(rule.terminator.operands) == [adjoint_type(t) for t in operands if has_adjoint(t)],
+            and types(rule.yielded) == [adjoint_type(t) for t in operands if has_adjoint(t)],
             "a call's adjoint does not match",
         )
         return made
@@ -280,7 +283,7 @@ def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
     return scalar_of(element(t)).is_float, element_shape(element(t))
 
 
-class Unreplayable(TileOp):
+class Unreplayable(Op):
     """The result of an op that cannot run a second time; attributes `type`, and `what` it is the result of. No kernel
     that is compiled has it."""
 

@@ -6,10 +6,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.fields import ARRIVE, ISSUE, READ, WRITE, attr, bodies, body, operand, optional, output, variadic
-from tegula.ir import Effect
+from tegula.ir import Effect, MatmulLike, Op, Synchronising, TileAccess, Value
+from tegula.ir.fields import (
+    ARRIVE,
+    ISSUE,
+    READ,
+    WRITE,
+    attr,
+    bodies,
+    body,
+    operand,
+    optional,
+    output,
+    variadic,
+)
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, element, require
+from tegula.ops.base import element, require
 from tegula.ops.buffer import buffer_type
 from tegula.ops.stack import stack_type
 from tegula.ops.tile import check_shape, tile_type
@@ -18,9 +30,9 @@ from tegula.types import TileType, Type, int32
 Attrs = Mapping[str, Any]
 
 
-class Barrier(TileOp):
-    """All threads of the group meet; what each did to memory before is seen by all after. Attribute `reason`: the
-    accesses that it orders, in words."""
+class Barrier(Op):
+    """All threads of the group meet; what each did to memory before is seen by all after. Attributes: `reason`, the
+    accesses that it orders, in words; `of_warps`: only the threads of each warp meet, and see what it did."""
 
     __slots__ = ()
     NAME = "barrier"
@@ -28,12 +40,13 @@ class Barrier(TileOp):
     PURE = False
     OBSERVED = True
     reason = attr("")
+    of_warps = attr(False)
 
     def infer(self) -> Sequence[Type]:
         return []
 
 
-class Publish(TileOp):
+class Publish(Op):
     """Operands: buffer of one element, per-lane value, lane (integer). That lane's value is written to the buffer;
     nothing if the lane is absent or outside."""
 
@@ -57,7 +70,7 @@ class Publish(TileOp):
         return []
 
 
-class Agree(TileOp):
+class Agree(Op):
     """Operands: per-lane value, lane 0's. Reports lanes with another value: debug mode asks so of `lane.uniform`.
     Attribute `implicit`, if there: what an operand that means lane 0's value is; the report is a note then."""
 
@@ -78,7 +91,7 @@ class Agree(TileOp):
         return []
 
 
-class PartialReduce(TileOp):
+class PartialReduce(Op):
     """What threads and warps can reduce on their own, of several tiles at a time. Operands: tiles; for each a region
     and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and how many warps hold parts of one
     result. The reduced dimension then runs over the parts; of a whole reduction the first does, the others are 1.
@@ -86,6 +99,7 @@ class PartialReduce(TileOp):
 
     __slots__ = ()
     NAME = "group.reduce"
+    ISOLATED = True
     COOPERATIVE = True
     tiles = variadic()
     combines = bodies()
@@ -108,7 +122,7 @@ def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[i
     return (*shape[:axis], parts, *shape[axis + 1 :])
 
 
-class PartialArgReduce(TileOp):
+class PartialArgReduce(Op):
     """`group.reduce` of a whole tile for the place of an extreme. Operands: tile, and where given the row-major indices
     that its elements had, else those of the tile itself. Results: the extreme and its index in each part; index -1
     where there was no number. Attributes `op`, `parts`."""
@@ -127,13 +141,14 @@ class PartialArgReduce(TileOp):
         return [TileType(tile.dtype, shape), TileType(int32, shape)]
 
 
-class PartialScan(TileOp):
+class PartialScan(Op):
     """Operands: 1-D tile spread in order over the threads, identity, buffer with one element a warp. Region as in
     `tile.scan`, attribute `exclusive`; `shape` and `partial`: of the tile that was scanned. The running combination
     from the start of each warp; its whole goes to the buffer."""
 
     __slots__ = ()
     NAME = "group.scan"
+    ISOLATED = True
     COOPERATIVE = True
     PURE = False
     tile = operand()
@@ -152,12 +167,13 @@ class PartialScan(TileOp):
         return [TileType(tile.dtype, tile.shape)]
 
 
-class AddPrefix(TileOp):
+class AddPrefix(Op):
     """Operands: result of `group.scan`, identity, its buffer. Combines each warp's elements with all that came before
     it."""
 
     __slots__ = ()
     NAME = "group.add_prefix"
+    ISOLATED = True
     COOPERATIVE = True
     PURE = False
     tile = operand()
@@ -169,7 +185,7 @@ class AddPrefix(TileOp):
         return [tile_type(self.tile.type)]
 
 
-class SharedGather(TileOp):
+class SharedGather(Op):
     """`tile.gather` from a buffer. Operands: buffer, buffer of indices; attribute `axis`."""
 
     __slots__ = ()
@@ -187,24 +203,30 @@ class SharedGather(TileOp):
         return [TileType(source.dtype, check_shape(shape))]
 
 
-class SharedProduct(TileOp):
+class GroupProduct(MatmulLike, Synchronising):
+    """Base of the matrix products that read shared memory. `declined`: why warp groups do not do it as one."""
+
+    __slots__ = ()
+    COOPERATIVE = True
+    PURE = False
+    declined = attr("")
+
+    @property
+    def instructions(self) -> str:
+        """The regular expression of the instructions that the product is lowered to."""
+        if self.unit != "wgmma":
+            return ""
+        wait = r"|wgmma\.wait_group\.sync\.aligned 0;" if self.wait else ""
+        return rf"wgmma\.(fence|commit_group)\.sync\.aligned;|wgmma\.mma_async\.{wait}"
+
+
+class SharedProduct(GroupProduct):
     """`tile.matmul` with a and b in shared memory. Operands: a, b (buffers), c (tile), alpha, beta."""
 
     __slots__ = ()
     NAME = "group.product"
-    COOPERATIVE = True
-    PURE = False
     a = operand(READ)
     b = operand(READ)
-    c = operand()
-    alpha = operand()
-    beta = operand()
-    precision = attr("default")
-    wait = attr(True)
-    unit = attr("")
-    at_once = attr(False)
-    in_registers = attr(None)
-    declined = attr("")
 
     def infer(self) -> Sequence[Type]:
         a, b, c = buffer_type(self.a.type), buffer_type(self.b.type), tile_type(self.c.type)
@@ -215,25 +237,12 @@ class SharedProduct(TileOp):
         return [c]
 
 
-class RegisterProduct(TileOp):
+class RegisterProduct(GroupProduct):
     """`tile.matmul` with one of its operands in shared memory. Operands: a and b, a tile and a buffer or the other way
     round, c (tile), alpha, beta."""
 
     __slots__ = ()
     NAME = "group.register_product"
-    COOPERATIVE = True
-    PURE = False
-    a = operand()
-    b = operand()
-    c = operand()
-    alpha = operand()
-    beta = operand()
-    precision = attr("default")
-    wait = attr(True)
-    unit = attr("")
-    at_once = attr(False)
-    in_registers = attr(None)
-    declined = attr("")
 
     def infer(self) -> Sequence[Type]:
         tiles = [isinstance(t, TileType) for t in (self.a.type, self.b.type)]
@@ -254,17 +263,23 @@ class RegisterProduct(TileOp):
         """Which operand is in registers: 0, or 1, and then the product is done as the transposed one."""
         return int(not isinstance(self.a.type, TileType))
 
+    @property
+    def held_tile(self) -> Value:
+        """The operand in registers."""
+        return self.sides[self.held]
+
     def effects(self) -> Sequence[Effect]:
         return (Effect(READ, self.a if self.held else self.b),)
 
 
-class ProductWait(TileOp):
+class ProductWait(Synchronising):
     """Waits until at most `pending` (attribute) products of the group are in flight. Operands: accumulators that are
     not, then; the results are they. Attribute `beside`: what stands between the products and the wait is computed while
     they are in flight, though it takes registers."""
 
     __slots__ = ()
     NAME = "group.product_wait"
+    INSTRUCTIONS = r"wgmma\.wait_group\.sync\.aligned {pending};"
     COOPERATIVE = True
     PURE = False
     OBSERVED = True
@@ -277,7 +292,7 @@ class ProductWait(TileOp):
         return [tile_type(v.type) for v in self.sums]
 
 
-class AsyncCopy(TileOp):
+class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
     stage of its ring than what was read since the last wait; `lean`: addresses are not to be kept in registers from one
@@ -290,8 +305,6 @@ class AsyncCopy(TileOp):
     buffer = operand(ISSUE)
     array = operand(READ)
     offset = variadic()
-    bounds_check = attr(True)
-    aligned = attr(False)
     ahead = attr(False)
     lean = attr(False)
 
@@ -302,7 +315,7 @@ class AsyncCopy(TileOp):
         return []
 
 
-class AsyncCommit(TileOp):
+class AsyncCommit(Op):
     """The copies started since the last one form a group."""
 
     __slots__ = ()
@@ -315,7 +328,7 @@ class AsyncCommit(TileOp):
         return []
 
 
-class AsyncWait(TileOp):
+class AsyncWait(Op):
     """Each thread waits until at most `pending` (attribute) of its groups of copies are unfinished. Operands: the
     buffers that they fill."""
 
@@ -332,7 +345,7 @@ class AsyncWait(TileOp):
         return []
 
 
-class StackVote(TileOp):
+class StackVote(Op):
     """Operands: buffer with one int32 a warp, per-lane bool. Each warp writes how many of its lanes push."""
 
     __slots__ = ()
@@ -347,7 +360,7 @@ class StackVote(TileOp):
         return []
 
 
-class StackFill(TileOp):
+class StackFill(Op):
     """Operands: stack, votes, per-lane value, per-lane bool. Pushing lanes write their values; the result is the slot
     or -1. The count stays."""
 
@@ -369,7 +382,7 @@ class StackFill(TileOp):
         return [int32]
 
 
-class StackTake(TileOp):
+class StackTake(Op):
     """`stack.pop` without the change of the count."""
 
     __slots__ = ()
@@ -385,7 +398,7 @@ class StackTake(TileOp):
         return [element(stack_type(self.stack.type).dtype), int32]
 
 
-class StackAdvance(TileOp):
+class StackAdvance(Op):
     """The count after a push (operands: stack, votes) or after every present lane took one (operand: stack)."""
 
     __slots__ = ()

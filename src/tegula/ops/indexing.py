@@ -6,29 +6,45 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Value
+from tegula.ir import Op, TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import PUBLIC, TypeRule, element, require, require_components, require_range
+from tegula.ops.base import PUBLIC, element, require, require_components, require_range
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
-from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
+from tegula.ops.builder import (
+    LITERALS,
+    OpBuilder,
+    Operand,
+    describe,
+    is_constant_array,
+    is_slice,
+    is_tuple,
+)
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import IntegerRanges
+from tegula.ops.integer_ranges import LAST, IntegerRanges
+from tegula.ops.table import TableGet
 from tegula.ops.tile import TileExtract, TileGather, TileSlice, check_size
-from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import (
     ArrayType,
     BufType,
+    DType,
     ElementType,
     MatType,
     StackType,
     TileType,
     Type,
     VecType,
+    components,
     element_shape,
+    from_numpy,
     int32,
     scalar_of,
+    uint64,
 )
 
 COMPONENT_NAMES = {"x": 0, "y": 1, "z": 2, "w": 3}
@@ -60,6 +76,7 @@ class KernelBuilder(OpBuilder):
     __slots__ = ()
 
     def insert(self, op: Op) -> Op:
+        """Put an op at the end of the current region; TypeRule for results that are too large."""
         for value in op.results:
             _check_size(value.type)
         return super().insert(op)
@@ -70,6 +87,8 @@ class KernelBuilder(OpBuilder):
         """x[index] for arrays, tiles, vectors and matrices."""
         if is_tuple(x):
             return self._tuple_item(x, index)
+        if is_constant_array(x):
+            return self._table_subscript(x, index)
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
             return self._array_subscript(x, t, index)
@@ -134,16 +153,73 @@ class KernelBuilder(OpBuilder):
     def _slice_bound(self, bound: Operand, n: Value, low: Value, high: Value, default: Value) -> Value:
         if bound is None:
             return default
-        value = self.cast(self.index(bound), int32)
+        value = self.cast(self.within(self.index(bound), LAST[1]), int32)
         negative = self.one(S.Cmp, [value, self.const(0, int32)], {"pred": "lt"})
         wrapped = self.one(S.Select, [negative, self.one(S.Add, [value, n]), value])
         return self.one(S.Min, [self.one(S.Max, [wrapped, low]), high])
 
+    def _table_subscript(self, x: NDArray[Any], index: Sequence[Operand]) -> Operand:
+        """table[index] of constants: an element; with fewer indices than dimensions, the rest as a vector or matrix."""
+        require(
+            len(index) <= x.ndim, f"a table of {x.ndim} dimensions takes as many indices, got {len(index)}"
+        )
+        constants = [i for i in index if isinstance(i, int) or is_slice(i)]
+        if len(constants) == len(index):
+            for n, i in zip(x.shape, constants, strict=False):
+                if isinstance(i, int):
+                    self._wrapped(i, n)
+                elif not all(b is None or isinstance(b, int) for b in (i.start, i.stop, i.step)):
+                    raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a table")
+            part: Any = x[tuple(constants)]
+            return part if is_constant_array(part) else self.value(part, from_numpy(x.dtype))
+        require(not any(is_slice(i) for i in index), "a table takes slices beside constant indices only")
+        at = [self._wrapped(i, n) for i, n in zip(index, x.shape, strict=False)]
+        rest = x.shape[len(index) :]
+        attrs = {"elements": tuple(x.ravel().tolist()), "shape": x.shape, "type": from_numpy(x.dtype)}
+
+        def element_at(inner: tuple[int, ...]) -> Value:
+            return self.one(TableGet, [*at, *(self.const(k, int32) for k in inner)], attrs)
+
+        if not rest:
+            return element_at(())
+        what = f"{len(rest)} dimensions are left of a table of shape {x.shape}"
+        require(len(rest) <= 2, what, "give it more indices")
+        made = _shaped(rest, from_numpy(x.dtype))
+        return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*rest)], {"type": made})
+
     def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
+        if any(map(is_slice, index)):
+            return self._part(x, t, index)
         if isinstance(t, MatType) and len(index) == 1:
             entries = [self._component(x, t, (index[0], c)) for c in range(t.cols)]
             return self.one(VecMake, entries, {"type": VecType(t.cols, t.dtype)})
         return self.one(VecExtract, [x, *self._component_indices(t, index)])
+
+    def _picked(self, t: VecType | MatType, index: Sequence[Operand]) -> NDArray[Any]:
+        """The row-major numbers of the components that constant slices and indices show, in their shape."""
+        shape = element_shape(t)
+        require(len(index) <= len(shape), f"{t} takes at most {len(shape)} indices, got {len(index)}")
+        parts: list[int | slice[Any, Any, Any]] = []
+        for n, i in zip(shape, [*index, *[slice(None)] * (len(shape) - len(index))], strict=True):
+            bounds = (i.start, i.stop, i.step) if is_slice(i) else (i,)
+            for bound in bounds:
+                if not (isinstance(bound, int) or (bound is None and is_slice(i))):
+                    raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a vector")
+            if is_slice(i):
+                require(i.step != 0, "the step of a slice must not be 0")
+                help = "take 1 component or more"
+                require_range(len(range(n)[i]) > 0, f"the slice of {n} components is empty", help)
+                parts.append(i)
+            elif isinstance(i, int):
+                self._wrapped(i, n)
+                parts.append(i)
+        return np.arange(components(t)).reshape(shape)[tuple(parts)]
+
+    def _part(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
+        """x[a:b], m[a:b, c] and the like: a vector or matrix."""
+        picked = self._picked(t, index)
+        made = _shaped(picked.shape, t.dtype)
+        return self.one(VecPart, [x], {"picked": tuple(picked.ravel().tolist()), "type": made})
 
     def _component_indices(self, t: VecType | MatType, index: Sequence[Operand]) -> list[Value]:
         shape = element_shape(t)
@@ -202,7 +278,11 @@ class KernelBuilder(OpBuilder):
         if any(i != slice(None) for k, i in enumerate(index) if k != axis):
             part = self.view(x, [slice(None) if k == axis else i for k, i in enumerate(index)])
         kept = sum(is_slice(i) for i in index[:axis])
-        return self.one(TileGather, [self.tile(part), self.tile(index[axis])], {"axis": kept})
+        numbers = self.tile(index[axis])
+        assert isinstance(numbers.type, TileType)
+        if numbers.type.dtype == uint64:
+            numbers = self.map(lambda xs: self.within(xs[0], LAST[1]), [numbers])
+        return self.one(TileGather, [self.tile(part), numbers], {"axis": kept})
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
         """The view that basic indexing of a tile of `shape` gives; slice bounds are constants."""
@@ -283,6 +363,8 @@ class KernelBuilder(OpBuilder):
     def _assign_component(
         self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand
     ) -> Value:
+        if any(map(is_slice, index)):
+            return self._assign_part(x, t, index, value)
         if isinstance(t, MatType) and len(index) == 1:
             row = self.value(value)
             require(
@@ -292,6 +374,20 @@ class KernelBuilder(OpBuilder):
                 x = self.one(VecInsert, [x, part, *self._component_indices(t, (index[0], c))])
             return x
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
+
+    def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
+        """x with the components that slices show replaced, by those of a vector or matrix or by one number."""
+        picked, made = self._picked(t, index), self.value(value, t.dtype)
+        if made.type == t.dtype:
+            new = [made] * picked.size
+        else:
+            wanted = _shaped(picked.shape, t.dtype)
+            require(made.type == wanted, f"this part of {t} is a {wanted}, got {made.type}")
+            new = self.components_of(made)
+        parts = self.components_of(x)
+        for k, part in zip(picked.ravel().tolist(), new, strict=True):
+            parts[k] = part
+        return self.one(VecMake, parts, {"type": t})
 
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
         """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; else read, compute, write."""
@@ -362,7 +458,13 @@ class KernelBuilder(OpBuilder):
 
 
 def describe_tile(t: TileType | BufType) -> str:
+    """The type of a tile, value or object, as messages say it."""
     return str(t.tile if isinstance(t, BufType) else t)
+
+
+def _shaped(shape: Sequence[int], scalar: DType) -> VecType | MatType:
+    """The vector or matrix of a shape."""
+    return VecType(shape[0], scalar) if len(shape) == 1 else MatType(shape[0], shape[1], scalar)
 
 
 def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tegula.ir import LaunchClass, Op, Region, Value
+from tegula.ir import LaunchClass, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
 from tegula.ops.control import For, If, While, Yield
@@ -98,7 +98,7 @@ class IntegerRanges:
         if isinstance(owner, Region):
             return self._argument(value, owner, whole)
         if isinstance(owner, S.Const):
-            number = owner.attrs["value"]
+            number = owner.value
             return (int(number), int(number)) if isinstance(number, int) else whole
         if isinstance(owner, Tid):
             return self._thread_index(value, owner)
@@ -107,16 +107,16 @@ class IntegerRanges:
         if isinstance(owner, ArrayShape):
             return LAST
         if isinstance(owner, LaneUniform):
-            return self.of(owner.operands[0])
+            return self.of(owner.value)
         if isinstance(owner, Lanes):
-            return self.of(owner.regions[0].terminator.operands[owner.results.index(value)])
+            return self.of(owner.body.yielded[owner.results.index(value)])
         if isinstance(owner, If):
             k = owner.results.index(value)
-            return hull(*(self.of(region.terminator.operands[k]) for region in owner.regions))
+            return hull(*(self.of(region.yielded[k]) for region in owner.regions))
         if isinstance(owner, For | While):
             return self._carried(owner, owner.results.index(value), whole)
         if isinstance(owner, S.Select):
-            return hull(*(self.of(v) for v in owner.operands[1:]))
+            return hull(*(self.of(v) for v in (owner.a, owner.b)))
         return (self.exact(owner) or whole) if isinstance(owner, Op) else whole
 
     def _thread_index(self, value: Value, tid: Tid) -> Range:
@@ -129,14 +129,17 @@ class IntegerRanges:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _argument(self, value: Value, region: Region, whole: Range) -> Range:
-        loop, k = region.parent, region.args.index(value)
-        if isinstance(loop, For):
-            return self._index(loop) if k == 0 else self._carried(loop, k - 1, whole)
-        return self._carried(loop, k, whole) if isinstance(loop, While) else whole
+        loop = region.parent
+        if isinstance(loop, For) and value is loop.index:
+            return self._index(loop)
+        if not isinstance(loop, LoopLike):
+            return whole
+        k = next(args.index(value) for args in loop.entries if value in args)
+        return self._carried(loop, k, whole)
 
     def _index(self, loop: For) -> Range:
         """Every index lies between the ends of the loop, the last one excluded, whichever way it counts."""
-        start, stop, step = (self.of(v) for v in loop.operands[:3])
+        start, stop, step = (self.of(v) for v in loop.bounds)
         up, down = (start[0], stop[1] - 1), (stop[0] + 1, start[1])
         if step[0] >= 0:
             return up if up[0] <= up[1] else start
@@ -144,15 +147,14 @@ class IntegerRanges:
             return down if down[0] <= down[1] else start
         return hull(up, down, start)
 
-    def _carried(self, loop: Op, k: int, whole: Range) -> Range:
+    def _carried(self, loop: LoopLike, k: int, whole: Range) -> Range:
         """By induction: bounds that the initial value keeps, and that an iteration which begins with them keeps."""
-        ends = [op for op in loop.regions[-1].ops[-1:] if isinstance(op, Yield)]
+        traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
         # A loop that is being traced has no end yet, and may have no initial values.
-        if self.nesting >= NESTED or not ends:
+        if self.nesting >= NESTED or not traced:
             return whole
-        first = loop.operands[k + 3 * isinstance(loop, For)]
-        args = [region.args[k + isinstance(loop, For)] for region in loop.regions]
-        last = ends[0].operands[k]
+        first, last = loop.initial[k], loop.body.yielded[k]
+        args = [args[k] for args in loop.entries]
         bounds = start = self.of(first)
         for step in range(STEPS):
             inner = IntegerRanges(self.launch, self, dict.fromkeys(args, bounds))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from tegula.fields import attr, operand, variadic
-from tegula.ir import Op, Value
-from tegula.ops.base import TileOp, TypeRule, element, require
+from tegula.ir import MatmulLike, Op, TypeRule, Value
+from tegula.ir.fields import attr, variadic
+from tegula.ops.base import element, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Cmp, Const, Mul, Select
 from tegula.ops.tile import TileFull, TilePermute, adjoint_of, tile_type
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 
-class TileMatmul(TileOp):
+class TileMatmul(MatmulLike):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
     Where a factor is 0 what it scales does not count, whatever it holds: a NaN times 0 is 0 here.
@@ -31,16 +31,6 @@ class TileMatmul(TileOp):
     __slots__ = ()
     NAME = "tile.matmul"
     COOPERATIVE = True
-    a = operand()
-    b = operand()
-    c = operand()
-    alpha = operand()
-    beta = operand()
-    precision = attr("default")
-    wait = attr(True)
-    unit = attr("")
-    at_once = attr(False)
-    in_registers = attr(None)
 
     def infer(self) -> Sequence[Type]:
         a, b, c = (tile_type(v.type) for v in (self.a, self.b, self.c))
@@ -87,18 +77,19 @@ class TileMatmul(TileOp):
         if b.wanted(self.b):
             made[1] = _product(b, _transposed(b, a), term, alpha, self.b, self)
         if b.wanted(self.c):
-            made[2] = g if _is_one(beta) else scaled(b, g, beta)
+            through = g if _is_one(beta) else scaled(b, g, beta)
+            kept = b.spoils(self.beta, self)
+            made[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if kept else through
         if b.wanted(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             again = _product(b, a, c, one, self.result, self)
-            made[3] = b.total(_scaled(b, g, again, b.spoils(self.result, self)))
+            made[3] = _by_factor(b, g, again)
         if b.wanted(self.beta):
-            before = b.primal(self.c)
-            made[4] = b.total(_scaled(b, g, before, b.spoils(self.c, self)))
+            made[4] = _by_factor(b, g, b.primal(self.c))
         return made
 
 
-class TileMatmulWait(TileOp):
+class TileMatmulWait(Op):
     """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
     of the products in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
     products and the wait is computed while they are in flight, though it takes registers."""
@@ -119,9 +110,9 @@ class TileMatmulWait(TileOp):
         return grads
 
 
-def in_flight(op: Op) -> bool:
+def in_flight(op: Op) -> TypeGuard[TileMatmul]:
     """Whether the op is a product that is not waited for at once."""
-    return isinstance(op, TileMatmul) and op.attrs.get("wait") is False
+    return isinstance(op, TileMatmul) and not op.wait
 
 
 def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
@@ -139,18 +130,13 @@ def _transposed(b: GradientBuilder, tile: Value) -> Value:
     return b.one(TilePermute, [tile], {"perm": (1, 0)})
 
 
-def _scaled(b: GradientBuilder, g: Value, factor: Value, spoils: bool) -> Value:
-    """A tile of adjoints times a tile or a number, which may be infinite or a NaN where the adjoint is 0."""
-
-    def element_of(xs: list[Value]) -> Value:
-        made = b.one(Mul, xs)
-        return b.kept(xs[0], made) if spoils else made
-
-    return b.map(element_of, [g, factor])
+def _by_factor(b: GradientBuilder, g: Value, tile: Value) -> Value:
+    """The adjoint of alpha or beta, which scales a tile: nothing counts there of what scales to an adjoint of 0."""
+    return b.total(b.map(lambda xs: b.kept(xs[0], b.one(Mul, xs)), [g, tile]))
 
 
 def _is_one(x: Value) -> bool:
-    return isinstance(x.owner, Const) and x.owner.attrs["value"] == 1
+    return isinstance(x.owner, Const) and x.owner.value == 1
 
 
 def _bits(tile: Value) -> int:
@@ -162,10 +148,10 @@ def _factor(b: GradientBuilder, tile: Value) -> Value:
     return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
 
 
-def _as_term(b: GradientBuilder, g: Value, of: Op) -> Value:
+def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
     """The adjoint of a product as a factor: of two 16-bit tiles of one type, it is rounded to that type, once."""
-    x, y = (tile_type(v.type).dtype for v in of.operands[:2])
-    return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.operands[0]) == 16 else g
+    x, y = (tile_type(v.type).dtype for v in of.sides)
+    return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.a) == 16 else g
 
 
 def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:

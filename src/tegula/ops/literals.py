@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ops.base import REGISTRY, Elementwise, TypeRule
+from tegula.ir import REGISTRY, TypeRule
+from tegula.ops.base import Elementwise
 
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.fields import READ, WRITE, attr, bodies, operand, output, variadic
-from tegula.ir import Op, Value
+from tegula.ir import Op, Region, TileAccess, Value
+from tegula.ir.fields import READ, WRITE, attr, bodies, operand, output, variadic
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, require
+from tegula.ops.base import require
 from tegula.ops.tile import tile_type
 from tegula.types import BufType, PipeType, Type, components
 
@@ -26,12 +26,13 @@ def start_registers(threads: int) -> int:
 
 
 def pipe_type(t: Type) -> PipeType:
+    """The type as a pipe type; TypeRule otherwise."""
     require(isinstance(t, PipeType), f"expected a tile pipe, got {t}")
     assert isinstance(t, PipeType)
     return t
 
 
-class Roles(TileOp):
+class Roles(Op):
     """The role region of a kernel: one region per role, run at the same time, each by its own warps. Attributes, one
     entry per role: `names`; `warps`, (first, count); `registers` a thread, 0 where the compiler chooses. Cooperative
     ops inside are of the role: its threads are their group. Warps of no role are idle."""
@@ -55,11 +56,11 @@ class Roles(TileOp):
             require(first >= end and warps > 0, "two roles share a warp")
             end = first + warps
         for region in self.roles:
-            require(not region.args and not region.terminator.operands, "a role takes and yields nothing")
+            require(not region.args and not region.yielded, "a role takes and yields nothing")
         return []
 
 
-class PipeNew(TileOp):
+class PipeNew(Op):
     """An empty pipe of type attribute `type`: a ring of stages in shared memory."""
 
     __slots__ = ()
@@ -78,7 +79,7 @@ class PipeNew(TileOp):
         return [t]
 
 
-class PipeLoad(TileOp):
+class PipeLoad(TileAccess):
     """Waits for a free stage and starts copying the tile at an offset of an array to it; elements outside the array
     become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`. The stage is full
     when the copy has arrived."""
@@ -90,8 +91,6 @@ class PipeLoad(TileOp):
     pipe = operand(WRITE)
     array = operand(READ)
     offset = variadic()
-    bounds_check = attr(True)
-    aligned = attr(False)
 
     def infer(self) -> Sequence[Type]:
         pipe, array = pipe_type(self.pipe.type), array_type(self.array.type)
@@ -100,7 +99,7 @@ class PipeLoad(TileOp):
         return []
 
 
-class PipePush(TileOp):
+class PipePush(Op):
     """Operands: pipe, tile. Waits for a free stage and writes the tile to it, which is full then."""
 
     __slots__ = ()
@@ -118,7 +117,7 @@ class PipePush(TileOp):
         return []
 
 
-class PipePop(TileOp):
+class PipePop(Op):
     """Waits until the pipe's next stage is full and gives its contents, a shared tile that is read-only. The stage
     stays occupied until `pipe.release`."""
 
@@ -133,7 +132,7 @@ class PipePop(TileOp):
         return [BufType(pipe.dtype, pipe.shape, "shared")]
 
 
-class PipeRelease(TileOp):
+class PipeRelease(Op):
     """The stage that this role popped first of those it still holds is free again, as far as this role goes."""
 
     __slots__ = ()
@@ -152,9 +151,16 @@ WAITS = (PipeLoad, PipePush, PipePop)
 """Ops that wait for other roles."""
 
 
-def block_threads(roles: Op) -> int:
+def roles_by_warp(op: Op) -> list[Region]:
+    """The regions of roles in the order of their warps; none of other ops."""
+    if not isinstance(op, Roles):
+        return []
+    return [region for _, region in sorted(zip(op.warps, op.roles, strict=True), key=lambda role: role[0])]
+
+
+def block_threads(roles: Roles) -> int:
     """The threads of a block that has these roles, with those of the last warp group that are idle."""
-    end = max(first + warps for first, warps in roles.attrs["warps"])
+    end = max(first + warps for first, warps in roles.warps)
     return WARP * (-(-end // 4) * 4)
 
 
@@ -163,12 +169,12 @@ def block_threads(roles: Op) -> int:
 
 def fills(op: Op, pipe: Value) -> bool:
     """Whether the op puts a tile into the pipe."""
-    return isinstance(op, PipeLoad | PipePush) and op.operands[0] is pipe
+    return isinstance(op, PipeLoad | PipePush) and op.pipe is pipe
 
 
 def pops(op: Op, pipe: Value) -> bool:
     """Whether the op takes a tile out of the pipe."""
-    return isinstance(op, PipePop) and op.operands[0] is pipe
+    return isinstance(op, PipePop) and op.pipe is pipe
 
 
 def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:

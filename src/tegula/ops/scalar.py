@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.fields import attr, operand
-from tegula.ir import Value
-from tegula.ops.base import Binary, Elementwise, TileOp, Unary, element, require
+from tegula.ir import ConstantLike, Op, Value
+from tegula.ir.fields import attr, operand
+from tegula.ops.base import Binary, Elementwise, Unary, element, require
 from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
         return np.asarray(f(*operands)).astype(dtype, copy=False)
 
 
-class Const(TileOp):
+class Const(ConstantLike):
     """A compile-time constant: attribute `value` (int, float, bool, or nested tuples for vectors), `type`."""
 
     __slots__ = ()
@@ -125,25 +125,31 @@ class Div(Binary):
         first = b.one(Div, [g, b.primal(z)])
         if b.may_be_zero(z):
             first = b.kept(g, first)
-        second = b.one(Neg, [_by_divisor(b, self, g, first)]) if b.wanted(z) else None
+        second = b.one(Neg, [_by_divisor(b, self, g)]) if b.wanted(z) else None
         if second is not None and (b.may_be_zero(z) or b.spoils(x, self)):
             second = b.kept(g, second)
         return first, second
 
 
-def _by_divisor(b: GradientBuilder, op: Div, g: Value, first: Value) -> Value:
-    """g / z times the quotient, where `first` is g / z. Where that is no normal number, the other order is: of the
-    three factors, g and the quotient cannot both be so large or so small then."""
-    z, quotient = b.primal(op.b), b.primal(op.result)
-    made = b.one(Mul, [first, quotient])
-    limits = np.finfo(to_numpy(scalar_of(element(g.type))))
-    if b.is_shared(op.b):
-        return made
-    size, t = b.one(Abs, [first]), element(g.type)
-    tiny = b.one(Cmp, [size, b.const(float(limits.tiny), t)], {"pred": "lt"})
-    huge = b.one(Cmp, [size, b.const(float(limits.max), t)], {"pred": "gt"})
-    other = b.one(Div, [b.one(Mul, [g, quotient]), z])
-    return b.one(Select, [b.one(Or, [tiny, huge]), other, made])
+def _by_divisor(b: GradientBuilder, op: Div, g: Value) -> Value:
+    """g / z times the quotient. Where g / z would be no normal number, g is multiplied by a power of 2 first, and the
+    result divided by it: it is so large that nothing is lost of results that are normal, and g is not where it would
+    become infinite or 0. The quotient is the one before it was rounded to a 16-bit float."""
+    z, t = b.primal(op.b), element(g.type)
+    quotient = b.primal(op.result) if element(op.result.type) == t else b.one(Div, [b.primal(op.a), z])
+    limits = np.finfo(to_numpy(scalar_of(t)))
+    power = 2.0 ** (limits.nmant + 1 + 3 * limits.maxexp // 5)
+    width, size = b.one(Abs, [z]), b.one(Abs, [g])
+    low = b.one(Min, [b.one(Mul, [width, b.const(float(limits.tiny), t)]), b.const(4.0, t)])
+    high = b.one(Max, [b.one(Mul, [width, b.const(float(limits.max), t)]), b.const(float(limits.eps) / 2, t)])
+    small, large = b.one(Cmp, [size, low], {"pred": "lt"}), b.one(Cmp, [size, high], {"pred": "gt"})
+
+    def where(if_small: float, if_large: float) -> Value:
+        rest = b.one(Select, [large, b.const(if_large, t), b.const(1.0, t)])
+        return b.one(Select, [small, b.const(if_small, t), rest])
+
+    scaled = b.one(Div, [b.one(Mul, [g, where(power, 1.0 / power)]), z])
+    return b.one(Mul, [b.one(Mul, [scaled, quotient]), where(1.0 / power, power)])
 
 
 def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -350,6 +356,52 @@ class Not(Unary):
         return np.logical_not(operands[0]) if operands[0].dtype == np.bool_ else np.invert(operands[0])
 
 
+class BitCount(Unary):
+    """How many bits of an integer are set, in its own type; negative numbers are in two's complement."""
+
+    __slots__ = ()
+    NAME = "bit_count"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return _bits_of(operands[0]).sum(-1).astype(operands[0].dtype)
+
+
+class LeadingZeros(Unary):
+    """How many bits of an integer are above the highest one that is set, in its own type; of 0 all."""
+
+    __slots__ = ()
+    NAME = "clz"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        highest_first = np.flip(_bits_of(operands[0]), -1)
+        return (np.maximum.accumulate(highest_first, -1) == 0).sum(-1).astype(operands[0].dtype)
+
+
+class ReversedBits(Unary):
+    """An integer with its bits in the opposite order."""
+
+    __slots__ = ()
+    NAME = "brev"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        (x,) = operands
+        packed = np.packbits(np.flip(_bits_of(x), -1), -1, bitorder="little")
+        return packed.view(f"<u{x.dtype.itemsize}")[..., 0].astype(f"u{x.dtype.itemsize}").view(x.dtype)
+
+
+def _bits_of(x: np.ndarray) -> np.ndarray:
+    """The bits of integers, along a new last dimension, the lowest first."""
+    size = x.dtype.itemsize
+    raw = np.ascontiguousarray(x).view(f"u{size}").astype(f"<u{size}")
+    return np.unpackbits(raw[..., None].view(np.uint8), axis=-1, bitorder="little")
+
+
 class Abs(Unary):
     """The magnitude of a; the most negative integer wraps to itself."""
 
@@ -381,7 +433,7 @@ class Sqrt(Unary):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         made = b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)])
-        return (b.kept(g, made) if b.may_be_zero(self.operands[0]) else made,)
+        return (b.kept(g, made) if b.may_be_zero(self.x) else made,)
 
 
 class FastExp2(Unary):
@@ -394,6 +446,7 @@ class FastExp2(Unary):
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
+        """The type of the operand, which has at most 32 bits."""
         require(scalar_of(operand).bits <= 32, f"fast functions take float32 and narrower, got {operand}")
         return operand
 
@@ -527,6 +580,7 @@ class Predicate(Elementwise):
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
+        """Bools in the shape of the operand."""
         return with_scalar(operand, bool_)
 
 
@@ -571,7 +625,7 @@ class NeverAbove(Predicate, Binary):
         return ~Cmp.ref({"pred": "gt"}, *operands)
 
 
-class Select(TileOp):
+class Select(Op):
     """`a` where the condition holds, else `b`; both are evaluated."""
 
     __slots__ = ()

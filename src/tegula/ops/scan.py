@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.fields import attr, body, operand
-from tegula.ir import Value
-from tegula.ops.base import TileOp, element, require
+from tegula.ir import Op, Value
+from tegula.ir.fields import attr, body, operand
+from tegula.ops.base import element, require
 from tegula.ops.scalar import Add, And, Classify, Cmp, Max, Min, Not, Or, Select
 from tegula.ops.tile import TileConcat, TileFull, TileSlice, combination, dtype_of, tile_type
 from tegula.ops.vector import VecMake
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 
 
-class TileScan(TileOp):
+class TileScan(Op):
     """Running combination over the row-major elements. Region as in `tile.reduce`; attribute `exclusive` (the identity
     is the second operand, then shifted by one)."""
 
     __slots__ = ()
     NAME = "tile.scan"
+    ISOLATED = True
     COOPERATIVE = True
     tile = operand()
     identity = operand()
@@ -76,11 +77,11 @@ def _segment_sums(b: GradientBuilder, scan: TileScan, g: Value) -> Value:
     whole, n = tile_type(g.type), tile_type(g.type).size
     scalar = scalar_of(whole.dtype)
     sum_in = scalar if scalar.bits >= 32 else float32
-    x = b.primal(scan.operands[0])
+    x = b.primal(scan.tile)
     x = b.fitted(x, TileType(dtype_of(x.type), whole.shape))
-    kind = Max if combination(scan.regions[0]) is Max else Min
+    kind = Max if combination(scan.combine) is Max else Min
     better = b.region_of([dtype_of(x.type)] * 2, lambda xs: b.one(kind, xs))
-    before = b.one(TileScan, [x, b.primal(scan.operands[1])], {"exclusive": True}, [better])
+    before = b.one(TileScan, [x, b.primal(scan.identity)], {"exclusive": True}, [better])
     sets = _flat(b, b.map(lambda xs: b.as_scalar(_improves(b, kind, *xs), sum_in), [x, before]))
     flags = b.one(TileFull, [b.const(1.0, sum_in)], {"shape": (1,)})
     if n > 1:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.fields import READ, WRITE, attr, operand, variadic
-from tegula.ir import Effect, Op, Value
+from tegula.ir import Effect, Op, Region, Synchronising, TileAccess, Value
+from tegula.ir.fields import READ, WRITE, attr, operand, variadic
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, require, types
+from tegula.ops.base import require, types
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
 from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32, int64
@@ -23,14 +23,19 @@ from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32, int
 Attrs = Mapping[str, Any]
 
 
-class ScheduleOp(TileOp):
-    """Base of the ops of this file."""
+_COMMIT, _FENCE = r"cp\.async\.bulk\.commit_group;", r"fence\.proxy\.async\.shared::cta;"
+_COPY_OUT = r"cp\.(reduce\.)?async\.bulk\.tensor\.\dd\.global\.shared::cta"
+
+
+class ScheduleOp(Synchronising):
+    """Base of the ops of this file. `elected`: one thread of the group does it, for all."""
 
     __slots__ = ()
     COOPERATIVE = True
     PURE = False
     OBSERVED = True
     NONDIFFERENTIABLE = "it is part of a schedule that is written by hand"
+    elected = attr(False)
 
 
 def _barrier(t: Type) -> MbarrierType:
@@ -76,15 +81,19 @@ class MbarrierWait(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.wait"
+    INSTRUCTIONS = r"mbarrier\.try_wait\.parity\.shared::cta\.b64 "
     barriers = operand()
     stage = operand()
     parity = operand()
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
         _stage([self.stage.type, self.parity.type])
         return []
+
+    @property
+    def is_by_one(self) -> bool:
+        return bool(self.elected)
 
 
 class MbarrierArrive(ScheduleOp):
@@ -93,9 +102,10 @@ class MbarrierArrive(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.arrive"
+    INSTRUCTIONS = r"mbarrier\.arrive\.shared::(cta|cluster)\.b64 _, |mapa\.shared::cluster\.u32 "
+    BY_ONE = True
     barriers = operand()
     stage = operand()
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
@@ -108,10 +118,11 @@ class MbarrierExpect(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.expect"
+    INSTRUCTIONS = r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[%\w+\], {bytes};"
+    BY_ONE = True
     barriers = operand()
     stage = operand()
     bytes = attr()
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
@@ -120,7 +131,7 @@ class MbarrierExpect(ScheduleOp):
         return []
 
 
-class BulkLoad(ScheduleOp):
+class BulkLoad(ScheduleOp, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
     barrier as they come. If `pair` (attribute), a last operand, bool, says whether the other block of the pair copies
@@ -128,6 +139,8 @@ class BulkLoad(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.load"
+    INSTRUCTIONS = r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster\.global\.mbarrier::complete_tx::bytes"
+    BY_ONE = True
     OBSERVED = False
     buffer = operand(WRITE)
     barriers = operand()
@@ -135,10 +148,7 @@ class BulkLoad(ScheduleOp):
     array = operand(READ)
     rest = variadic()
     pair = attr(False)
-    elected = attr(False)
     rounds = attr(False)
-    bounds_check = attr(True)
-    aligned = attr(False)
 
     def infer(self) -> Sequence[Type]:
         buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
@@ -162,8 +172,13 @@ class BulkLoad(ScheduleOp):
         """Whether the other block of the pair copies the same tile; None without a pair."""
         return self.rest[-1] if self.pair else None
 
+    @both.setter
+    def both(self, value: Value) -> None:
+        self.rest = [*self.offset, value]
+        self.pair = True
 
-class BulkStore(ScheduleOp):
+
+class BulkStore(ScheduleOp, TileAccess):
     """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
     them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
     dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
@@ -172,6 +187,9 @@ class BulkStore(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.store"
+    INSTRUCTIONS = (
+        rf"{_COMMIT}|cp\.async\.bulk\.wait_group(\.read {{older}}| 0);|{_FENCE}|stmatrix\.|{_COPY_OUT}"
+    )
     OBSERVED = False
     buffer = operand()
     array = operand()
@@ -179,8 +197,11 @@ class BulkStore(ScheduleOp):
     offset = variadic()
     adds = attr(False)
     turned = attr(False)
-    bounds_check = attr(True)
-    aligned = attr(False)
+
+    @property
+    def older(self) -> str:
+        """How many of the copies before may still read their pieces: fewer than there are pieces of the buffer."""
+        return f"({'|'.join(map(str, range(buffer_type(self.buffer.type).shape[0])))})"
 
     def infer(self) -> Sequence[Type]:
         buffer, array, tile = (
@@ -208,7 +229,6 @@ class BulkPrefetch(ScheduleOp):
     offset = variadic()
     shape = attr()
     box = attr()
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         array, shape, box = array_type(self.array.type), self.shape, self.box
@@ -222,7 +242,7 @@ class BulkPrefetch(ScheduleOp):
 
 class LaunchNext(ScheduleOp):
     """What the block reads of arrays by copies has come: the next launch of the stream may start, as far as that
-    matters (see `ir.Place`)."""
+    matters (see `ir.LaunchOverlap`)."""
 
     __slots__ = ()
     NAME = "launch.next"
@@ -238,11 +258,12 @@ class BulkPut(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.put"
+    INSTRUCTIONS = _COPY_OUT
+    BY_ONE = True
     OBSERVED = False
     buffer = operand(READ)
     array = operand(WRITE)
     offset = variadic()
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
@@ -260,7 +281,8 @@ class BulkCommit(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.commit"
-    elected = attr(False)
+    INSTRUCTIONS = _COMMIT
+    BY_ONE = True
 
     def infer(self) -> Sequence[Type]:
         return []
@@ -272,9 +294,9 @@ class BulkWait(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.wait"
+    INSTRUCTIONS = r"cp\.async\.bulk\.wait_group(\.read)? {pending};"
     read = attr()
     pending = attr(0)
-    elected = attr(False)
 
     def infer(self) -> Sequence[Type]:
         require(isinstance(self.read, bool), "a wait is for reads or for all")
@@ -288,6 +310,7 @@ class FenceAsync(ScheduleOp):
 
     __slots__ = ()
     NAME = "fence.async"
+    INSTRUCTIONS = _FENCE
 
     def infer(self) -> Sequence[Type]:
         return []
@@ -317,6 +340,7 @@ class NamedSync(ScheduleOp):
 
     __slots__ = ()
     NAME = "named.sync"
+    INSTRUCTIONS = r"bar(rier)?(\.cta)?\.sync(\.aligned)? "
     barrier = operand()
 
     def infer(self) -> Sequence[Type]:
@@ -329,6 +353,7 @@ class NamedArrive(ScheduleOp):
 
     __slots__ = ()
     NAME = "named.arrive"
+    INSTRUCTIONS = r"bar(rier)?(\.cta)?\.arrive(\.aligned)? "
     barrier = operand()
 
     def infer(self) -> Sequence[Type]:
@@ -339,7 +364,7 @@ class NamedArrive(ScheduleOp):
 # Pairs of blocks ------------------------------------------------------------------------------------------------------
 
 
-class _PairOp(TileOp):
+class _PairOp(Op):
     """Base of the ops that take and give one integer."""
 
     __slots__ = ()
@@ -373,10 +398,20 @@ MEETINGS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, N
 """Ops that start copies, or after which tiles that roles share may be someone else's to write."""
 
 
+def is_elected(op: Op) -> bool:
+    """Whether one thread of the group does an op of a schedule, for all."""
+    return isinstance(op, ScheduleOp) and bool(op.elected)
+
+
+def stages_of(barrier: MbarrierNew | NamedNew) -> int:
+    """How many barriers an op makes: one for each stage."""
+    return barrier.stages if isinstance(barrier, MbarrierNew) else 1
+
+
 def arrivals_at(barrier: Value) -> int:
     """How many arrivals end a phase of a barrier."""
     assert isinstance(barrier.owner, MbarrierNew | NamedNew)
-    return barrier.owner.attrs["arrivals" if isinstance(barrier.owner, MbarrierNew) else "warps"]
+    return barrier.owner.arrivals if isinstance(barrier.owner, MbarrierNew) else barrier.owner.warps
 
 
 # What the interpreter and a launch say of roles that wait at barriers -----------------------------------------------
@@ -384,14 +419,14 @@ def arrivals_at(barrier: Value) -> int:
 
 def arriving(roles: Op, barrier: Value) -> list[int]:
     """The roles that arrive at a barrier, by their positions."""
-    return [
-        k
-        for k, region in enumerate(roles.regions)
-        if any(isinstance(op, ARRIVALS) and op.operands[0] is barrier for op in region.walk())
-    ]
+    return [k for k, region in enumerate(roles.regions) if barrier in arrived_at(region)]
 
 
-ARRIVALS = (MbarrierArrive, MbarrierExpect, NamedSync, NamedArrive)
+def arrived_at(region: Region) -> set[Value]:
+    """The barriers that ops of a region arrive at."""
+    arrivals = [op for op in region.walk() if isinstance(op, MbarrierArrive | MbarrierExpect)]
+    named = [op for op in region.walk() if isinstance(op, NamedSync | NamedArrive)]
+    return {op.barriers for op in arrivals} | {op.barrier for op in named}
 
 
 def waiting_at(role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]) -> str:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.fields import READ, WRITE, attr, operand, output
-from tegula.ops.base import TileOp, require
+from tegula.ir import Op
+from tegula.ir.fields import READ, WRITE, attr, operand, output
+from tegula.ops.base import require
 from tegula.types import StackType, Type, bool_, int32
 
 Attrs = Mapping[str, Any]
 
 
 def stack_type(t: Type) -> StackType:
+    """The type as a stack type; TypeRule otherwise."""
     require(isinstance(t, StackType), f"expected a tile stack, got {t}")
     assert isinstance(t, StackType)
     return t
 
 
-class StackNew(TileOp):
+class StackNew(Op):
     """An empty stack of type attribute `type`."""
 
     __slots__ = ()
@@ -32,7 +34,7 @@ class StackNew(TileOp):
         return [stack_type(self.type)]
 
 
-class StackPush(TileOp):
+class StackPush(Op):
     """Operands: stack, per-lane value, per-lane bool. Lanes with the flag push, in lane order; the result is the slot
     written, or -1 for a lane that did not push or found the stack full."""
 
@@ -55,7 +57,7 @@ class StackPush(TileOp):
         return [int32]
 
 
-class StackPop(TileOp):
+class StackPop(Op):
     """Every lane takes one element, in lane order from the top; results: the value (0 where there was none) and its
     slot, or -1."""
 
@@ -73,7 +75,7 @@ class StackPop(TileOp):
         return [stack_type(self.stack.type).dtype, int32]
 
 
-class StackClear(TileOp):
+class StackClear(Op):
     """Empties the stack."""
 
     __slots__ = ()
@@ -87,7 +89,7 @@ class StackClear(TileOp):
         return []
 
 
-class StackCount(TileOp):
+class StackCount(Op):
     """The number of elements, int32. A lane op."""
 
     __slots__ = ()

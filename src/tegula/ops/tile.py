@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.fitting import shown
-from tegula.ir import Region, Value
+from tegula.ir import AtomicUpdate, ElementAccess, Op, Region, TileAccess, TypeRule, Value
+from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, TypeRule, element, require, require_range, types, wider
+from tegula.ops.base import element, require, require_range, types, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
@@ -50,6 +50,7 @@ MOST_ELEMENTS = 1 << 26
 
 
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
+    """The shape of a tile as a tuple; TypeRule for one that no tile can have."""
     what = f"a tile must have between one and four dimensions, got {len(shape)}"
     require_range(
         1 <= len(shape) <= most, what, "put the other dimensions into loops, or into the grid of the launch"
@@ -72,7 +73,7 @@ def check_size(what: str, shape: Sequence[int]) -> None:
         raise TypeRule("", "", "TileTooLarge", **fields)
 
 
-class TileFull(TileOp):
+class TileFull(Op):
     """A tile of `shape` (attribute) with the operand in every element (group operand)."""
 
     __slots__ = ()
@@ -93,7 +94,7 @@ class TileFull(TileOp):
         return (b.total(g),)
 
 
-class TileEmpty(TileOp):
+class TileEmpty(Op):
     """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has a dimension
     more than they."""
 
@@ -111,7 +112,7 @@ def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.nd
     return start + step * count
 
 
-class TileArange(TileOp):
+class TileArange(Op):
     """start + step * i for i in 0 .. n-1. Operands: start, step (one scalar type); attributes `count` and, where the
     tile has more dimensions, all but one of length 1, `shape`."""
 
@@ -157,7 +158,7 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
     return TileType(a.dtype, shape)
 
 
-class TileLoad(TileOp):
+class TileLoad(TileAccess):
     """Operands: array, fill value, one offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`, and
     `unwritten`, which may be missing: no earlier round of the loop around it writes these elements. Elements outside
     the array are the fill value."""
@@ -170,8 +171,6 @@ class TileLoad(TileOp):
     fill = operand()
     offset = variadic(place=True)
     shape = attr()
-    bounds_check = attr(True)
-    aligned = attr(False)
     unwritten = attr(False)
 
     def infer(self) -> Sequence[Type]:
@@ -190,7 +189,7 @@ class TileLoad(TileOp):
         return [None] * len(self.operands)
 
 
-class TileStore(TileOp):
+class TileStore(TileAccess):
     """Operands: array, tile, one offset per dimension. Attributes: `bounds_check`, `aligned`. Elements outside the
     array, and elements of absent lanes, are dropped."""
 
@@ -201,8 +200,6 @@ class TileStore(TileOp):
     array = operand(WRITE)
     tile = operand()
     offset = variadic(place=True)
-    bounds_check = attr(True)
-    aligned = attr(False)
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
@@ -222,7 +219,7 @@ class TileStore(TileOp):
         return (None, g, *[None] * len(at))
 
 
-class TileAtomic(TileOp):
+class TileAtomic(TileAccess, AtomicUpdate):
     """Operands: array, tile, one offset per dimension; attributes `op` in add, min, max; `bounds_check`; `alone`, which
     may be missing: no other block changes these elements. Each element once, atomically; the result holds the previous
     elements (0 where dropped)."""
@@ -235,7 +232,6 @@ class TileAtomic(TileOp):
     tile = operand()
     offset = variadic(place=True)
     op = attr()
-    bounds_check = attr(True)
     alone = attr(False)
 
     def infer(self) -> Sequence[Type]:
@@ -259,16 +255,27 @@ class TileAtomic(TileOp):
         return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
 
-class TileMap(TileOp):
+class TileMap(Op):
     """Operands: tiles of one shape, and scalars, vectors or matrices (group operands, the same for every element).
     Region: one element per operand in, one element out; lane ops only, nothing from outside. The result is partial if
     an operand is."""
 
     __slots__ = ()
     NAME = "tile.map"
+    ISOLATED = True
     COOPERATIVE = True
     inputs = variadic()
     function = body()
+
+    @property
+    def elements(self) -> list[Value]:
+        """What stands for an element of each input in the function."""
+        return self.function.args
+
+    def take(self, inputs: Sequence[Value], elements: Sequence[Value]) -> None:
+        """Be a map of other inputs; `elements`: what stands for an element of each in the function."""
+        self.inputs = inputs
+        self.function.set_arguments(elements)
 
     def infer(self) -> Sequence[Type]:
         inputs = types(self.inputs)
@@ -280,26 +287,27 @@ class TileMap(TileOp):
         body = self.function
         wanted = [t.dtype if isinstance(t, TileType) else element(t) for t in inputs]
         require(types(body.args) == wanted, "a map's region does not match its operands")
-        made = element(body.terminator.operands[0].type)
+        made = element(body.yielded[0].type)
         return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         primals = [b.plain(v) for v in self.inputs]
         out: list[Value | None] = []
-        for k, value in enumerate(self.inputs):
-            body = b.element_adjoint(self.function, k) if b.wanted(value) else None
+        for value, argument in zip(self.inputs, self.function.args, strict=True):
+            body = b.element_adjoint(self.function, argument) if b.wanted(value) else None
             if body is None:
                 out.append(None)
                 continue
-            same = body.terminator.operands[0] is body.args[-1]
+            *_, adjoint = body.args
+            same = body.yielded[0] is adjoint
             made = g if same else b.one(TileMap, [*primals, g], None, [body])
             tile = isinstance(value.type, TileType)
             out.append(b.fitted(made, value.type) if tile else b.total(made))
         return out
 
 
-class TileFillAbsent(TileOp):
+class TileFillAbsent(Op):
     """A partial tile as a full one: 0 for the elements of absent lanes."""
 
     __slots__ = ()
@@ -316,7 +324,7 @@ class TileFillAbsent(TileOp):
         return (b.fitted(g, self.tile.type),)
 
 
-class TileMarkPartial(TileOp):
+class TileMarkPartial(Op):
     """A full tile as a partial one: the elements of absent lanes are dropped from here on."""
 
     __slots__ = ()
@@ -333,7 +341,7 @@ class TileMarkPartial(TileOp):
         return (b.fitted(g, self.tile.type),)
 
 
-class TileBroadcast(TileOp):
+class TileBroadcast(Op):
     """The tile under a larger `shape` (attribute), by NumPy's rules."""
 
     __slots__ = ()
@@ -369,7 +377,7 @@ class TileBroadcast(TileOp):
         return (b.reshaped(g, before),)
 
 
-class TileReshape(TileOp):
+class TileReshape(Op):
     """The same elements, row-major, under another `shape` (attribute)."""
 
     __slots__ = ()
@@ -394,7 +402,7 @@ class TileReshape(TileOp):
         return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
-class TilePermute(TileOp):
+class TilePermute(Op):
     """Dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
@@ -423,7 +431,7 @@ class TilePermute(TileOp):
         return (b.one(TilePermute, [g], {"perm": tuple(perm.index(d) for d in range(len(perm)))}),)
 
 
-class TileSlice(TileOp):
+class TileSlice(Op):
     """Part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as in
     `buf.view`."""
 
@@ -474,7 +482,7 @@ class TileSlice(TileOp):
         return dims if all(source[d] == n for d, n in zip(dims, shape, strict=True)) else None
 
 
-class TileExtract(TileOp):
+class TileExtract(ElementAccess):
     """Operands: tile, indices. The element (or component) there: the value form of `buf.get`. A lane op; the index may
     differ between lanes."""
 
@@ -496,7 +504,7 @@ class TileExtract(TileOp):
         return [None] * len(self.operands)
 
 
-class TileGather(TileOp):
+class TileGather(Op):
     """Operands: tile, 1-D int tile of indices; attribute `axis`. Indices wrap once when negative; outside: 0."""
 
     __slots__ = ()
@@ -533,7 +541,7 @@ class TileGather(TileOp):
         return b.one(BufRead, [whole]), None
 
 
-class TileConcat(TileOp):
+class TileConcat(Op):
     """Tiles joined along `axis` (attribute)."""
 
     __slots__ = ()
@@ -583,13 +591,14 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
     return tuple(kept) or (1,)
 
 
-class TileReduce(TileOp):
+class TileReduce(Op):
     """Operand: tile. Region: (a, b) -> combined, associative and commutative. Attributes: `axis` (None: all),
     `keepdims`. The order is unspecified; elements of absent lanes are skipped. A reduction along an axis other than
     the last keeps the tile partial."""
 
     __slots__ = ()
     NAME = "tile.reduce"
+    ISOLATED = True
     COOPERATIVE = True
     tile = operand()
     combine = body()
@@ -605,8 +614,7 @@ class TileReduce(TileOp):
         require_range(axis is None or 0 <= axis < len(tile.shape), f"{tile} has no axis {axis}")
         body = self.combine
         require(
-            [a.type for a in body.args] == [tile.dtype] * 2
-            and body.terminator.operands[0].type == tile.dtype,
+            [a.type for a in body.args] == [tile.dtype] * 2 and body.yielded[0].type == tile.dtype,
             f"the function must combine two {tile.dtype} into one",
         )
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
@@ -632,7 +640,7 @@ class TileReduce(TileOp):
         return (b.map(lambda xs: _shared(b, *xs), [spread, hit, share]),)
 
 
-class TileArgReduce(TileOp):
+class TileArgReduce(Op):
     """Attribute `op` in min, max. The row-major index of the extreme element, int32, shape (1,); the lowest index wins
     ties; NaN never wins over a number, and -0 is below +0."""
 
@@ -690,7 +698,7 @@ def _gradients(b: GradientBuilder, array: Value, like: TileType, at: Sequence[Va
 
 def combination(body: Region) -> type | None:
     """The op that a reduction's function is, where it is one of its two arguments."""
-    if len(body.ops) != 2 or list(body.terminator.operands) != body.ops[0].results:
+    if len(body.ops) != 2 or list(body.yielded) != body.ops[0].results:
         return None
     return type(body.ops[0]) if set(body.ops[0].operands) == set(body.args) else None
 
@@ -727,18 +735,19 @@ def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int)
     n = adjoint_shape(whole)[axis]
     part = tuple(1 if d == axis else size for d, size in enumerate(shape))
     attrs = {"shape": part, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
-    zero, body = b.const(0, int32), Region([int32])
+    zero, body = b.const(0, int32), Region()
+    row_number = body.add_argument(int32)
 
     def starts(at: Value) -> list[Value]:
         return [at if d == axis else zero for d in range(len(shape))]
 
     def add(at: Value) -> None:
         view = b.one(BufView, [whole, *starts(at)], attrs)
-        row = b.one(TileSlice, [g, *starts(body.args[0])], attrs)
+        row = b.one(TileSlice, [g, *starts(row_number)], attrs)
         b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
 
     outer, b.region = b.region, body
-    at = b.as_scalar(b.one(TileExtract, [index, body.args[0]]), int64)
+    at = b.as_scalar(b.one(TileExtract, [index, row_number]), int64)
     none, size = b.const(0, int64), b.const(n, int64)
     at = b.one(Select, [b.one(Cmp, [at, none], {"pred": "lt"}), b.one(Add, [at, size]), at])
     inside = [b.one(Cmp, [at, none], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
@@ -749,5 +758,6 @@ def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int)
 
 
 def adjoint_shape(buffer: Value) -> tuple[int, ...]:
+    """The shape of a buffer."""
     assert isinstance(buffer.type, BufType)
     return buffer.type.shape

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.fields import attr, operand, variadic
-from tegula.ir import Value
-from tegula.ops.base import TileOp, element, require, types
+from tegula.ir import Op, Value
+from tegula.ir.fields import attr, operand, variadic
+from tegula.ops.base import element, require, types
 from tegula.ops.scalar import And, Cmp, Const, Select
 from tegula.types import DType, Type, bool_, components, element_shape, scalar_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 
 
-class VecMake(TileOp):
+class VecMake(Op):
     """A vector or matrix (attribute `type`) from its components, row-major."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class VecMake(TileOp):
         return b.components_of(g)
 
 
-class VecSplat(TileOp):
+class VecSplat(Op):
     """A vector or matrix (attribute `type`) with the operand in every component."""
 
     __slots__ = ()
@@ -77,6 +77,40 @@ class VecSplat(TileOp):
         return (first,)
 
 
+class VecPart(Op):
+    """Some components of a vector or matrix, attribute `picked`, row-major numbers, as a vector or matrix of attribute
+    `type`."""
+
+    __slots__ = ()
+    NAME = "vec.part"
+    x = operand()
+    picked = attr()
+    type = attr()
+
+    def infer(self) -> Sequence[Type]:
+        whole, made = element(self.x.type), self.type
+        require(scalar_of(made) == scalar_of(whole), f"a part of {whole} is no {made}")
+        require(components(made) == len(self.picked), f"{made} takes {components(made)} components")
+        require(all(0 <= k < components(whole) for k in self.picked), f"{whole} has no such component")
+        return [made]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        (x,) = operands
+        flat = x.reshape(len(x), -1)[:, list(attrs["picked"])]
+        return flat.reshape(len(x), *element_shape(attrs["type"]))
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        whole = b.primal(self.x).type
+        parts: list[Value | None] = [None] * components(element(whole))
+        picked: Sequence[int] = self.picked
+        for k, part in zip(picked, b.components_of(g), strict=True):
+            parts[k] = b.plus(parts[k], part)
+        zero = b.zero(scalar_of(element(whole)))
+        return (b.one(VecMake, [zero if part is None else part for part in parts], {"type": whole}),)
+
+
 def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
     t = element(composite)
     rank = len(element_shape(t))
@@ -90,7 +124,7 @@ def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
     """Whether an index is one of n."""
     t = element(index.type)
     if isinstance(index.owner, Const):
-        return b.const(0 <= index.owner.attrs["value"] < n, bool_)
+        return b.const(0 <= index.owner.value < n, bool_)
     low = b.one(Cmp, [index, b.const(0, t)], {"pred": "ge"})
     return b.one(And, [low, b.one(Cmp, [index, b.const(n, t)], {"pred": "lt"})])
 
@@ -100,7 +134,7 @@ def _or_last(b: GradientBuilder, index: Value, n: int) -> Value:
     return b.one(Select, [_inside(b, index, n), index, b.const(n - 1, element(index.type))])
 
 
-class VecExtract(TileOp):
+class VecExtract(Op):
     """Component of a vector (one index) or entry of a matrix (two); an index outside gives the last component."""
 
     __slots__ = ()
@@ -128,7 +162,7 @@ class VecExtract(TileOp):
         return (b.one(VecInsert, [zero, g, *at]), *[None] * len(indices))
 
 
-class VecInsert(TileOp):
+class VecInsert(Op):
     """Operands: composite, value, indices. The composite with one component replaced; an index outside changes none."""
 
     __slots__ = ()

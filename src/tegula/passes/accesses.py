@@ -5,48 +5,60 @@ their own, and for all places that views show then. Everything else is a conflic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Region, Value
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import (
-    BufExchange,
-    BufGet,
-    BufSet,
-    BufUpdate,
-    buffer_type,
-    combination,
-    commute,
-    root,
-)
+from tegula.ir import Op, Region, Value, root
+from tegula.ops.buffer import BufExchange, BufGet, BufSet, BufUpdate, buffer_type, combination, commute
 from tegula.ops.control import For, While
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Add, Const, Mul, Sub
-from tegula.passes.element_places import Scope
-from tegula.passes.inequalities import Form, below, constant, impossible, plus
+from tegula.passes.element_places import LanePairScope, LaneSide
+from tegula.passes.inequalities import Form, below, constant, impossible, plus, replaced
 from tegula.passes.uniformity import Uniformity
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """One element access of a buffer: `kind` read, write or atomic."""
 
-    op: TileOp
+    op: Op
     kind: str
     buffer: Value
     index: tuple[Value, ...]
 
+    @property
+    def element(self) -> tuple[Value, ...]:
+        """The indices without those of components."""
+        return self.index[: len(buffer_type(self.buffer.type).shape)]
 
-def accesses(op: Op) -> Iterator[Access]:
+    @property
+    def place(self) -> object:
+        """Equal for accesses that conflict with the same others: of many unrolled ones few are left."""
+        index = tuple(v.owner.value if isinstance(v.owner, Const) else v for v in self.index)
+        how = combination(self.op) if self.kind == "atomic" else ""
+        return self.kind, type(self.op), how, self.op.parent, self.buffer, index
+
+
+def accesses(op: Op) -> Iterator[BufferAccess]:
     """The element accesses of an op and those nested in it."""
     for inner in op.walk():
         if isinstance(inner, BufGet):
-            yield Access(inner, "read", inner.operands[0], tuple(inner.operands[1:]))
+            yield BufferAccess(inner, "read", inner.buffer, tuple(inner.indices))
         elif isinstance(inner, BufSet | BufUpdate | BufExchange):
             kind = "atomic" if isinstance(inner, BufUpdate) else "write"
-            yield Access(inner, kind, inner.operands[0], tuple(inner.operands[2:]))
+            yield BufferAccess(inner, kind, inner.buffer, tuple(inner.indices))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedAccess:
+    """Where a thread of one side of a scope accesses an object: one form for each dimension; what is 0 or more there;
+    and the number of what accesses by different threads are told apart by: the thread, or its warp."""
+
+    at: list[Form]
+    holds: list[Form]
+    who: Form
 
 
 class Independence:
@@ -55,14 +67,14 @@ class Independence:
     def __init__(self, known: Uniformity) -> None:
         self.known = known
         self.ranges = IntegerRanges(known.launch)
-        self.scopes: dict[tuple[Region, Region], Scope] = {}
+        self.scopes: dict[tuple[Region, Region], LanePairScope] = {}
 
-    def conflict(self, a: Access, b: Access, region: Region) -> bool:
+    def conflict(self, a: BufferAccess, b: BufferAccess, region: Region) -> bool:
         """Whether different lanes may do two different accesses of one run of `region` to the same bytes, in an order
         that counts. The region is one that the block runs as one."""
         return _order_counts(a, b) and not self._apart(a, b, self._scope(region, region), [])
 
-    def conflicts_inside(self, op: Op) -> Iterator[tuple[Access, Access]]:
+    def conflicts_inside(self, op: Op) -> Iterator[tuple[BufferAccess, BufferAccess]]:
         """The pairs that conflict where each lane runs `op` from its start to its end on its own; an access with
         itself where different iterations of a loop may meet."""
         assert op.parent is not None
@@ -73,6 +85,13 @@ class Independence:
             for b in inside[k + 1 :]:
                 if self.conflict(a, b, op.parent):
                     yield a, b
+
+    def renamed(self, value: Value, inside: Value) -> None:
+        """A value is now what a `lanes` op yields of another."""
+        for scope in self.scopes.values():
+            for side in (scope.a, scope.b):
+                if value in side.forms:
+                    side.forms[inside] = side.forms[value]
 
     def own_elements(self, op: Op) -> bool:
         """Whether different lanes that do an access at the same time, in the same iterations, do it to different
@@ -85,7 +104,7 @@ class Independence:
         assert outer.parent is not None
         return self._apart(access, access, self._scope(op.parent, outer.parent), [])
 
-    def _meets_itself(self, a: Access, together: Region) -> bool:
+    def _meets_itself(self, a: BufferAccess, together: Region) -> bool:
         """Whether different lanes may do an access to the same bytes in different iterations. They are in the same ones
         of the loops around the outermost that they are in different iterations of."""
         if not _order_counts(a, a):
@@ -104,32 +123,17 @@ class Independence:
                     return True
         return False
 
-    def _scope(self, region: Region, together: Region) -> Scope:
+    def _scope(self, region: Region, together: Region) -> LanePairScope:
         if (region, together) not in self.scopes:
-            self.scopes[region, together] = Scope(region, together, self.known, self.ranges)
+            self.scopes[region, together] = LanePairScope(region, together, self.known, self.ranges)
         return self.scopes[region, together]
 
-    def _apart(self, a: Access, b: Access, scope: Scope, more: list[Form]) -> bool:
+    def _apart(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
         """Whether no two lanes of a scope are at one element, wherever `more` is 0 or more."""
-        (first, inside), (second, other) = scope.a.place(*_element(a)), scope.b.place(*_element(b))
-        same = [plus(x, y, -1) for x, y in zip(first, second, strict=True)]
-        same += self._same_component(a, b, scope)
-        same += list(scope.mutual(same))
-        if impossible(same, ()):
-            return True
-        rest = [*more, *inside, *other, *scope.a.guards(a.op), *scope.b.guards(b.op)]
-        facts = scope.facts_of([*same, *rest])
-        same += [form for f in facts for form in f.equal]
-        rest += [form for f in facts for form in f.nonnegative]
-        one, another = scope.a.lane, scope.b.lane
-        bounds = [f for form in (one, another) for fact in scope.facts_of([form]) for f in fact.nonnegative]
-        return all(
-            impossible(same, [*rest, *bounds, *case, lanes])
-            for lanes in (below(one, another), below(another, one))
-            for case in scope.possible_cases(facts)
-        )
+        x, y = placed(a, scope.a), placed(b, scope.b)
+        return never_meet(scope, x, y, [*self._same_component(a, b, scope)], more)
 
-    def _same_component(self, a: Access, b: Access, scope: Scope) -> Iterator[Form]:
+    def _same_component(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope) -> Iterator[Form]:
         """Indices of components, if constant: those are inside, and outside reading would give the last component."""
         rank = len(buffer_type(a.buffer.type).shape)
         same_type = buffer_type(a.buffer.type).dtype == buffer_type(b.buffer.type).dtype
@@ -139,12 +143,34 @@ class Independence:
                 yield constant(bounds[0][0] - bounds[1][0])
 
 
-def _element(access: Access) -> tuple[Value, tuple[Value, ...]]:
-    """Buffer and indices, without those of components."""
-    return access.buffer, access.index[: len(buffer_type(access.buffer.type).shape)]
+def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
+    """Of an access by a lane. `threads`: so many count as one."""
+    at, inside = side.place(a.buffer, [side.form(v) for v in a.element])
+    return PlacedAccess(at, [*inside, *side.guards(a.op)], side.group(side.lane, threads))
 
 
-def _order_counts(a: Access, b: Access) -> bool:
+def never_meet(
+    scope: LanePairScope, x: PlacedAccess, y: PlacedAccess, equal: Sequence[Form], more: Sequence[Form] = ()
+) -> bool:
+    """Whether different threads (or warps) are never at one element of an object, wherever `more` is 0 or more.
+    `equal`: what else is 0 where they are."""
+    same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
+    same += list(scope.mutual(same))
+    if impossible(same, ()):
+        return True
+    rest = [*more, *x.holds, *y.holds]
+    facts = scope.facts_of([*same, *rest, x.who, y.who])
+    rest += [form for f in facts for form in f.nonnegative]
+    for numbers, forms in scope.possible_cases(facts):
+        known = [replaced(form, numbers) for form in same]
+        known += [*scope.mutual(known), *(form for f in facts for form in f.equal)]
+        for different in (below(x.who, y.who), below(y.who, x.who)):
+            if not impossible(known, [*rest, *forms, different]):
+                return False
+    return True
+
+
+def _order_counts(a: BufferAccess, b: BufferAccess) -> bool:
     """Whether accesses of one element give something else in another order."""
     if root(a.buffer) is not root(b.buffer) or a.kind == b.kind == "read":
         return False
@@ -157,8 +183,8 @@ def _order_counts(a: Access, b: Access) -> bool:
 def linear(value: Value) -> tuple[dict[Value, int], int]:
     """value = sum of coefficient * term + constant."""
     owner = value.owner
-    if isinstance(owner, Const) and isinstance(owner.attrs["value"], int):
-        return {}, int(owner.attrs["value"])
+    if isinstance(owner, Const) and isinstance(owner.value, int):
+        return {}, int(owner.value)
     if isinstance(owner, Add | Sub):
         (terms, constant), (others, other) = (linear(v) for v in owner.operands)
         sign = 1 if isinstance(owner, Add) else -1
@@ -167,9 +193,9 @@ def linear(value: Value) -> tuple[dict[Value, int], int]:
             total[term] = total.get(term, 0) + sign * coefficient
         return {t: c for t, c in total.items() if c}, constant + sign * other
     if isinstance(owner, Mul):
-        for x, y in (owner.operands, reversed(owner.operands)):
+        for x, y in ((owner.a, owner.b), (owner.b, owner.a)):
             if isinstance(y.owner, Const):
                 terms, constant = linear(x)
-                factor = int(y.owner.attrs["value"])
+                factor = int(y.owner.value)
                 return {t: c * factor for t, c in terms.items()}, constant * factor
     return {value: 1}, 0

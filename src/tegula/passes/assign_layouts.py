@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import Carrier, Kernel, Op, Value
 from tegula.layout import (
     Layout,
     blocked,
@@ -17,13 +17,13 @@ from tegula.layout import (
     everywhere,
     fma_result,
     mma_result,
+    over_grid,
     over_lanes,
     wgmma_result,
     wgmma_turned,
 )
-from tegula.ops.buffer import BufNew, BufRead, BufWrite, root
-from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, PartialScan, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.buffer import BufNew, BufRead, BufWrite, is_swizzled
+from tegula.ops.group import AddPrefix, GroupProduct, PartialScan, ProductWait, RegisterProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -34,10 +34,11 @@ from tegula.ops.tile import (
     TileMarkPartial,
     TileReduce,
     TileStore,
+    tile_type,
 )
 from tegula.passes.groups import Group, group_of
 from tegula.passes.product_terms import widened_terms
-from tegula.rewrite import carried_slots
+from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
 
 Layouts = dict[Value, Layout]
@@ -45,14 +46,14 @@ ACCESS_BYTES = 16
 """Bytes of the widest access to memory."""
 
 
-def assign_layouts(kernel: Kernel, threads: int) -> Layouts:
-    """The layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
-    classes = _classes(kernel, threads)
+def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
+    """Set the layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
+    classes = _classes(kernel, context.threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
     for group in sorted(set(classes.values()), key=lambda c: (-c.size, c.number)):
         chosen[group] = _choice(group, chosen, edges)
-    return {value: chosen[group] for value, group in classes.items()}
+    context.layouts = {value: chosen[group] for value, group in classes.items()}
 
 
 class _Class:
@@ -106,16 +107,14 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
 
 def _agreeing(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values that an op needs under one layout."""
-    if isinstance(op, If | For | While):
-        for slot in carried_slots(op) or ():
-            if isinstance(slot[0].type, TileType):
-                yield slot
+    if isinstance(op, Carrier):
+        yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | PartialScan | AddPrefix):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
-    elif isinstance(op, SharedProduct | RegisterProduct):
-        yield [op.result, op.operands[2]]
+    elif isinstance(op, GroupProduct):
+        yield [op.result, op.c]
     elif isinstance(op, ProductWait):
-        yield from ([r, v] for r, v in zip(op.results, op.operands, strict=True))
+        yield from ([r, v] for r, v in zip(op.results, op.sums, strict=True))
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:
@@ -124,17 +123,15 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
         if v in classes:
             classes[v].makers.append(op)
     if isinstance(op, TileToLanes | RegisterProduct):
-        classes[op.operands[op.held if isinstance(op, RegisterProduct) else 0]].makers.append(op)
-    memory = [op.result] if isinstance(op, TileLoad | BufRead) else []
-    memory += op.operands[1:2] if isinstance(op, TileStore | TileAtomic | BufWrite) else []
-    memory += op.operands[:1] if isinstance(op, BufNew) else []
-    for v in memory:
-        t = v.type
+        classes[op.tile if isinstance(op, TileToLanes) else op.held_tile].makers.append(op)
+    if isinstance(op, TileLoad | BufRead | TileStore | TileAtomic | BufWrite | BufNew):
+        moved = op.result if isinstance(op, TileLoad | BufRead) else op.tile
+        t = moved.type
         assert isinstance(t, TileType)
         size = element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
-        classes[v].access.append(size)
-        if isinstance(op, BufWrite) and getattr(root(op.operands[0]).owner, "attrs", {}).get("swizzled"):
-            classes[v].swizzled.append(size)
+        classes[moved].access.append(size)
+        if isinstance(op, BufWrite) and is_swizzled(op.buffer):
+            classes[moved].swizzled.append(size)
 
 
 Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout]]]]
@@ -145,9 +142,9 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
     edges: Edges = {}
     for op in kernel.walk():
         if isinstance(op, TileReduce):
-            edges.setdefault(classes[op.result], []).append((classes[op.operands[0]], _reduction(op)))
+            edges.setdefault(classes[op.result], []).append((classes[op.tile], _reduction(op)))
         elif isinstance(op, TileBroadcast):
-            small = classes[op.operands[0]]
+            small = classes[op.tile]
             edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
     return edges
 
@@ -157,7 +154,7 @@ def _source(shape: tuple[int, ...]) -> Callable[[Layout], Layout]:
 
 
 def _reduction(op: TileReduce) -> Callable[[Layout], Layout]:
-    axis, keepdims = op.attrs["axis"], op.attrs["keepdims"]
+    axis, keepdims = op.axis, op.keepdims
 
     def follow(layout: Layout) -> Layout:
         dims = range(len(layout.shape)) if axis is None else (axis,)
@@ -183,27 +180,28 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
 
 def _wanted(op: Op, group: _Class) -> Layout | None:
     """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
-    if isinstance(op, RegisterProduct) and op.result.type.shape != group.shape:  # type: ignore[union-attr]
-        return operand_layout(op, op.held, group.group)
+    if isinstance(op, RegisterProduct) and tile_type(op.result.type).shape != group.shape:
+        return held_layout(op, group.group)
     return natural_layout(op, group.group)
 
 
 def natural_layout(op: Op, group: Group) -> Layout | None:
     """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
     threads = group.threads
-    if isinstance(op, SharedProduct | RegisterProduct):
+    if isinstance(op, GroupProduct):
         t = op.result.type
         assert isinstance(t, TileType)
         rows, columns = t.shape
-        if op.attrs.get("unit") == "wgmma":
+        if op.unit == "wgmma":
             return _of_warp_groups(op)((rows, columns), group.warp_groups)
         if widened_terms(op) is not None:
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
     if isinstance(op, TileFromLanes | TileToLanes):
-        t = (op.operands[0] if isinstance(op, TileToLanes) else op.result).type
+        t = (op.tile if isinstance(op, TileToLanes) else op.result).type
         assert isinstance(t, TileType)
-        return over_lanes(t.shape, threads)
+        grid = op.grid
+        return over_lanes(t.shape, threads) if grid is None else over_grid(t.shape, grid, threads)
     if isinstance(op, PartialScan | AddPrefix):
         t = op.result.type
         assert isinstance(t, TileType)
@@ -211,17 +209,23 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     return None
 
 
-def _of_warp_groups(op: Op) -> Callable[[tuple[int, int], int], Layout]:
+def _of_warp_groups(op: GroupProduct) -> Callable[[tuple[int, int], int], Layout]:
     """The layouts of the result of a product, and of its operand in registers, by their shapes."""
     return wgmma_turned if isinstance(op, RegisterProduct) and op.held == 1 else wgmma_result
 
 
-def operand_layout(op: Op, k: int, group: Group) -> Layout | None:
-    """The layout in which an op takes its operand `k`; None where any will do, or it is no tile."""
-    t = op.operands[k].type
-    if not isinstance(t, TileType):
-        return None
-    if isinstance(op, RegisterProduct) and k == op.held:
-        return _of_warp_groups(op)((t.shape[0], t.shape[1]), group.warp_groups)
+def held_layout(op: RegisterProduct, group: Group) -> Layout:
+    """The layout in which a product takes its operand in registers."""
+    t = op.held_tile.type
+    assert isinstance(t, TileType)
+    return _of_warp_groups(op)((t.shape[0], t.shape[1]), group.warp_groups)
+
+
+def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
+    """The layout in which an op takes each of its operands; None where any will do, or it is no tile."""
     wanted = natural_layout(op, group)
-    return wanted if wanted is not None and t.shape == wanted.shape else None
+    shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
+    taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]
+    if isinstance(op, RegisterProduct):
+        taken[op.held] = held_layout(op, group)
+    return taken

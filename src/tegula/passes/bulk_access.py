@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Value
-from tegula.ops.array import ArrayShape, ArrayView
-from tegula.ops.base import TileOp
+from tegula.ir import Kernel, Value
+from tegula.ops.array import ArrayShape, ArrayView, array_type
 from tegula.ops.roles import PipeLoad, pipe_type
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileAtomic
+from tegula.ops.tile import TileAtomic, TileStore
 from tegula.passes.divisors import divides
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
@@ -65,15 +64,14 @@ def may_swizzle(tile: Tile) -> bool:
 
 def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:
     """Whether a load of a pipe can be a bulk copy."""
-    box, promised = boxes(pipe_type(op.operands[0].type), swizzled), bool(op.attrs.get("aligned"))
-    return _fits(kernel, target, op.operands[1:], box, "read", promised)
+    box, promised = boxes(pipe_type(op.pipe.type), swizzled), bool(op.aligned)
+    return _fits(kernel, target, [op.array, *op.offset], box, "read", promised)
 
 
-def bulk_storable(kernel: Kernel, target: CudaTarget, op: Op, piece: TileType) -> bool:
+def bulk_storable(kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore, piece: TileType) -> bool:
     """Whether a store of a tile, or an addition to an array, can be bulk copies of swizzled pieces."""
     kind = "atomic" if isinstance(op, TileAtomic) else "write"
-    promised = bool(op.attrs.get("aligned"))
-    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), kind, promised)
+    return _fits(kernel, target, [op.array, *op.offset], boxes(piece, True), kind, bool(op.aligned))
 
 
 def bulk_reachable(
@@ -95,7 +93,7 @@ def _fits(
         and access is not None
         and access.bulk
         and all(kind == "read" and _only(kernel, kernel.params[k], kind) for k in access.aliases)
-        and components(array.type.dtype) == 1  # type: ignore[union-attr]
+        and components(array_type(array.type).dtype) == 1
         and all(v.type is int32 for v in offsets)
         and leading_indices(array) is not None
         and box.row_bytes % UNIT_BYTES == 0
@@ -122,8 +120,8 @@ def leading_indices(array: Value) -> list[Value] | None:
     found: list[Value] = []
     while isinstance(array.owner, ArrayView):
         view = array.owner
-        source, *rest = view.operands
-        spec = list(view.attrs["spec"])
+        source, rest = view.array, view.bounds
+        spec = list(view.spec)
         indexed = spec.count("index")
         if any(e == "index" for e in spec[indexed:]) or any(v.type is not int32 for v in rest[:indexed]):
             return None
@@ -140,14 +138,13 @@ def leading_indices(array: Value) -> list[Value] | None:
 def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
     """Whether a slice starts at 0 and is as long as the dimension."""
     shape = count.owner
-    zero = isinstance(start.owner, Const) and start.owner.attrs["value"] == 0
-    return zero and isinstance(shape, ArrayShape) and (shape.operands[0], shape.attrs["dim"]) == (array, dim)
+    zero = isinstance(start.owner, Const) and start.owner.value == 0
+    return zero and isinstance(shape, ArrayShape) and (shape.array, shape.dim) == (array, dim)
 
 
 def _only(kernel: Kernel, array: Value, kind: str) -> bool:
     """Whether the kernel does nothing else with an array: other ways to its memory would need fences."""
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
         for effect in op.effects():
             value = effect.value
             known = value is not None and isinstance(value.type, ArrayType) and array_root(value) is array

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from tegula.ir import Op, Value
-from tegula.ops.buffer import BufRead, root
-from tegula.ops.roles import PipePop, pipe_type
+from tegula.ir import Op, Value, root
+from tegula.ir.rewrite import clone_region, uses
+from tegula.ops.buffer import BufRead
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeNew, PipePop, pipe_type
 from tegula.ops.tile import TileLoad, TileMap, TilePermute
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.stage_operands import is_transpose
-from tegula.rewrite import clone_region, uses
 from tegula.types import TileType, components, element_bytes
 
 BYTES_DEEP = 32
 """Rows of bytes that a warp reads at once, where neighbours lie along the rows."""
 
 
-def from_bytes(product: Op) -> bool:
+def from_bytes(product: TileMatmul) -> bool:
     """Whether a right operand is computed from a whole tile of bytes that was loaded or popped, or from its transpose,
     or is the transpose of what is."""
-    above, maps, source = _chain(product.operands[1])
-    t, whole = source.type, product.operands[1].type
+    above, maps, source = _chain(product.b)
+    t, whole = source.type, product.b.type
     assert isinstance(t, TileType) and isinstance(whole, TileType)
     along_k = above is not None
     if isinstance(source.owner, TilePermute):
-        source, along_k = source.owner.operands[0], not along_k
-    elif isinstance(source.owner, BufRead) and is_transpose(source.owner.operands[0]):
+        source, along_k = source.owner.tile, not along_k
+    elif isinstance(source.owner, BufRead) and is_transpose(source.owner.buffer):
         along_k = not along_k
     narrow = components(t.dtype) == 1 and element_bytes(t.dtype) == 1
     return bool(maps) and narrow and _whole(source) and (along_k or whole.shape[0] % BYTES_DEEP == 0)
 
 
-def _chain(tile: Value) -> tuple[Op | None, list[TileMap], Value]:
+def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
     """What turns a tile, if anything does, the maps of one tile that make it, the last one first, and the tile that
     they are made of."""
-    above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.attrs["perm"] == (1, 0) else None
+    above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
     if above is not None:
-        tile = above.operands[0]
+        tile = above.tile
     maps: list[TileMap] = []
     while isinstance(tile.owner, TileMap) and len(_tiles(tile.owner)) == 1:
         maps.append(tile.owner)
@@ -44,7 +45,7 @@ def _chain(tile: Value) -> tuple[Op | None, list[TileMap], Value]:
 
 
 def _tiles(op: TileMap) -> list[Value]:
-    return [v for v in op.operands if isinstance(v.type, TileType)]
+    return [v for v in op.inputs if isinstance(v.type, TileType)]
 
 
 def _whole(tile: Value) -> bool:
@@ -52,14 +53,14 @@ def _whole(tile: Value) -> bool:
     owner = tile.owner
     if not isinstance(owner, BufRead):
         return isinstance(owner, TileLoad)
-    popped = isinstance(root(owner.operands[0]).owner, PipePop)
-    return popped and (isinstance(owner.operands[0].owner, PipePop) or is_transpose(owner.operands[0]))
+    popped = isinstance(root(owner.buffer).owner, PipePop)
+    return popped and (isinstance(owner.buffer.owner, PipePop) or is_transpose(owner.buffer))
 
 
-def turn_first(product: Op) -> None:
+def turn_first(product: TileMatmul) -> None:
     """Where a right operand is turned that is computed, turn what it is computed from instead: what was loaded can be
     read turned."""
-    above, maps, tile = _chain(product.operands[1])
+    above, maps, tile = _chain(product.b)
     if above is None or not maps:
         return
     region = maps[0].parent
@@ -70,15 +71,14 @@ def turn_first(product: Op) -> None:
     for op in reversed(maps):
         t = op.result.type
         assert isinstance(t, TileType)
-        operands = [tile if isinstance(v.type, TileType) else v for v in op.operands]
-        regions = [clone_region(op.regions[0], {})]
-        made.append(type(op)(operands, [_turned(t)], op.attrs, regions, op.loc))
+        inputs = [tile if isinstance(v.type, TileType) else v for v in op.inputs]
+        made.append(TileMap(inputs, [_turned(t)], op.attrs, [clone_region(op.function, {})], op.loc))
         tile = made[-1].result
     for op in made:
         op.parent = region
     at = region.ops.index(maps[0]) + 1
     region.ops[at:at] = made
-    product.operands[1] = tile
+    product.b = tile
     for op in (above, *maps):
         assert op.parent is not None
         if op.result not in uses(op.parent):
@@ -95,8 +95,8 @@ def swizzle_source(tile: Value) -> None:
     _, _, source = _chain(tile)
     if not isinstance(source.owner, BufRead) or not _whole(source):
         return
-    pop = root(source.owner.operands[0]).owner
+    pop = root(source.owner.buffer).owner
     assert isinstance(pop, PipePop)
-    new, t = pop.operands[0].owner, pipe_type(pop.operands[0].type)
-    if element_bytes(t.dtype) == 1 and may_swizzle(t) and isinstance(new, Op):
-        new.attrs["swizzled"] = True
+    new, t = pop.pipe.owner, pipe_type(pop.pipe.type)
+    if element_bytes(t.dtype) == 1 and may_swizzle(t) and isinstance(new, PipeNew):
+        new.swizzled = True

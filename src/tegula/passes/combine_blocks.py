@@ -4,13 +4,14 @@ hardware: what they add is summed in registers and added once."""
 from __future__ import annotations
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, TileAccess, Value
+from tegula.ir.rewrite import clone_op, uses
 from tegula.ops.control import For, While, Yield
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.scalar import Add, Const
-from tegula.ops.tile import TileAtomic, TileFull, TileMap, TileReduce
+from tegula.ops.tile import TileAtomic, TileFull, TileMap, TileReduce, combination
 from tegula.passes.overlap import array_root
-from tegula.rewrite import clone_op, uses
+from tegula.passes.runner import GpuCompilation
 from tegula.types import DType, TileType, int64
 
 MOST_PER_LANE = 4
@@ -19,7 +20,7 @@ NARROWEST = 32
 """Bits of numbers that are summed; in narrower ones a sum of many loses more than their additions one by one."""
 
 
-def combine_blocks(kernel: Kernel) -> None:
+def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
     """Put the body into a loop over the blocks of the launch that one block of the hardware runs.
 
     The kernel is left as it is unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
@@ -36,10 +37,11 @@ def combine_blocks(kernel: Kernel) -> None:
     for op in body.ops[:-1]:
         if op not in late:
             loop.append(op)
+    index, *sums = loop.args
     for op in loop.walk():
         if isinstance(op, Tid):
-            op.operands = [loop.args[0]]
-    totals = [_added(loop, a, s.added, s.atomic) for a, s in zip(loop.args[1:], found, strict=True)]
+            op.block = index
+    totals = [_added(loop, total, s) for total, s in zip(sums, found, strict=True)]
     loop.append(Yield(totals))
     out.append(blocks)
     start = [_zeros(out, s) for s in found]
@@ -59,18 +61,19 @@ class _Sum:
     atomic."""
 
     added: Value
-    reduce: Op | None
-    atomic: Op
+    reduce: TileReduce | None
+    atomic: TileAtomic
 
 
 def _sums(kernel: Kernel) -> list[_Sum]:
     """What the blocks add, or nothing if they cannot be combined."""
     launch, used = kernel.launch, uses(kernel.body)
     apart = For | While | BlockIndex | BlockCount
+    aligned = any(isinstance(op, TileAccess) and op.aligned for op in kernel.walk())
     atomics = [op for op in kernel.body.ops if isinstance(op, TileAtomic)]
-    if launch.partial or any(isinstance(op, apart) or op.attrs.get("aligned") for op in kernel.walk()):
+    if launch.partial or aligned or any(isinstance(op, apart) for op in kernel.walk()):
         return []
-    roots = {array_root(op.operands[0]) for op in atomics}
+    roots = {array_root(op.array) for op in atomics}
     if not all(_private(kernel, root) for root in roots):
         return []
     for op in kernel.walk():
@@ -80,9 +83,9 @@ def _sums(kernel: Kernel) -> list[_Sum]:
             return []
     found: list[_Sum] = []
     for op in atomics:
-        fixed = all(isinstance(v.owner, Const) or v in kernel.params for v in op.operands[2:])
-        s = _sum(op, used) if fixed and op.operands[0] in roots and not used.get(op.result) else None
-        if op.attrs["op"] != "add" or s is None or not _is_small(s.added, launch.block_dim):
+        fixed = all(isinstance(v.owner, Const) or v in kernel.params for v in op.offset)
+        s = _sum(op, used) if fixed and op.array in roots and not used.get(op.result) else None
+        if op.op != "add" or s is None or not _is_small(s.added, launch.block_dim):
             return []
         found.append(s)
     return found
@@ -94,19 +97,17 @@ def _private(kernel: Kernel, root: Value) -> bool:
     return known is not None and not known.aliases
 
 
-def _sum(atomic: Op, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
+def _sum(atomic: TileAtomic, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
     """A sum of a whole tile, used for nothing else, is taken of the sum over the blocks."""
-    tile = atomic.operands[1]
-    owner = tile.owner
-    if isinstance(owner, TileReduce) and len(used[tile]) == 1 and owner.parent is atomic.parent:
-        body = owner.regions[0]
-        if (
-            len(body.ops) == 2
-            and isinstance(body.ops[0], Add)
-            and set(body.ops[0].operands) == set(body.args)
-        ):
-            return _Sum(owner.operands[0], owner, atomic)
+    tile, owner = atomic.tile, atomic.tile.owner
+    alone = len(used[tile]) == 1
+    if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _adds(owner):
+        return _Sum(owner.tile, owner, atomic)
     return _Sum(tile, None, atomic)
+
+
+def _adds(reduce: TileReduce) -> bool:
+    return combination(reduce.combine) is Add
 
 
 def _is_small(tile: Value, lanes: int) -> bool:
@@ -130,22 +131,21 @@ def _zeros(out: Region, s: _Sum) -> Value:
     return out.append(full).result
 
 
-def _added(loop: Region, total: Value, tile: Value, atomic: Op) -> Value:
-    t = tile.type
+def _added(loop: Region, total: Value, s: _Sum) -> Value:
+    t, loc = s.added.type, s.atomic.loc
     assert isinstance(t, TileType) and isinstance(t.dtype, DType)
     each = Region([t.dtype, t.dtype])
-    each.append(Yield([each.append(Add(each.args, [t.dtype], None, [], atomic.loc)).result]))
-    return loop.append(TileMap([total, tile], [t], None, [each], atomic.loc)).result
+    each.append(Yield([each.append(Add(each.args, [t.dtype], None, [], loc)).result]))
+    return loop.append(TileMap([total, s.added], [t], None, [each], loc)).result
 
 
 def _finish(out: Region, s: _Sum, total: Value) -> None:
     """What is done once, after the loop, with constants of its own."""
     if s.reduce is not None:
-        s.reduce.operands = [total]
+        s.reduce.tile = total
         total = out.append(s.reduce).result
-    offsets = [
-        out.append(clone_op(v.owner, {})).result if isinstance(v.owner, Const) else v
-        for v in s.atomic.operands[2:]
+    s.atomic.tile = total
+    s.atomic.offset = [
+        out.append(clone_op(v.owner, {})).result if isinstance(v.owner, Const) else v for v in s.atomic.offset
     ]
-    s.atomic.operands = [s.atomic.operands[0], total, *offsets]
     out.append(s.atomic)

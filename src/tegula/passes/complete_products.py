@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from tegula.ir import Kernel, Value
+from tegula.ir.rewrite import replace, walk_regions
 from tegula.ops.linear import TileMatmulWait, in_flight
-from tegula.rewrite import replace, walk_regions
+from tegula.passes.runner import Compilation
 
 
-def complete_products(kernel: Kernel) -> None:
+def complete_products(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     known: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:
             if isinstance(op, TileMatmulWait):
-                known.update(zip(op.results, op.operands, strict=True))
+                known.update(zip(op.results, op.sums, strict=True))
             elif in_flight(op):
-                del op.attrs["wait"]
+                del op.wait
         region.ops = [op for op in region.ops if not isinstance(op, TileMatmulWait)]
     replace(kernel.body, known)

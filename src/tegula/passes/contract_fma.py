@@ -1,20 +1,20 @@
-"""a * b + c becomes one fused op on float32 and float64, the same on every target."""
+"""a * b + c becomes one fused op on float32 and float64, the same on every target. So it does where the product is kept
+at 0 while a is, whatever b is, as adjoints are: b is chosen to be 0 there."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.control import Yield
-from tegula.ops.gradient import Call
-from tegula.ops.scalar import Add, Fma, Mul, Neg, Sub
+from tegula.ir import CallLike, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, replace
+from tegula.ops.scalar import Add, Cmp, Const, Fma, Mul, Neg, Select, Sub
 from tegula.ops.tile import TileMap
-from tegula.rewrite import clone_op, replace
+from tegula.passes.runner import Compilation
 from tegula.types import float32, float64, is_element, scalar_of
 
 
-def contract_fma(kernel: Kernel) -> None:
+def contract_fma(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place; products with other uses stay, and those that are marked `rounded`. Of tiles, a map
     that adds takes in the products that another map makes for it alone."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
@@ -24,32 +24,31 @@ def contract_fma(kernel: Kernel) -> None:
     _region(kernel.body, uses)
 
 
-def keep_rounded(kernel: Kernel) -> None:
+def keep_rounded(kernel: Kernel, context: Compilation) -> None:
     """Mark the products that were not fused, in place: they never are, whatever becomes of what else uses them. Those
     of calls' adjoints, which have not run yet, stay free."""
     for op in _run(kernel.body):
         if isinstance(op, Mul) and _is_wide_float(op.result):
-            op.attrs = {**op.attrs, "rounded": True}
+            op.rounded = True
 
 
 def _run(region: Region) -> Iterator[Op]:
     for op in region.ops:
         yield op
-        for nested in op.regions[:1] if isinstance(op, Call) else op.regions:
+        for nested in [op.function] if isinstance(op, CallLike) else op.regions:
             yield from _run(nested)
 
 
 def _is_free(op: Op) -> bool:
     """Whether a product may be fused."""
-    return isinstance(op, Mul) and not op.attrs.get("rounded")
+    return isinstance(op, Mul) and not op.rounded
 
 
 def _take_products(op: TileMap, uses: Counter[Value]) -> None:
     """From the last operand to the first, since those that are taken in put others in their place."""
-    (region,) = op.regions
-    for k in reversed(range(len(op.operands))):
-        source, argument = op.operands[k].owner, region.args[k]
-        adds = [inner for inner in region.ops if argument in inner.operands]
+    for k, (tile, argument) in reversed([*enumerate(zip(op.inputs, op.elements, strict=True))]):
+        source = tile.owner
+        adds = [inner for inner in op.function.ops if argument in inner.operands]
         if (
             isinstance(source, TileMap)
             and source.parent is op.parent
@@ -62,68 +61,107 @@ def _take_products(op: TileMap, uses: Counter[Value]) -> None:
 
 
 def _makes_products(op: TileMap) -> bool:
-    first, *rest = op.regions[0].ops
-    return _is_free(first) and [type(inner) for inner in rest] == [Yield]
+    """Whether a map does nothing else, also by numbers that are known."""
+    inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, Const)]
+    made = inner[-1] if inner else None
+    if made is None or op.function.yielded != made.results:
+        return False
+    if isinstance(made, Select):
+        product = _kept_product(made)
+        return product is not None and _is_free(product) and len(inner) == 3
+    return len(inner) == 1 and _is_free(made)
+
+
+def _kept_product(op: Select) -> Mul | None:
+    """The product a * b if 0, which is a itself, is chosen instead where a is 0."""
+    condition, product = op.condition.owner, op.b.owner
+    if not isinstance(condition, Cmp) or condition.pred != "eq" or not isinstance(product, Mul):
+        return None
+    zero = condition.b.owner
+    same = condition.a is op.a is product.a and isinstance(zero, Const) and zero.value == 0
+    return product if same else None
+
+
+def _zero_of(kept: Select) -> Value:
+    """The 0 that a factor of a kept product is compared with."""
+    condition = kept.condition.owner
+    assert isinstance(condition, Cmp)
+    return condition.b
 
 
 def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
-    """Operand k, a tile of products, is replaced by their factors."""
-    (region,), (factors,) = op.regions, source.regions
-    made = [Value(a.type, region) for a in factors.args]
-    product = clone_op(factors.ops[0], dict(zip(factors.args, made, strict=True)))
-    product.parent = region
-    uses[product.result] = 1
-    region.ops.insert(0, product)
-    replace(region, {region.args[k]: product.result})
-    region.args[k : k + 1] = made
-    op.operands[k : k + 1] = source.operands
+    """Input k, a tile of products, is replaced by their factors."""
+    region, inputs, elements = op.function, op.inputs, op.elements
+    made = [Value(a.type, region) for a in source.elements]
+    mapping = dict(zip(source.elements, made, strict=True))
+    inner = [clone_op(inner, mapping) for inner in source.function.ops[:-1]]
+    for copied in inner:
+        copied.parent = region
+        uses.update(copied.operands)
+    product = mapping[source.function.yielded[0]]
+    uses[product] = 1
+    region.ops[:0] = inner
+    replace(region, {elements[k]: product})
+    op.take([*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *made, *elements[k + 1 :]])
     assert source.parent is not None
     source.parent.ops.remove(source)
 
 
 def _region(region: Region, uses: Counter[Value]) -> None:
-    made: list[Op] = []
+    made, absorbed = list[Op](), set[Value]()
     for op in region.ops:
         for nested in op.regions:
             _region(nested, uses)
-        made += _contracted(op, region, uses)
-    absorbed = {v.owner for op in made if isinstance(op, Fma) for v in op.attrs.pop("absorbed", ())}
-    region.ops = [op for op in made if op not in absorbed]
+        made += _contracted(op, region, uses, absorbed)
+    region.ops = [op for op in made if absorbed.isdisjoint(op.results)]
 
 
-def _product(value: Value, region: Region, uses: Counter[Value]) -> Op | None:
+def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
+    """The product that a value of a region is, or is unless it is kept at 0, if nothing else uses it."""
     owner = value.owner
-    if not isinstance(owner, Op) or not _is_free(owner):
+    if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None
-    return owner if owner.parent is region and uses[value] == 1 else None
+    if isinstance(owner, Select):
+        kept = _kept_product(owner)
+        return None if kept is None else _product(kept.result, region, uses)
+    return owner if isinstance(owner, Mul) and _is_free(owner) else None
 
 
-def _contracted(op: Op, region: Region, uses: Counter[Value]) -> list[Op]:
-    """The ops that replace `op`: itself, or a fused op (with a negation for differences)."""
+def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Value]) -> list[Op]:
+    """The ops that replace `op`: itself, or a fused op, after a negation for differences and a choice of the factor for
+    what is kept at 0. Of two products the first is fused, but a kept one only if the other is too. `absorbed`: what
+    fused ops have taken in."""
     if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
         return [op]
-    left, right = op.operands
-    product, addend, first = _product(left, region, uses), right, True
-    if product is None:
-        product, addend, first = _product(right, region, uses), left, False
-    if product is None:
+    terms = (op.a, op.b)
+    products = [_product(v, region, uses) for v in terms]
+    order = sorted((0, 1), key=lambda k: isinstance(terms[k].owner, Select))
+    term = next((k for k in order if products[k] is not None), None)
+    if term is None:
         return [op]
-    a, b = product.operands
-    negated = [] if isinstance(op, Add) else [_negation(addend if first else a, op, region)]
-    if negated:
-        addend, a = (negated[0].result, a) if first else (addend, negated[0].result)
-    fused = Fma([a, b, addend], [], {"absorbed": (product.result,)}, [], op.loc)
-    fused.parent = region
-    fused.results = op.results
-    op.results[0].owner = fused
-    return [*negated, fused]
+    product, kept, addend = products[term], terms[term].owner, terms[1 - term]
+    assert product is not None
+    absorbed.update((product.result, terms[term]))
+    a, b = product.a, product.b
+    made: list[Op] = []
+    if isinstance(op, Sub):
+        made.append(_made(Neg, [a if term else addend], op, region))
+        a, addend = (made[0].result, addend) if term else (a, made[0].result)
+    if isinstance(kept, Select):
+        made.append(_made(Select, [kept.condition, _zero_of(kept), b], op, region))
+        b = made[-1].result
+    made.append(_made(Fma, [a, b, addend], op, region))
+    made[-1].results = op.results
+    op.results[0].owner = made[-1]
+    return made
 
 
 def _is_wide_float(value: Value) -> bool:
     return is_element(value.type) and scalar_of(value.type) in (float32, float64)
 
 
-def _negation(value: Value, op: Op, region: Region) -> Op:
-    made = Neg([value], [value.type], None, [], op.loc)
+def _made(kind: type[Op], operands: list[Value], op: Op, region: Region) -> Op:
+    """An op in the place of another one, with a result of its type."""
+    made = kind(operands, [op.result.type], None, [], op.loc)
     made.parent = region
     return made

@@ -6,21 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.layout import Layout, everywhere
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import Yield
 from tegula.ops.group import PartialArgReduce, PartialReduce
 from tegula.ops.tile import TileArgReduce, TileAtomic, TileBroadcast, TileMap, TileReduce, dtype_of
-from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layout
+from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
-from tegula.rewrite import clone_region, replace, uses
+from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, int32, scalar_of
 
 
-def convert_layouts(kernel: Kernel, layouts: Layouts, threads: int) -> None:
-    """Rewrite the kernel in place; new values are added to `layouts`."""
-    converter = _Converter(layouts, threads, set(uses(kernel.body)))
+def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place; new values get layouts too."""
+    converter = _Converter(context.layouts, context.threads, set(uses(kernel.body)))
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
@@ -64,10 +65,9 @@ class _Converter:
     def natural(self, build: Builder, op: Op) -> None:
         """An op that insists on a layout: its tiles are brought to it and back."""
         group = group_of(build.region, self.block_threads)
-        for k, v in enumerate(op.operands):
-            taken = operand_layout(op, k, group)
+        for k, (v, taken) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
             if taken is not None:
-                op.operands[k] = self.converted(build, v, taken)
+                op.set_operand(k, self.converted(build, v, taken))
         wanted = natural_layout(op, group)
         build.region.append(op)
         if wanted is None:
@@ -81,14 +81,14 @@ class _Converter:
     def _later(self, old: Value, new: Value) -> None:
         """All later uses of a value mean another, but not the conversion itself."""
         conversion = new.owner
-        assert isinstance(conversion, Op)
-        source = conversion.operands[0].owner
+        assert isinstance(conversion, BufRead)
+        source = conversion.buffer.owner
         assert isinstance(source, BufNew)
         stand_in = Value(old.type, old.owner, old.name)
         owner = old.owner
         assert isinstance(owner, Op)
         owner.results[owner.results.index(old)] = stand_in
-        source.operands[0] = stand_in
+        source.tile = stand_in
         self.layouts[stand_in] = self.layouts[old]
         self.replaced[old] = new
 
@@ -110,9 +110,9 @@ class _Converter:
         self.layouts[made] = wanted
         return made
 
-    def broadcast(self, build: Builder, op: Op) -> None:
+    def broadcast(self, build: Builder, op: TileBroadcast) -> None:
         """In registers where each thread has what it needs, else through a buffer."""
-        source, wanted = op.operands[0], self.layouts[op.result]
+        source, wanted = op.tile, self.layouts[op.result]
         t, whole = source.type, op.result.type
         assert isinstance(t, TileType) and isinstance(whole, TileType)
         if self.layouts[source] == wanted.restricted(t.shape):
@@ -132,9 +132,9 @@ class _Converter:
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """In registers and by shuffles; where several warps hold parts of one result, once more over the parts. The
         threads meet once for reductions that stand side by side."""
-        cuts = [self.layouts[op.operands[0]].parts(op.attrs["axis"]) for op in ops]
+        cuts = [self.layouts[op.tile].parts(op.axis) for op in ops]
         several = [k for k, (_, _, bases) in enumerate(cuts) if len(bases) > 1]
-        tiles = [op.operands[0] for op in ops]
+        tiles = [op.tile for op in ops]
         if several:
             parts = self._partial(build, [ops[k] for k in several], [len(cuts[k][2]) for k in several])
             for k, part in zip(several, parts, strict=True):
@@ -143,30 +143,29 @@ class _Converter:
             for k, buffer in zip(several, buffers, strict=True):
                 tiles[k] = self.read(build, buffer, cuts[k][1])
         for k, (op, tile) in enumerate(zip(ops, tiles, strict=True)):
-            axis, t, where = op.attrs["axis"], op.operands[0].type, {}
+            axis, t, attrs = op.axis, op.tile.type, dict(op.attrs)
             assert isinstance(t, TileType)
             if k in several:
-                where = {"bases": tuple(cuts[k][2]), "extent": t.shape, "lanes": t.partial}
+                attrs |= {"bases": tuple(cuts[k][2]), "extent": t.shape, "lanes": t.partial}
             own = Builder(build.region, op.loc)
-            result = own.insert(
-                TileReduce([tile], [op.result.type], {**op.attrs, **where}, op.regions)
-            ).result
+            result = own.insert(TileReduce([tile], [op.result.type], attrs, [op.combine])).result
             dims = range(len(t.shape)) if axis is None else (axis,)
-            self.layouts[result] = self.layouts[tile].without(dims, op.attrs["keepdims"])
+            self.layouts[result] = self.layouts[tile].without(dims, op.keepdims)
             result.name = op.result.name
             self.replaced[op.result] = self.converted(own, result, self.layouts[op.result])
 
     def _partial(self, build: Builder, ops: Sequence[TileReduce], parts: Sequence[int]) -> list[Value]:
         """What each warp knows of the results."""
-        tiles = [op.operands[0] for op in ops]
-        attrs = {"axes": tuple(op.attrs["axis"] for op in ops), "parts": tuple(parts)}
-        regions = [clone_region(op.regions[0], {}) for op in ops]
+        tiles = [op.tile for op in ops]
+        attrs = {"axes": tuple(op.axis for op in ops), "parts": tuple(parts)}
+        regions = [clone_region(op.combine, {}) for op in ops]
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
-    def argreduce(self, build: Builder, op: Op) -> None:
-        tile, final = op.operands[0], self.layouts[op.result]
+    def argreduce(self, build: Builder, op: TileArgReduce) -> None:
+        tile, final = op.tile, self.layouts[op.result]
         values, index = self._argparts(build, op, [tile])
-        if values.type.shape[0] > 1:  # type: ignore[union-attr]
+        assert isinstance(values.type, TileType)
+        if values.type.shape[0] > 1:
             whole = self.layouts[tile].parts(None)[1]
             buffers = [self.buffer(build, v) for v in (values, index)]
             values, index = (self.read(build, b, whole) for b in buffers)
@@ -181,18 +180,18 @@ class _Converter:
     def _or_first(self, build: Builder, index: Value) -> Value:
         """Index 0 where there was no number."""
         body = Region([int32])
+        (number,) = body.args
         inside = Builder(body, build.loc)
         zero = inside.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
-        inside.insert(Yield([inside.insert(S.Max([body.args[0], zero], [int32])).result]))
+        inside.insert(Yield([inside.insert(S.Max([number, zero], [int32])).result]))
         made = build.insert(TileMap([index], [index.type], None, [body])).result
         self.layouts[made] = self.layouts[index]
         return made
 
-    def _argparts(self, build: Builder, op: Op, operands: list[Value]) -> tuple[Value, Value]:
+    def _argparts(self, build: Builder, op: TileArgReduce, operands: list[Value]) -> tuple[Value, Value]:
         held, _, bases = self.layouts[operands[0]].parts(None)
-        attrs = {"op": op.attrs["op"], "parts": len(bases)}
-        made = PartialArgReduce.typed(operands, attrs)
-        build.insert(made)
+        attrs = {"op": op.op, "parts": len(bases)}
+        made = build.insert(PartialArgReduce.typed(operands, attrs))
         for v in made.results:
             self.layouts[v] = held
         return made.results[0], made.results[1]

@@ -4,17 +4,18 @@ it need not be copied, as long as the role neither waits nor touches its pipe in
 from __future__ import annotations
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses, walk_regions
 from tegula.ops.buffer import BufRead
 from tegula.ops.roles import WAITS, PipeRelease, Roles
 from tegula.passes.overlap import popped_from
-from tegula.rewrite import uses, walk_regions
+from tegula.passes.runner import Compilation
 
 
-def delay_releases(kernel: Kernel) -> None:
+def delay_releases(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     for roles in (op for op in kernel.body.ops if isinstance(op, Roles)):
         users = {value: {op for op, _ in where} for value, where in uses(kernel.body).items()}
-        for region in (r for role in roles.regions for r in walk_regions(role)):
+        for region in (r for role in roles.roles for r in walk_regions(role)):
             _delay(region, users)
 
 
@@ -31,9 +32,7 @@ def _delay(region: Region, users: dict[Value, set[Op]]) -> None:
         region.ops.insert(last, region.ops.pop(at))
 
 
-def _users_of_reads(release: Op, before: list[Op], users: dict[Value, set[Op]]) -> set[Op]:
+def _users_of_reads(release: PipeRelease, before: list[Op], users: dict[Value, set[Op]]) -> set[Op]:
     """The ops that use what was read from tiles of the pipe."""
-    reads = [
-        op for op in before if isinstance(op, BufRead) and popped_from(op.operands[0], release.operands[0])
-    ]
+    reads = [op for op in before if isinstance(op, BufRead) and popped_from(op.buffer, release.pipe)]
     return set[Op]().union(*(users.get(op.result, set()) for op in reads))

@@ -6,20 +6,19 @@ the round neither writes what it reads nor makes its operand in registers."""
 
 from __future__ import annotations
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Carried, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import is_made_in, replace, uses
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import root
 from tegula.ops.control import For, If, Yield
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import GroupProduct, ProductWait, RegisterProduct
 from tegula.ops.roles import PipePop, PipeRelease
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.release_stages import had_rounds
-from tegula.rewrite import is_made_in, replace, uses
+from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, bool_
 
 
-def delay_waits(kernel: Kernel) -> None:
+def delay_waits(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For):
@@ -28,54 +27,56 @@ def delay_waits(kernel: Kernel) -> None:
                 _delay(op, product)
 
 
-def _product(loop: Op) -> Op | None:
+def _product(loop: For) -> GroupProduct | None:
     """The only product of a loop, if it can be delayed."""
-    (body,) = loop.regions
-    products = [op for op in body.walk() if isinstance(op, SharedProduct | RegisterProduct)]
+    body = loop.body
+    products = [op for op in body.walk() if isinstance(op, GroupProduct)]
     if len(products) != 1:
         return None
     (product,) = products
     at, users = body.ops.index(product) if product in body.ops else -1, uses(body)
-    if at < 0 or product.attrs.get("unit") != "wgmma" or not product.attrs.get("wait", True):
+    if at < 0 or product.unit != "wgmma" or not product.wait or product.at_once:
         return None
-    if product.attrs.get("at_once"):
+    if isinstance(product, RegisterProduct) and is_made_in(product.held_tile, body):
         return None
-    if isinstance(product, RegisterProduct) and is_made_in(product.operands[product.held], body):
+    total = _total(loop, product)
+    if total is None or total.yielded != (product.result,):
         return None
-    carried = product.operands[2]
-    if carried not in body.args[1:]:
-        return None
-    place = body.args.index(carried) - 1
-    if any(is_by_hand(root(v)) for v in product.operands[:2] if isinstance(v.type, BufType)):
+    if any(is_by_hand(root(v)) for v in product.sides if isinstance(v.type, BufType)):
         return None  # who releases its stages counts on what the kernel says
-    alone = users[carried] == [(product, 2)] and users[product.result] == [(body.terminator, place)]
-    plain = all(isinstance(v.owner, S.Const) and v.owner.attrs["value"] == 1 for v in product.operands[3:5])
+    alone = len(users[product.c]) == len(users[product.result]) == 1
+    factors = product.alpha.owner, product.beta.owner
+    plain = all(isinstance(factor, S.Const) and factor.value == 1 for factor in factors)
     after = [op for op in body.ops[at + 1 :] if not isinstance(op, Yield)]
     return product if alone and plain and _only_releases(body, at, after) else None
 
 
+def _total(loop: For, product: GroupProduct) -> Carried | None:
+    """What the loop carries that the product adds to."""
+    return next((one for one in loop.carried if product.c in one.arguments), None)
+
+
 def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
     """Whether what follows a product only releases, once, what this round has popped."""
-    popped = [op.operands[0] for op in body.ops[:at] if isinstance(op, PipePop)]
-    released = [op.operands[0] for op in after if isinstance(op, PipeRelease)]
+    popped = [op.pipe for op in body.ops[:at] if isinstance(op, PipePop)]
+    released = [op.pipe for op in after if isinstance(op, PipeRelease)]
     inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease)]
     others = (op for op in after if not isinstance(op, PipeRelease))
-    pure = all(isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE for op in others)
+    pure = all(op.PURE and not op.COOPERATIVE for op in others)
     once = len(inside) == len(popped) + len(released) and len(set(released)) == len(released)
     return pure and once and set(popped) == set(released)
 
 
-def _delay(loop: Op, product: Op) -> None:
+def _delay(loop: For, product: GroupProduct) -> None:
     """Round k waits for the product of round k - 1 once its own is started."""
-    (body,), region = loop.regions, loop.parent
+    body, region = loop.body, loop.parent
     assert region is not None
-    releases: list[Op] = [op for op in body.ops if isinstance(op, PipeRelease)]
-    product.attrs["wait"] = False
+    releases = [op for op in body.ops if isinstance(op, PipeRelease)]
+    product.wait = False
     made = Region()
     build = Builder(made, product.loc)
     build.insert(ProductWait([], [], {"pending": 1}))
-    first, index = loop.operands[0], body.args[0]
-    later = build.insert(S.Cmp([index, first], [bool_], {"pred": "ne"})).result
+    later = build.insert(S.Cmp([loop.index, loop.start], [bool_], {"pred": "ne"})).result
     _released(build, later, releases)
     body.ops = [op for op in body.ops if op not in releases]
     at = body.ops.index(product) + 1
@@ -83,26 +84,23 @@ def _delay(loop: Op, product: Op) -> None:
     _finish(loop, product, releases, region)
 
 
-def _finish(loop: Op, product: Op, releases: list[Op], region: Region) -> None:
+def _finish(loop: For, product: GroupProduct, releases: list[PipeRelease], region: Region) -> None:
     """The last product is waited for, and its stages are released, if the loop had a round."""
-    (body,) = loop.regions
-    place = body.args.index(product.operands[2]) - 1
-    result = loop.results[place]
-    made = Region()
+    total = _total(loop, product)
+    assert total is not None
+    result, made = total.result, Region()
     build = Builder(made, loc=product.loc)
     done = build.insert(ProductWait([result], [result.type], {"pending": 0})).result
     done.name = result.name
     _released(build, had_rounds(build, loop), releases)
     replace(region, {result: done})
-    wait = made.ops[0]
-    wait.operands[0] = result
     _put(region, region.ops.index(loop) + 1, made)
 
 
-def _released(build: Builder, condition: Value, releases: list[Op]) -> None:
+def _released(build: Builder, condition: Value, releases: list[PipeRelease]) -> None:
     then, other = Region(), Region()
     for op in releases:
-        Builder(then, op.loc).insert(PipeRelease(op.operands, [], op.attrs))
+        Builder(then, op.loc).insert(PipeRelease([op.pipe], [], op.attrs))
     for branch in (then, other):
         Builder(branch, build.loc).insert(Yield())
     build.insert(If([condition], [], None, [then, other]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from math import gcd
 
-from tegula.ir import Op, Region, Value
+from tegula.ir import Carrier, LoopLike, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For
 from tegula.ops.convert import Cast
 from tegula.types import DType
 
@@ -26,24 +26,24 @@ def _divisor(value: Value, n: int, taken: frozenset[Value]) -> int:
     if isinstance(owner, Region):
         return _common(_around(value, owner), n, taken | {value})
     if isinstance(owner, S.Const):
-        number = owner.attrs["value"]
+        number = owner.value
         return gcd(number, n) if isinstance(number, int) else 1
     if isinstance(owner, S.Mul):
         a, b = (_divisor(v, n, taken) for v in owner.operands)
         return gcd(a * b, n)
-    if isinstance(owner, S.Shl) and isinstance(owner.operands[1].owner, S.Const):
-        return gcd(_divisor(owner.operands[0], n, taken) << owner.operands[1].owner.attrs["value"], n)
-    if isinstance(owner, For | While | If):
-        return _common(_ends(owner, owner.results.index(value)), n, taken | {value})
+    if isinstance(owner, S.Shl) and isinstance(owner.b.owner, S.Const):
+        return gcd(_divisor(owner.a, n, taken) << owner.b.owner.value, n)
+    if isinstance(owner, Carrier):
+        return _common(owner.carried[owner.results.index(value)].sources, n, taken | {value})
     if isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Mod | S.Select):
-        return _common(iter(owner.operands[isinstance(owner, S.Select) :]), n, taken)
-    if isinstance(owner, Cast) and _is_integer(value) and _is_integer(owner.operands[0]):
-        return _divisor(owner.operands[0], n, taken)
+        return _common((owner.a, owner.b), n, taken)
+    if isinstance(owner, Cast) and _is_integer(value) and _is_integer(owner.x):
+        return _divisor(owner.x, n, taken)
     return 1
 
 
-def _common(values: Iterator[Value] | None, n: int, taken: frozenset[Value]) -> int:
-    if values is None:
+def _common(values: Sequence[Value], n: int, taken: frozenset[Value]) -> int:
+    if not values:
         return 1
     found = n
     for value in values:
@@ -53,25 +53,15 @@ def _common(values: Iterator[Value] | None, n: int, taken: frozenset[Value]) -> 
     return found
 
 
-def _around(value: Value, body: Region) -> Iterator[Value] | None:
-    """What an argument of a region is in some round: of an index, where the loop starts, and its step."""
-    loop = body.parent
-    if not isinstance(loop, For | While):
-        return None
-    k = body.args.index(value) - isinstance(loop, For)
-    return iter((loop.operands[0], loop.operands[2])) if k < 0 else _carried(loop, k)
-
-
-def _ends(op: Op, k: int) -> Iterator[Value]:
-    """What a result of control flow may be."""
-    if isinstance(op, If):
-        return (region.terminator.operands[k] for region in op.regions)
-    return _carried(op, k)
-
-
-def _carried(loop: Op, k: int) -> Iterator[Value]:
-    first = 3 if isinstance(loop, For) else 0
-    return iter((loop.operands[first + k], loop.regions[-1].terminator.operands[k]))
+def _around(value: Value, region: Region) -> Sequence[Value]:
+    """What an argument of a region is in some round, of an index, where the loop starts, and its step; nothing for
+    arguments of other regions."""
+    loop = region.parent
+    if not isinstance(loop, LoopLike):
+        return ()
+    if isinstance(loop, For) and value is loop.index:
+        return loop.start, loop.step
+    return next(one.sources for one in loop.carried if value in one.arguments)
 
 
 def _is_integer(value: Value) -> bool:

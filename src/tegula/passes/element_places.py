@@ -12,12 +12,12 @@ from math import prod
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value
+from tegula.layout import COPY, Layout
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufReshape, BufView, buffer_type
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import IntegerRanges, Range, of_type
+from tegula.ops.integer_ranges import MOST_LANES, IntegerRanges, Range, of_type
 from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.ops.roles import WARP, Roles
 from tegula.passes.inequalities import Atom, Form, below, constant, plus, times
@@ -34,12 +34,13 @@ class Facts:
     """What is known of a variable: forms that are 0, and that are 0 or more; `cases`: the numbers that it may be, each
     with more that holds then."""
 
+    variable: Atom
     equal: list[Form] = field(default_factory=list[Form])
     nonnegative: list[Form] = field(default_factory=list[Form])
     cases: list[tuple[int, list[Form]]] = field(default_factory=list[tuple[int, list[Form]]])
 
 
-class Scope:
+class LanePairScope:
     """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the region
     around it that the block runs as one, where what is read once is the same for both."""
 
@@ -47,9 +48,9 @@ class Scope:
         self.region, self.together = region, together
         self.known, self.ranges = known, ranges
         self.facts: dict[Atom, Facts] = {}
-        self.exchanges: dict[Atom, tuple[Side, Value, Value]] = {}
+        self.exchanges: dict[Atom, tuple[LaneSide, Value, Value]] = {}
         self.stable_values: dict[Value, bool] = {}
-        self.a, self.b = Side(self, "a"), Side(self, "b")
+        self.a, self.b = LaneSide(self, "a"), LaneSide(self, "b")
 
     def common(self, value: Value) -> bool:
         """Whether both lanes have the same number for a value, in whatever iterations they are."""
@@ -65,7 +66,7 @@ class Scope:
         owner = value.owner
         if isinstance(owner, Region):
             return owner.parent is None or not self.holds(owner.parent)
-        if not isinstance(owner, TileOp):
+        if not isinstance(owner, Op):
             return True
         if owner.regions or not owner.PURE:
             return owner.parent is self.together or not _in(owner, self.together)
@@ -81,7 +82,7 @@ class Scope:
         while region is not None and region.parent is not None:
             roles = region.parent
             if isinstance(roles, Roles):
-                return WARP * roles.attrs["warps"][roles.regions.index(region)][1]
+                return WARP * roles.warps[roles.roles.index(region)][1]
             region = roles.parent
         return self.known.launch.block_dim
 
@@ -114,14 +115,15 @@ class Scope:
                 if equals == other.form(value):
                     yield plus(other.form(x), side.form(x), -1)
 
-    def possible_cases(self, facts: Sequence[Facts]) -> Iterator[list[Form]]:
-        """What holds in each combination of cases, as forms that are 0 or more."""
-        several = [f.cases for f in facts if f.cases]
+    def possible_cases(self, facts: Sequence[Facts]) -> Iterator[tuple[dict[Atom, int], list[Form]]]:
+        """For each combination of cases the numbers that variables are then, and what holds, as forms that are 0 or
+        more."""
+        several = [[(f.variable, *case) for case in f.cases] for f in facts if f.cases]
         if prod(map(len, several)) > CHOICES:
-            yield []
+            yield {}, []
             return
         for chosen in product(*several):
-            yield [form for _, forms in chosen for form in forms]
+            yield {atom: n for atom, n, _ in chosen}, [form for _, _, forms in chosen for form in forms]
 
 
 def _in(op: Op, region: Region) -> bool:
@@ -133,20 +135,21 @@ def _in(op: Op, region: Region) -> bool:
     return False
 
 
-class Side:
+class LaneSide:
     """One of the two lanes of a scope, in one iteration of each loop."""
 
-    def __init__(self, scope: Scope, side: str) -> None:
+    def __init__(self, scope: LanePairScope, side: str) -> None:
         self.scope, self.side = scope, side
         self.forms: dict[Value, Form] = {}
+        self.quotients: dict[Atom, dict[int, tuple[Form, Form]]] = {}
         self.lane: Form = self._new("lane", (0, scope.lanes() - 1), False)
 
     # Elements --------------------------------------------------------------------------------------------------------
 
-    def place(self, buffer: Value, index: Sequence[Value]) -> tuple[list[Form], list[Form]]:
+    def place(self, buffer: Value, index: Sequence[Form]) -> tuple[list[Form], list[Form]]:
         """The element of the object that a view's element is, one form for each dimension; and what is 0 or more
         because the element is inside of all these views, without which nothing is promised."""
-        at, inside = [self.form(i) for i in index], list[Form]()
+        at, inside = list(index), list[Form]()
         while True:
             inside += _inside(at, buffer_type(buffer.type).shape)
             owner = buffer.owner
@@ -156,12 +159,12 @@ class Side:
                 at = self._in_reshape(owner, at)
             else:
                 return at, inside
-            buffer = owner.operands[0]
+            buffer = owner.buffer
 
     def _in_view(self, view: BufView, at: Sequence[Form]) -> list[Form]:
-        starts = [self.form(v) for v in view.operands[1:]]
-        dims: Sequence[int] = view.attrs["dims"]
-        steps: Sequence[int] = view.attrs["steps"]
+        starts = [self.form(v) for v in view.starts]
+        dims: Sequence[int] = view.dims
+        steps: Sequence[int] = view.steps
         for i, dim, step in zip(at, dims, steps, strict=True):
             if dim >= 0:
                 starts[dim] = plus(starts[dim], i, step)
@@ -169,15 +172,37 @@ class Side:
 
     def _in_reshape(self, view: BufReshape, at: Sequence[Form]) -> list[Form]:
         """The place in the source whose number, row-major, is that of the place in the view."""
-        shape = buffer_type(view.operands[0].type).shape
-        number = _number(at, buffer_type(view.result.type).shape)
+        shape = buffer_type(view.buffer.type).shape
+        number = row_major(at, buffer_type(view.result.type).shape)
         if len(shape) == 1:
             return [number]
         key = ("reshaped", view, tuple((frozenset(terms.items()), n) for terms, n in at))
         made = [self._new((*key, d), (0, n - 1), False) for d, n in enumerate(shape)]
         for (atom,) in (terms for terms, _ in made):
-            self.scope.facts[atom].equal.append(plus(number, _number(made, shape), -1))
+            self.scope.facts[atom].equal.append(plus(number, row_major(made, shape), -1))
         return made
+
+    def at_layout(self, layout: Layout, owners: bool) -> tuple[list[Form], Form]:
+        """The coordinates of an element that a thread holds, and the thread. `owners`: one that acts for those that
+        hold copies."""
+        key = (layout, owners)
+        at, thread = [constant(0) for _ in layout.shape], constant(0)
+        for k, (modes, of_threads) in enumerate(((layout.threads, True), (layout.registers, False))):
+            period = 1
+            for n, mode in enumerate(modes):
+                copy = mode.dim == COPY
+                size = 1 if copy and owners else mode.size
+                digit = self._new((key, k, n), (0, size - 1), False)
+                if not copy:
+                    at[mode.dim] = plus(at[mode.dim], digit, mode.stride)
+                if of_threads:
+                    thread = plus(thread, digit, period)
+                period *= mode.size
+        return at, thread
+
+    def group(self, thread: Form, size: int) -> Form:
+        """The number of the `size` threads that a thread is one of."""
+        return thread if size == 1 else self._divided(thread, size, (0, MOST_LANES), False)[0]
 
     # Conditions ------------------------------------------------------------------------------------------------------
 
@@ -187,24 +212,26 @@ class Side:
         while region is not None and region.parent is not None:
             outer = region.parent
             if isinstance(outer, If):
-                yield from self._says(outer.operands[0], region is outer.regions[0])
-            elif isinstance(outer, While) and region is outer.regions[1]:
-                yield from self._says(outer.regions[0].terminator.operands[0], True)
+                yield from self._says(outer.condition, region is outer.then)
+            elif isinstance(outer, While) and region is outer.body:
+                yield from self._says(outer.condition.yielded[0], True)
             region = outer.parent
 
     def _says(self, condition: Value, holds: bool) -> Iterator[Form]:
         owner = condition.owner
-        if isinstance(owner, S.And if holds else S.Or):
+        if isinstance(owner, Lanes):
+            yield from self._says(owner.body.yielded[owner.results.index(condition)], holds)
+        elif isinstance(owner, S.And if holds else S.Or):
             for v in owner.operands:
                 yield from self._says(v, holds)
         elif isinstance(owner, S.Not):
-            yield from self._says(owner.operands[0], not holds)
+            yield from self._says(owner.x, not holds)
         elif isinstance(owner, S.Cmp) and all(of_type(v.type) is not None for v in owner.operands):
             yield from self._compared(owner, holds)
 
     def _compared(self, comparison: S.Cmp, holds: bool) -> Iterator[Form]:
         a, b = (self.form(v) for v in comparison.operands)
-        pred = comparison.attrs["pred"] if holds else OPPOSITE[comparison.attrs["pred"]]
+        pred = comparison.pred if holds else OPPOSITE[comparison.pred]
         if pred in ("le", "eq"):
             yield plus(b, a, -1)
         if pred in ("ge", "eq"):
@@ -236,8 +263,8 @@ class Side:
             first = self._new((value, "first"), bounds, self.scope.stable(value))
             return plus(first, self.lane)
         if isinstance(owner, Lanes):
-            return self.form(owner.regions[0].terminator.operands[owner.results.index(value)])
-        made = self._computed(value, owner) if isinstance(owner, TileOp) else None
+            return self.form(owner.body.yielded[owner.results.index(value)])
+        made = self._computed(value, owner) if isinstance(owner, Op) else None
         return made or self._opaque(value, bounds)
 
     def _opaque(self, value: Value, bounds: Range) -> Form:
@@ -248,7 +275,7 @@ class Side:
         atom = key, None if common else self.side
         form: Form = {atom: 1}, 0
         if atom not in self.scope.facts:
-            facts = self.scope.facts[atom] = Facts()
+            facts = self.scope.facts[atom] = Facts(atom)
             facts.nonnegative += [plus(form, constant(-bounds[0])), plus(constant(bounds[1]), form, -1)]
         return form
 
@@ -263,10 +290,11 @@ class Side:
         """Of a loop's body: its index, which is where it starts and so many steps; or what it carries."""
         loop = region.parent
         if isinstance(loop, While):
-            return self._opaque(loop.regions[0].args[region.args.index(value)], bounds)
-        if not isinstance(loop, For) or region.args[0] is not value or self.scope.common(value):
+            same = next(one.arguments for one in loop.carried if value in one.arguments)
+            return self._opaque(same[0], bounds)
+        if not isinstance(loop, For) or loop.index is not value or self.scope.common(value):
             return self._opaque(value, bounds)
-        start, stop, step = loop.operands[:3]
+        start, stop, step = loop.bounds
         by = self.scope.ranges.of(step)
         if by[0] != by[1] or not by[0]:
             return self._opaque(value, bounds)
@@ -280,7 +308,7 @@ class Side:
         """How many iterations of a loop this lane has behind it."""
         return self._new((loop, "iteration"), (0, (1 << 64) - 1), not self.scope.holds(loop))
 
-    def _computed(self, value: Value, op: TileOp) -> Form | None:
+    def _computed(self, value: Value, op: Op) -> Form | None:
         """The result of arithmetic; None of what is not linear."""
         if len(op.operands) not in (1, 2, 3) or any(of_type(v.type) is None for v in op.operands):
             return None
@@ -291,11 +319,11 @@ class Side:
             return self._wrapping(value, self._sum(op), self.scope.ranges.exact(op))
         if isinstance(op, S.Mul) and None in fixed and fixed != [None, None]:
             by = next(n for n in fixed if n is not None)
-            of = self.form(op.operands[fixed.index(None)])
+            of = self.form(op.a if fixed[0] is None else op.b)
             return self._wrapping(value, times(of, by), self.scope.ranges.exact(op))
         if isinstance(op, S.Shl) and fixed[1] is not None and 0 <= fixed[1] < 31:
-            low, high = self.scope.ranges.of(op.operands[0])
-            of, by = self.form(op.operands[0]), 1 << fixed[1]
+            low, high = self.scope.ranges.of(op.a)
+            of, by = self.form(op.a), 1 << fixed[1]
             return self._wrapping(value, times(of, by), (low * by, high * by))
         if isinstance(op, S.Min | S.Max):
             return self._extreme(value, op)
@@ -303,7 +331,7 @@ class Side:
             return self._exchanged(value, op)
         return self._part(op, fixed[-1])
 
-    def _sum(self, op: TileOp) -> Form:
+    def _sum(self, op: Op) -> Form:
         first, *rest = (self.form(v) for v in op.operands)
         if isinstance(op, S.Neg):
             return times(first, -1)
@@ -334,11 +362,11 @@ class Side:
         test, far, index = (v.owner if k < 2 else v for k, v in enumerate(op.operands))
         if not (isinstance(test, S.Cmp) and isinstance(far, S.Add) and isinstance(index, Value)):
             return None
-        size = self.scope.ranges.of(far.operands[1])
-        asks = test.attrs["pred"] == "lt" and test.operands[0] is index
-        if not asks or self.scope.ranges.of(test.operands[1]) != (0, 0):
+        size = self.scope.ranges.of(far.b)
+        asks = test.pred == "lt" and test.a is index
+        if not asks or self.scope.ranges.of(test.b) != (0, 0):
             return None
-        if far.operands[0] is not index or size[0] != size[1] or size[0] < 0:
+        if far.a is not index or size[0] != size[1] or size[0] < 0:
             return None
         added = self._new((value, "added"), (0, 1), self.scope.common(value))
         (atom,) = added[0]
@@ -355,20 +383,32 @@ class Side:
         return made
 
     def _exchanged(self, value: Value, op: S.Xor) -> Form | None:
-        """`x ^ y` with one y for both lanes."""
-        for x, y in (op.operands, reversed(op.operands)):
+        """`x ^ y` with one y for both lanes; or with numbers y below a power of two, which change what x leaves when it
+        is divided by that, and not the quotient."""
+        made = self._opaque(value, self.scope.ranges.of(value))
+        (atom,) = made[0]
+        known = False
+        for x, y in ((op.a, op.b), (op.b, op.a)):
+            low, high = self.scope.ranges.of(y)
+            if low >= 0 and self.scope.ranges.nonnegative(x) and high < NARROW:
+                bits = 1 << high.bit_length()
+                whole, _ = self._divided(self.form(x), bits, self.scope.ranges.of(x), self.scope.common(x))
+                left = self._new((value, "place"), (0, bits - 1), self.scope.common(value))
+                equation = plus(plus(made, whole, -bits), left, -1)
+                self.scope.facts[atom].equal.append(equation)
+                known = True
             if self.scope.common(y) and not self.scope.common(x):
-                made = self._opaque(value, self.scope.ranges.of(value))
-                (atom,) = made[0]
                 self.scope.exchanges[atom] = self, value, x
+                return made
+            if known:
                 return made
         return None
 
-    def _part(self, op: TileOp, by: int | None) -> Form | None:
+    def _part(self, op: Op, by: int | None) -> Form | None:
         """The quotient, rounded down, or the remainder of a division by a constant."""
-        if by is None or len(op.operands) != 2:
+        if by is None or not isinstance(op, S.Div | S.FloorDiv | S.Mod | S.Shr | S.And):
             return None
-        x = op.operands[0]
+        x = op.a
         low, high = self.scope.ranges.of(x)
         quotient = isinstance(op, S.FloorDiv) or (isinstance(op, S.Div) and low >= 0)
         remainder = isinstance(op, S.Mod) and low >= 0
@@ -378,15 +418,36 @@ class Side:
             remainder, by = True, by + 1
         if by <= 0 or not (quotient or remainder):
             return None
-        common = self.scope.common(x)
-        whole = self._new((x, by, "quotient"), (low // by, high // by), common)
-        left = self._new((x, by, "remainder"), (0, by - 1), common)
-        (atom,), (other,) = whole[0], left[0]
-        equation = plus(plus(self.form(x), whole, -by), left, -1)
-        self.scope.facts[atom].equal = self.scope.facts[other].equal = [equation]
+        whole, left = self._divided(self.form(x), by, (low, high), self.scope.common(x))
         return whole if quotient else left
 
+    def _divided(self, x: Form, by: int, bounds: Range, common: bool) -> tuple[Form, Form]:
+        """Quotient, rounded down, and remainder of what lies within bounds."""
+        key = frozenset(x[0].items()), x[1]
+        known = self.quotients.setdefault(key, {})
+        if by not in known:
+            whole = self._new((key, by, "quotient"), (bounds[0] // by, bounds[1] // by), common)
+            left = self._new((key, by, "remainder"), (0, by - 1), common)
+            (atom,), (other,) = whole[0], left[0]
+            equation = plus(plus(x, whole, -by), left, -1)
+            self.scope.facts[atom].equal = [equation]
+            self.scope.facts[other].equal = [equation]
+            known[by] = whole, left
+            for divisor in known:
+                for small, big in ((divisor, by), (by, divisor)):
+                    if big > small and big % small == 0 and WARP in (small, big):
+                        self._nested(known[small][0], known[big][0], big // small, (key, small, big), common)
+        return known[by]
 
+    def _nested(self, small: Form, big: Form, ratio: int, key: Atom, common: bool) -> None:
+        """The quotient by a multiple is that of the quotient."""
+        (atom,) = small[0]
+        left = self._new((key, "nested"), (0, ratio - 1), common)
+        self.scope.facts[atom].equal.append(plus(plus(small, big, -ratio), left, -1))
+
+
+NARROW = 1 << 20
+"""Above so many `x ^ y` says little of where it is."""
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
@@ -401,7 +462,7 @@ def _inside(at: Sequence[Form], shape: Sequence[int]) -> Iterator[Form]:
         yield below(i, constant(n))
 
 
-def _number(at: Sequence[Form], shape: Sequence[int]) -> Form:
+def row_major(at: Sequence[Form], shape: Sequence[int]) -> Form:
     """Row-major."""
     total = constant(0)
     for i, n in zip(at, shape, strict=True):

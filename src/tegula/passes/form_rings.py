@@ -4,25 +4,26 @@ each access names one. A tile that is not used stage by stage is a ring of one s
 from __future__ import annotations
 
 from tegula.errors import BulkAccess
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
-from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, root
+from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, is_swizzled
 from tegula.ops.schedule import BulkLoad, BulkPut
 from tegula.ops.tile import TileEmpty
 from tegula.passes.bulk_access import bulk_reachable
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT
-from tegula.rewrite import replace, uses
+from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import BufType, TileType, element_bytes, int32
 
 
-def form_rings(kernel: Kernel) -> None:
+def form_rings(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     used = uses(kernel.body)
-    copied = {root(op.operands[0]) for op in kernel.walk() if isinstance(op, BulkLoad | BulkPut)}
+    copied = {root(op.buffer) for op in kernel.walk() if isinstance(op, BulkLoad | BulkPut)}
     wrapped: dict[Value, Value] = {}
-    for op in [op for op in kernel.body.ops if isinstance(op, BufNew) and op.attrs.get("between_roles")]:
+    for op in [op for op in kernel.body.ops if isinstance(op, BufNew) and op.between_roles]:
         t = buffer_type(op.result.type)
         bulk = op.result in copied
         rank = len(t.shape)
@@ -30,15 +31,15 @@ def form_rings(kernel: Kernel) -> None:
         if not staged:
             op = _of_one_stage(op, wrapped)
             t = buffer_type(op.result.type)
-        op.attrs.update(pipe=True, by_hand=True, stages=t.shape[0], bulk=bulk)
+        op.pipe, op.by_hand, op.stages, op.bulk = True, True, t.shape[0], bulk
     replace(kernel.body, wrapped)
 
 
 def _picks_stage(user: Op) -> bool:
-    return isinstance(user, BufView) and 0 not in user.attrs["dims"]
+    return isinstance(user, BufView) and 0 not in user.dims
 
 
-def _of_one_stage(old: Op, wrapped: dict[Value, Value]) -> Op:
+def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
     """The same memory as a ring; the tile is its only stage."""
     region = old.parent
     assert region is not None
@@ -65,39 +66,37 @@ def _of_one_stage(old: Op, wrapped: dict[Value, Value]) -> Op:
 def is_stage(buffer: Value) -> bool:
     """Whether a buffer is a whole stage of a ring that is used by hand."""
     view = buffer.owner
-    if not isinstance(view, BufView) or not is_by_hand(view.operands[0]):
+    if not isinstance(view, BufView) or not is_by_hand(view.buffer):
         return False
-    shape = buffer_type(view.operands[0].type).shape
+    shape = buffer_type(view.buffer.type).shape
     dims = tuple(range(1, len(shape)))
-    return tuple(view.attrs["dims"]) == dims and tuple(view.attrs["shape"]) == shape[1:]
+    return tuple(view.dims) == dims and tuple(view.shape) == shape[1:]
 
 
 def is_by_hand(ring: Value) -> bool:
-    return isinstance(ring.owner, BufNew) and bool(ring.owner.attrs.get("by_hand"))
+    """Whether a ring of stages is a shared tile of a schedule that is written by hand."""
+    return isinstance(ring.owner, BufNew) and bool(ring.owner.by_hand)
 
 
-def check_copies(kernel: Kernel, target: CudaTarget) -> None:
+def check_copies(kernel: Kernel, context: GpuCompilation) -> None:
     """BulkAccess for a copy written by hand that no bulk copy can be."""
     for op in kernel.walk():
-        if isinstance(op, BulkLoad | BulkPut) and is_by_hand(root(op.operands[0])):
-            _check_copy(kernel, target, op)
+        if isinstance(op, BulkLoad | BulkPut) and is_by_hand(root(op.buffer)):
+            _check_copy(kernel, context.target, op)
 
 
-def _check_copy(kernel: Kernel, target: CudaTarget, op: Op) -> None:
+def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> None:
     called = op.loc.subject or op.NAME
     if not target.bulk_copies:
         raise BulkAccess(op.loc, what=f"{called} needs a GPU with bulk copies, sm_90 or later")
-    buffer = op.operands[0]
+    buffer = op.buffer
     t = buffer_type(buffer.type)
     if not (is_packed(buffer) and _is_aligned(buffer)):
         what = f"{called} copies a part of a tile that is not one piece of memory, or starts between {ALIGNMENT} bytes"
         raise BulkAccess(op.loc, what=what, help="copy whole rows, or to a tile of its own")
-    place = op.operands[3:] if isinstance(op, BulkLoad) else op.operands[1:]
-    swizzled = bool(getattr(root(buffer).owner, "attrs", {}).get("swizzled"))
-    if not bulk_reachable(
-        kernel, target, place, t, swizzled, "read" if isinstance(op, BulkLoad) else "write"
-    ):
-        name = array_root(place[0]).name
+    place, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
+    if not bulk_reachable(kernel, target, place, t, is_swizzled(buffer), kind):
+        name = array_root(op.array).name
         help = (
             f"'{name}' must be packed, aligned to 16 bytes, and only be "
             f"{'read' if isinstance(op, BulkLoad) else 'written'} by the kernel; rows of the tile are multiples of 16 "
@@ -114,12 +113,12 @@ def _is_aligned(buffer: Value) -> bool:
     view = buffer.owner
     if not isinstance(view, BufView):
         return False
-    t = buffer_type(view.operands[0].type)
-    unit, stage = element_bytes(t.dtype), is_by_hand(view.operands[0])
+    t = buffer_type(view.buffer.type)
+    unit, stage = element_bytes(t.dtype), is_by_hand(view.buffer)
     for d in reversed(range(len(t.shape))):
-        start = view.operands[1 + d].owner
-        known = start.attrs["value"] if isinstance(start, S.Const) else 1
+        start = view.starts[d].owner
+        known = start.value if isinstance(start, S.Const) else 1
         if known * unit % ALIGNMENT and not (stage and d == 0):
             return False
         unit *= t.shape[d]
-    return stage or _is_aligned(view.operands[0])
+    return stage or _is_aligned(view.buffer)

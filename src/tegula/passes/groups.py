@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Region
-from tegula.ops.base import TileOp
-from tegula.ops.roles import WARP, WARP_GROUP, Roles
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierWait
+from tegula.ir import Kernel, Op, Region
+from tegula.ops.roles import WARP, WARP_GROUP, Roles, block_threads
+from tegula.ops.schedule import BY_ONE_THREAD, BulkLoad, BulkPrefetch, MbarrierExpect, MbarrierWait
+from tegula.passes.runner import GpuCompilation
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Group:
 
     @property
     def threads(self) -> int:
+        """The number of threads of the group."""
         return self.warps * WARP
 
     @property
@@ -26,6 +27,13 @@ class Group:
         """How many warp groups it consists of; 0 where it is not made of whole ones."""
         whole = WARP_GROUP // WARP
         return 0 if self.first % whole or self.warps % whole else self.warps // whole
+
+
+def count_threads(kernel: Kernel, context: GpuCompilation) -> None:
+    """Set the threads of a block: whole warps for its lanes, unless roles say how many."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    lanes = -(-kernel.launch.block_dim // WARP) * WARP
+    context.threads = lanes if roles is None else block_threads(roles)
 
 
 def role_of(at: Op | Region | None) -> Region | None:
@@ -44,8 +52,8 @@ def group_of(at: Op | Region | None, block_threads: int) -> Group:
         return Group(0, block_threads // WARP)
     roles = region.parent
     assert isinstance(roles, Roles)
-    at_role = roles.regions.index(region)
-    first, warps = roles.attrs["warps"][at_role]
+    at_role = roles.roles.index(region)
+    first, warps = roles.warps[at_role]
     return Group(first, warps, at_role + 1)
 
 
@@ -55,7 +63,8 @@ def only_starts_copies(region: Region) -> bool:
 
 
 def _of_one_warp(op: Op) -> bool:
-    assert isinstance(op, TileOp)
-    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
+        return True
+    if isinstance(op, (*BY_ONE_THREAD, BulkPrefetch)) and op.elected:
         return True
     return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())

@@ -20,6 +20,7 @@ ZERO: Form = ({}, 0)
 
 
 def constant(n: int) -> Form:
+    """A number as a linear form."""
     return {}, n
 
 
@@ -34,7 +35,15 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
 
 
 def times(a: Form, factor: int) -> Form:
+    """A linear form times a number."""
     return plus(ZERO, a, factor)
+
+
+def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
+    """A form with numbers in the places of variables."""
+    terms, number = form
+    left = {atom: n for atom, n in terms.items() if atom not in numbers}
+    return left, number + sum(n * numbers[atom] for atom, n in terms.items() if atom in numbers)
 
 
 def below(a: Form, b: Form) -> Form:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, replace
 from tegula.ops.gradient import Call
+from tegula.passes.runner import Compilation
 from tegula.passes.simplify import simplify
-from tegula.rewrite import clone_op, replace
 
 
-def inline_calls(kernel: Kernel) -> None:
+def inline_calls(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place: no `call` is left, and what several of them compute is computed once."""
     if any(isinstance(op, Call) for op in kernel.walk()):
         put_in_place(kernel.body)
-        simplify(kernel)
+        simplify(kernel, context)
 
 
-def put_in_place(region: Region) -> None:
-    """Rewrite the region in place: no `call` is left. Other ops stay."""
+def _all(call: Call) -> bool:
+    return True
+
+
+def put_in_place(region: Region, ends: Callable[[Call], bool] = _all) -> None:
+    """Rewrite the region in place: no `call` that `ends` is left. Other ops stay."""
     kept: list[Op] = []
     mapping: dict[Value, Value] = {}
     for op in region.ops:
-        op.operands = [mapping.get(v, v) for v in op.operands]
+        op.substitute(mapping)
         for nested in op.regions:
             if not isinstance(op, Call):
                 replace(nested, mapping)
-                put_in_place(nested)
-        if not isinstance(op, Call):
+                put_in_place(nested, ends)
+        if not isinstance(op, Call) or not ends(op):
             kept.append(op)
             continue
-        inner: dict[Value, Value] = dict(zip(op.regions[0].args, op.operands, strict=True))
+        inner: dict[Value, Value] = dict(zip(op.function.args, op.arguments, strict=True))
         body = Region()
-        for nested in op.regions[0].ops:
+        for nested in op.function.ops:
             body.append(clone_op(nested, inner))
-        put_in_place(body)
-        mapping.update(zip(op.results, body.terminator.operands, strict=True))
+        put_in_place(body, ends)
+        mapping.update(zip(op.results, body.yielded, strict=True))
         for made in body.ops[:-1]:
             made.parent = region
             kept.append(made)

@@ -9,29 +9,30 @@ first; each group's own later copies wait by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.ir import Effect, Kernel, Op, Region, Value
+from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, Op, Region, Value, root
 from tegula.layout import Layout, taking_part
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, StackFill, StackVote
+from tegula.ops.group import AddPrefix, AsyncCopy, Barrier, PartialScan, StackAdvance, StackFill, StackVote
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP_GROUP, Roles
-from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkLoad, BulkPut, BulkStore, BulkWait
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
+from tegula.passes.groups import group_of
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_apart, same_part
-from tegula.passes.place_shared import Place
-from tegula.passes.promote_buffers import root
+from tegula.passes.place_shared import SharedAllocation
+from tegula.passes.reach import AccessReach, Part, Reached, TilePart, lane_parts
+from tegula.passes.runner import GpuCompilation
 from tegula.passes.window import Window, apart, moves_on, on_a_grid, same_in_all, window
 from tegula.types import ArrayType, BufType
 
@@ -39,10 +40,11 @@ ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BarrierAccess:
     """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread touches which element, where
     that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the last wait
-    for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines elements."""
+    for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines elements; `part`:
+    which elements of a buffer; `met`: the threads of each warp have met since."""
 
     op: Op
     kind: str
@@ -51,60 +53,80 @@ class Access:
     lane: bool = False
     past: bool = False
     combination: str = ""
+    part: Part | None = None
+    met: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two accesses that need a barrier between them. `copies`: where copies before it are waited for too."""
+    """Two accesses that need a barrier between them. `copies`: where copies before it are waited for too; `of_warps`:
+    the threads of each warp meet."""
 
-    before: Access
-    after: Access
+    before: BarrierAccess
+    after: BarrierAccess
     copies: bool = False
+    of_warps: bool = False
+
+    def left(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
+        """The accesses that are in no order yet with what comes after the barrier."""
+        if self.of_warps:
+            return [replace(a, met=True) for a in pending]
+        return [] if self.copies else _copied(pending)
 
 
 Needed: TypeAlias = dict[Op, Clash]
 """What needs a barrier before it."""
 
 
-def insert_barriers(kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
+def insert_barriers(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
-    walk = _Walk(kernel, layouts, places)
+    _insert(kernel.body, needed_barriers(kernel, context))
+
+
+def needed_barriers(kernel: Kernel, context: GpuCompilation) -> Needed:
+    """What needs a barrier before it, where buffers lie as they do now."""
     needed: Needed = {}
-    walk.region(kernel.body, [], needed)
-    _insert(kernel.body, needed)
+    _Walk(kernel, context).region(kernel.body, [], needed)
+    return needed
 
 
 class _Walk:
-    def __init__(self, kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
+    def __init__(self, kernel: Kernel, context: GpuCompilation) -> None:
         self.kernel = kernel
-        self.layouts = layouts
-        self.places = places
+        self.threads = context.threads
+        self.layouts: Layouts = context.layouts
+        self.places: dict[Value, SharedAllocation] = context.shared.places
+        self.reach = context.reach = context.reach or AccessReach(kernel, context.uniformity)
+        self.found: dict[Op, list[BarrierAccess]] = {}
         self.windows: dict[Op, Window | None] = {}
+        self.ranges = IntegerRanges(kernel.launch)
 
-    def region(self, region: Region, pending: list[Access], needed: Needed) -> list[Access]:
+    def region(self, region: Region, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         """The accesses since the last barrier, after the region; ops that need a barrier before them are noted."""
         for op in region.ops:
             pending = self.op(op, pending, needed)
         return pending
 
-    def op(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
+    def op(self, op: Op, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         if isinstance(op, If):
             return self.branches(op, pending, needed)
-        if isinstance(op, For | While):
+        if isinstance(op, LoopLike):
             return self.loop(op, pending, needed)
         if isinstance(op, Roles):
-            for region in op.regions:
+            for region in op.roles:
                 self.region(region, [], needed)
             return []
-        fresh = list(self.accesses(op))
-        clash = next((Clash(a, b) for a in pending for b in fresh if self.conflict(a, b)), None)
+        if op not in self.found:
+            self.found[op] = list(self.accesses(op))
+        fresh = self.found[op]
+        clash = _widest(clash for a in pending for b in fresh if (clash := self.clash(a, b)) is not None)
         if clash is not None:
-            copies = any(self.conflict(a, b) for a in _copied(pending) for b in fresh)
-            needed[op] = replace(clash, copies=copies)
-            pending = [] if copies else _copied(pending)
+            copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in fresh)
+            needed[op] = clash = replace(clash, copies=copies)
+            pending = clash.left(pending)
         return _union(self._aged(pending, fresh), fresh)
 
-    def _aged(self, pending: list[Access], fresh: list[Access]) -> list[Access]:
+    def _aged(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
         """Pending accesses, with the reads of rings that are waited for now in the past."""
         waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
         if not waited:
@@ -114,25 +136,27 @@ class _Walk:
             for a in pending
         ]
 
-    def branches(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
+    def branches(self, op: If, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         """Where a branch needs a barrier because of what came before, it stands before both."""
         found: Needed = {}
-        ends = [self.region(r, list(pending), found) for r in op.regions]
-        earlier = [clash for clash in found.values() if clash.before in pending]
-        if not earlier:
+        ends = [self.region(r, list(pending), found) for r in op.alternatives]
+        earlier = [
+            c for c in found.values() if c.before in pending or replace(c.before, met=False) in pending
+        ]
+        clash = _widest(earlier)
+        if clash is None:
             needed.update(found)
             return _union(*ends)
-        copies = any(clash.copies for clash in earlier)
-        needed[op] = replace(earlier[0], copies=copies)
-        left = [] if copies else _copied(pending)
-        return _union(*(self.region(r, list(left), needed) for r in op.regions))
+        needed[op] = clash = replace(clash, copies=any(clash.copies for clash in earlier))
+        left = clash.left(pending)
+        return _union(*(self.region(r, list(left), needed) for r in op.alternatives))
 
-    def loop(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
+    def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         entry = pending
         for _ in range(ROUNDS):
             found: Needed = {}
             end = entry
-            for region in op.regions:
+            for region in (*op.headers, op.body):
                 end = self.region(region, list(end), found)
             wanted = _union(entry, end)
             if len(wanted) == len(entry):
@@ -141,46 +165,64 @@ class _Walk:
             entry = wanted
         raise InternalError(f"the barriers of the loop at {op.loc} do not settle")
 
-    def _after(self, op: Op, before: list[Access], entry: list[Access], end: list[Access]) -> list[Access]:
+    def _after(
+        self, op: LoopLike, before: list[BarrierAccess], entry: list[BarrierAccess], end: list[BarrierAccess]
+    ) -> list[BarrierAccess]:
         """What a loop leaves behind, which may have had no round."""
         if isinstance(op, While):
-            return _union(entry, self.region(op.regions[0], list(entry), {}))
-        return end if _runs(op) else _union(before, end)
+            return _union(entry, self.region(op.condition, list(entry), {}))
+        runs = isinstance(op, For) and bool(op.positions)
+        return end if runs else _union(before, end)
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
-    def accesses(self, op: Op) -> Iterator[Access]:
-        assert isinstance(op, TileOp)
+    def accesses(self, op: Op) -> Iterator[BarrierAccess]:
         if isinstance(op, Lanes):
-            for inner in op.walk():
-                if inner is not op:
-                    assert isinstance(inner, TileOp)
-                    yield from (
-                        Access(op, *_parts(e), lane=True, combination=_combination(inner, e))
-                        for e in inner.effects()
-                        if e.value is not None
-                    )
+            yield from self._of_lanes(op)
             return
-        if isinstance(op, BufNew) and isinstance(op.operands[0].owner, TileEmpty):
+        if isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty):
             return
         layout = self._layout(op)
         for e in op.effects():
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
-                yield Access(op, *_parts(e), layout=layout, combination=_combination(op, e))
+                held = layout if _shared(e.value) else None
+                part = TilePart(e.value, held, e.kind != "read") if held is not None else None
+                yield BarrierAccess(op, *_parts(e), layout=layout, combination=_combination(op, e), part=part)
+
+    def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
+        """Of buffers, one for each place of elements, where it may matter which warp is at which."""
+        apart = group_of(op, self.threads).warps > 1
+        for inner in op.body.walk():
+            for e in inner.effects():
+                if e.value is not None and not (
+                    apart and isinstance(inner, ElementAccess) and _shared(e.value)
+                ):
+                    yield BarrierAccess(op, *_parts(e), lane=True, combination=_combination(inner, e))
+        for kind, part in lane_parts(op) if apart else ():
+            how = combination(part.access.op) if kind == "atomic" else ""
+            yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _layout(self, op: Op) -> Layout | None:
         """Which thread touches what of a buffer, its view, or a window of an array."""
-        if isinstance(op, BufNew):
-            return self.layouts[op.operands[0]]
-        if isinstance(op, TileStore | TileAtomic | BufWrite):
-            return self.layouts[op.operands[1]]
-        if isinstance(op, BulkStore):
-            return self.layouts[op.operands[2]]
+        if isinstance(op, BufNew | TileStore | TileAtomic | BufWrite | BulkStore):
+            return self.layouts[op.tile]
         if isinstance(op, TileLoad | BufRead):
             return self.layouts[op.result]
         return None
 
-    def conflict(self, a: Access, b: Access) -> bool:
+    def clash(self, a: BarrierAccess, b: BarrierAccess) -> Clash | None:
+        """The barrier that two accesses need between them."""
+        if not self.conflict(a, b):
+            return None
+        reached = Reached.GROUP
+        if a.part is not None and b.part is not None and not {"issue", "arrive"} & {a.kind, b.kind}:
+            reached = self.reach.of(a.part, b.part, b.op)
+        if reached is Reached.THREAD or (reached is Reached.WARP and a.met):
+            return None
+        # One warp that meets leaves nothing pending.
+        return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
+
+    def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
         if not _clashes(a, b) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
             return False  # what a copy brings is waited for at the barrier that counts its bytes
@@ -195,12 +237,12 @@ class _Walk:
             return not self._own_elements(a, b)
         return overlap(self.kernel, first, second)
 
-    def _of_this_round(self, a: Access, b: Access) -> bool:
+    def _of_this_round(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether a read of a ring is followed by a copy to another stage of it."""
-        ahead = a.kind == "read" and b.kind == "issue" and b.op.attrs["ahead"]
+        ahead = a.kind == "read" and isinstance(b.op, AsyncCopy) and b.kind == "issue" and bool(b.op.ahead)
         return ahead and not a.past and self._memory(a.value) is self._memory(b.value)
 
-    def _own_elements(self, a: Access, b: Access) -> bool:
+    def _own_elements(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two accesses of an array by tiles touch different elements, or each thread its own."""
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
@@ -208,10 +250,10 @@ class _Walk:
         if _own(a, b) and self._always_own(a, b, first, second):
             return True
         if same_in_all(first, second):
-            return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second)
+            return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second, self.ranges)
         return apart(a.op, b.op, first, second)
 
-    def _always_own(self, a: Access, b: Access, first: Window, second: Window) -> bool:
+    def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
         """Whether an element that both touch, in whatever rounds, is one thread's, or where copies store it one warp
         group's: those wait for their own earlier ones."""
         copies = isinstance(a.op, BulkStore)
@@ -223,14 +265,18 @@ class _Walk:
         if len(pairs) != len(dims):
             return False
         split = a.layout.split_by(WARP_GROUP if copies else 1)
-        return all(on_a_grid(a.op, b.op, *pair) for d, pair in zip(dims, pairs, strict=True) if d in split)
+        return all(
+            on_a_grid(a.op, b.op, *pair, self.ranges)
+            for d, pair in zip(dims, pairs, strict=True)
+            if d in split
+        )
 
     def _window(self, op: Op) -> Window | None:
         if op not in self.windows:
             self.windows[op] = window(op)
         return self.windows[op]
 
-    def _share_bytes(self, a: Access, b: Access) -> bool:
+    def _share_bytes(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         first, second = self._memory(a.value), self._memory(b.value)
         if first is second:
             return not (_by_one_thread(a, b) or _other_parts(a, b))
@@ -241,7 +287,21 @@ class _Walk:
         return root(value) if isinstance(value.type, BufType) else value
 
 
-def _own(a: Access, b: Access) -> bool:
+def _widest(clashes: Iterable[Clash]) -> Clash | None:
+    """The first that the whole group must meet for, else the first."""
+    found: Clash | None = None
+    for clash in clashes:
+        if not clash.of_warps:
+            return clash
+        found = found or clash
+    return found
+
+
+def _shared(value: Value) -> bool:
+    return isinstance(value.type, BufType)
+
+
+def _own(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether each thread touches the same elements in two accesses that agree about where they are, and no other
     thread does."""
     if a.layout is None or b.layout is None:
@@ -249,14 +309,14 @@ def _own(a: Access, b: Access) -> bool:
     return taking_part(a.layout, a.kind != "read") == taking_part(b.layout, b.kind != "read")
 
 
-def _other_parts(a: Access, b: Access) -> bool:
+def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two accesses of one object touch different elements, or each thread its own."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
     return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
 
 
-def _copied(accesses: list[Access]) -> list[Access]:
+def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     """Those by copies that may be on their way still, also behind a barrier."""
     return [a for a in accesses if isinstance(a.op, BulkStore)]
 
@@ -267,7 +327,7 @@ COPIES = (BulkLoad, BulkPut)
 """Ops that start copies, all by one thread."""
 
 
-def _by_one_thread(a: Access, b: Access) -> bool:
+def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether the same thread makes each of two accesses."""
     for ops in (BY_ONE_THREAD, COPIES):
         if isinstance(a.op, ops) and isinstance(b.op, ops):
@@ -279,7 +339,7 @@ def _of_pipe(value: Value) -> bool:
     """Whether memory barriers order all that is done to a buffer. In rings that are used by hand they order what roles
     do to each other."""
     owner = root(value).owner if isinstance(value.type, BufType) else None
-    return isinstance(owner, BufNew) and bool(owner.attrs.get("pipe")) and not owner.attrs.get("by_hand")
+    return isinstance(owner, BufNew) and bool(owner.pipe) and not owner.by_hand
 
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
@@ -290,13 +350,7 @@ def _of_earlier_warps(op: Op, effect: Effect) -> bool:
     return isinstance(t, BufType) and t.shape == (1,)
 
 
-def _runs(loop: Op) -> bool:
-    """Whether a loop is known to have a round."""
-    known = [v.owner.attrs["value"] for v in loop.operands[:3] if isinstance(v.owner, Const)]
-    return len(known) == 3 and bool(range(*known))
-
-
-def _clashes(a: Access, b: Access) -> bool:
+def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two kinds of access need an order. A copy in flight is issued into memory that nobody reads any more, and
     fills it when it arrives: what is read between the two lies elsewhere, by construction of its stages."""
     before, after = a.kind, b.kind
@@ -312,7 +366,7 @@ def _clashes(a: Access, b: Access) -> bool:
     return not before == after == "read"
 
 
-def _combination(op: TileOp, effect: Effect) -> str:
+def _combination(op: Op, effect: Effect) -> str:
     return combination(op) if effect.kind == "atomic" else ""
 
 
@@ -321,7 +375,7 @@ def _parts(effect: Effect) -> tuple[str, Value]:
     return effect.kind, effect.value
 
 
-def _union(*lists: list[Access]) -> list[Access]:
+def _union(*lists: list[BarrierAccess]) -> list[BarrierAccess]:
     return list(dict.fromkeys(a for some in lists for a in some))
 
 
@@ -334,8 +388,9 @@ def _insert(region: Region, needed: Needed) -> None:
             if clash.copies:
                 out.append(BulkWait([], [], {"read": False}, [], op.loc))
                 out[-1].parent = region
+            attrs: dict[str, object] = {"of_warps": True} if clash.of_warps else {}
             reason = f"{after.op.NAME} {_verb(after)} what {before.op.NAME} {_verb(before)}"
-            barrier = Barrier([], [], {"reason": reason}, [], op.loc)
+            barrier = Barrier([], [], {"reason": reason, **attrs}, [], op.loc)
             barrier.parent = region
             out.append(barrier)
         if isinstance(op, If | For | While | Roles):
@@ -345,7 +400,7 @@ def _insert(region: Region, needed: Needed) -> None:
     region.ops = out
 
 
-def _verb(access: Access) -> str:
+def _verb(access: BarrierAccess) -> str:
     verbs = {
         "read": "reads",
         "write": "writes",

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
 from tegula.ops.control import While
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.group import GroupProduct
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileLoad, TileReduce
 from tegula.passes.overlap import array_root, writes
+from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, element_bytes
 
 MOST_BYTES = 256
 """Of loaded tiles that a thread holds."""
 
 
-def load_early(kernel: Kernel, threads: int) -> None:
+def load_early(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or products, which need registers and fetch what they load."""
-    if any(isinstance(op, Roles | SharedProduct | RegisterProduct) for op in kernel.walk()):
+    if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
         return
     for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:
         if region is not None:
-            _region(kernel, region, MOST_BYTES * threads)
+            _region(kernel, region, MOST_BYTES * context.threads)
 
 
 def _region(kernel: Kernel, region: Region, room: int) -> None:
@@ -37,9 +37,10 @@ def _region(kernel: Kernel, region: Region, room: int) -> None:
             _move(kernel, region, load)
 
 
-def _move(kernel: Kernel, region: Region, load: Op) -> None:
+def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
     """Move a load, and what its place is computed by, if that brings it past a reduction."""
-    last, moved, wanted = region.ops.index(load), [load], set(load.operands)
+    moved: list[Op] = [load]
+    last, wanted = region.ops.index(load), set(load.operands)
     waits, at = False, last
     while at > 0:
         op = region.ops[at - 1]
@@ -48,7 +49,7 @@ def _move(kernel: Kernel, region: Region, load: Op) -> None:
                 break
             moved.append(op)
             wanted.update(op.operands)
-        elif isinstance(op, TileLoad) or not _may_pass(kernel, op, array_root(load.operands[0])):
+        elif isinstance(op, TileLoad) or not _may_pass(kernel, op, array_root(load.array)):
             break
         waits = waits or isinstance(op, TileReduce)
         at -= 1
@@ -59,7 +60,6 @@ def _move(kernel: Kernel, region: Region, load: Op) -> None:
 
 
 def _is_place(op: Op) -> bool:
-    assert isinstance(op, TileOp)
     if op.regions or op.COOPERATIVE or op.effects() or any(isinstance(r.type, TileType) for r in op.results):
         return False
     return op.PURE or isinstance(op, ArrayView)

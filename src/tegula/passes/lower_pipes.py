@@ -12,17 +12,15 @@ Pipes that are filled, popped and released together share one pair of barriers, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
 
 from tegula.dataclass import dataclass, field
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import BranchLike, Builder, Carrier, Kernel, LoopLike, Op, Region, Value
+from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
-from tegula.ops.control import For, If, While
-from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait
+from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, GroupProduct
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
     BulkLoad,
@@ -36,7 +34,7 @@ from tegula.ops.schedule import (
 from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.bulk_access import boxes, bulk_loadable
 from tegula.passes.groups import group_of, only_starts_copies, role_of
-from tegula.rewrite import replace, uses
+from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
@@ -74,8 +72,9 @@ class _Count:
     parity: Value
 
 
-def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
+    target, threads = context.target, context.threads
     news = [op for op in kernel.walk() if isinstance(op, PipeNew)]
     if not news:
         _publish(kernel)
@@ -83,7 +82,7 @@ def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     users: dict[Value, list[Op]] = {op.result: [] for op in news}
     for op in kernel.walk():
         if isinstance(op, PIPE_OPS):
-            users[op.operands[0]].append(op)
+            users[op.pipe].append(op)
     pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
     first, last = _share_barriers(pipes, users)
     lowering = _Lowering(kernel, target, threads, pipes, first, last, _read_by_threads(kernel, pipes))
@@ -97,22 +96,21 @@ def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Reg
     arrives at. Tensor cores of warp groups read through the proxy of the copies."""
     users = uses(kernel.body)
     return {
-        (_home(kernel, op), pipes[op.operands[0]].leader)
+        (_home(kernel, op), pipes[op.pipe].leader)
         for op in kernel.walk()
-        if isinstance(op, PipePop) and pipes[op.operands[0]].bulk and _loaded(op.result, users)
+        if isinstance(op, PipePop) and pipes[op.pipe].bulk and _loaded(op.result, users)
     }
 
 
 def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
     """Whether threads load from a popped tile, or from a view of it."""
     for user, _ in users.get(tile, []):
-        assert isinstance(user, TileOp)
         if isinstance(user, BufView | BufReshape):
             if _loaded(user.result, users):
                 return True
-        elif user.attrs.get("unit") != "wgmma" and not (
-            isinstance(user, BufRead) and user.result not in users
-        ):
+        elif isinstance(user, GroupProduct) and user.unit == "wgmma":
+            continue
+        elif not isinstance(user, BufRead) or user.result in users:
             return True
     return False
 
@@ -175,7 +173,6 @@ def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
 
 
 def _quiet(op: Op) -> bool:
-    assert isinstance(op, TileOp)
     return not op.regions and all(e.kind == "read" for e in op.effects())
 
 
@@ -183,13 +180,13 @@ def _home(kernel: Kernel, op: Op) -> Region:
     return role_of(op) or kernel.body
 
 
-def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], threads: int) -> _Pipe:
+def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op], threads: int) -> _Pipe:
     """The memory and the barriers of a pipe, in its place."""
     t = new.result.type
     assert isinstance(t, PipeType) and new.parent is not None
     fills = [op for op in users if isinstance(op, PipeLoad | PipePush)]
     pops = [op for op in users if isinstance(op, PipePop)]
-    folded = bool(new.attrs.get("swizzled"))
+    folded = bool(new.swizzled)
     bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, folded) for op in fills)
     arrivals = {name: _warps(kernel, ops, threads) for name, ops in (("full", fills), ("empty", pops))}
     region, made = new.parent, Region()
@@ -210,7 +207,7 @@ def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], thre
     at = region.ops.index(new)
     region.ops[at : at + 1] = made.ops
     size = boxes(t, folded).bytes
-    rounds = bool(new.attrs.get("rounds"))
+    rounds = bool(new.rounds)
     return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, rounds, new.result, size)
 
 
@@ -232,7 +229,7 @@ class _Lowering:
     home: Region = field(init=False)
     popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
     counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
-    waits: list[Op] = field(default_factory=list[Op])
+    waits: list[MbarrierWait] = field(default_factory=list[MbarrierWait])
     """Of the role, for stages that copies fill."""
 
     def role(self, region: Region) -> None:
@@ -249,7 +246,7 @@ class _Lowering:
             # Only the warp that starts the copies waits for a stage: the others do not end the phase that follows, so
             # it could be over before they look, and parity would take that for none.
             for wait in self.waits:
-                wait.attrs["elected"] = True
+                wait.elected = True
         for op in start.ops:
             op.parent = region
         at = _after_barriers(region)
@@ -268,42 +265,41 @@ class _Lowering:
             if rule is not None:
                 rule(self, build, op)
                 continue
-            if isinstance(op, If | For | While):
+            if isinstance(op, Carrier):
                 self.control(op)
             region.append(op)
 
-    def control(self, op: Op) -> None:
+    def control(self, op: Carrier) -> None:
         """What is counted inside is carried."""
         keys = self._keys([op], nested=True)
-        entry = [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
         if not keys:
             return
-        bodies = op.regions[1:] if isinstance(op, While) else op.regions
-        if not isinstance(op, If):
-            op.operands += entry
-        for region in op.regions:
-            if not isinstance(op, If):
-                made = [Value(int32, region) for _ in entry]
-                region.args += made
-                self._bind(keys, made)
-            else:
-                self._bind(keys, entry)
-            if region in bodies:
-                last = region.ops[-1]
-                self.region(region)
-                last.operands += [v for k in keys for v in (self.counts[k].stage, self.counts[k].parity)]
-        results = [Value(int32, op) for _ in entry]
-        op.results += results
-        self._bind(keys, results)
+        entry, before = self._counted(keys), len(op.results)
+        if isinstance(op, LoopLike):
+            self._counting(op.body, keys, [op.append(v) for v in entry])
+        elif isinstance(op, BranchLike):
+            for v in entry:
+                op.append(v.type)
+            for region in op.alternatives:
+                self._counting(region, keys, entry)
+        self._bind(keys, op.results[before:])
+
+    def _counting(self, region: Region, keys: Sequence[Key], entry: Sequence[Value]) -> None:
+        """Lower a region that yields what is counted, too."""
+        self._bind(keys, entry)
+        self.region(region)
+        region.yielded = [*region.yielded, *self._counted(keys)]
+
+    def _counted(self, keys: Sequence[Key]) -> list[Value]:
+        return [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
 
     def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
         """What the ops count, in the order they come. `nested`: also in role regions inside."""
         found: dict[Key, None] = {}
         for top in ops:
             for op in top.walk() if nested or not isinstance(top, Roles) else ():
-                kind = _KINDS.get(type(op))
-                if kind is not None:
-                    found[self.pipes[op.operands[0]].leader, kind] = None
+                if isinstance(op, PIPE_OPS):
+                    found[self.pipes[op.pipe].leader, _KINDS[type(op)]] = None
         return list(found)
 
     def _bind(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
@@ -312,10 +308,9 @@ class _Lowering:
 
     # Ops -------------------------------------------------------------------------------------------------------------
 
-    def load(self, build: Builder, op: Op) -> None:
-        pipe, array, *offsets = op.operands
-        made = self.pipes[pipe]
-        promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+    def load(self, build: Builder, op: PipeLoad) -> None:
+        pipe, place = op.pipe, [op.array, *op.offset]
+        made, promises = self.pipes[pipe], op.promises
         if made.bulk:
             count = self.counts[made.leader, "fill"]
             if op in self.first:
@@ -325,35 +320,34 @@ class _Lowering:
                 build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
             attrs = {"rounds": made.rounds, **promises}
-            build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], [], attrs))
+            build.insert(BulkLoad([view, made.full, count.stage, *place], [], attrs))
             if op in self.last:
                 self._advance(build, (made.leader, "fill"))
             return
         if self._copies_past_registers(made):
             stage, view = self._free(build, pipe)
-            build.insert(AsyncCopy([view, array, *offsets], [], {**promises, "ahead": False}))
+            build.insert(AsyncCopy([view, *place], [], {**promises, "ahead": False}))
             build.insert(AsyncCommit())
             build.insert(AsyncWait([made.ring], [], {"pending": 0}))
             self._arrived(build, pipe, stage)
             return
         t = made.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
-        loaded = TileLoad(
-            [array, zero, *offsets], [TileType(t.dtype, t.shape)], {"shape": t.shape, **promises}
-        )
-        self._filled(build, pipe, build.insert(loaded).result)
+        operands, attrs = [op.array, zero, *op.offset], {"shape": t.shape, **promises}
+        loaded = build.insert(TileLoad(operands, [TileType(t.dtype, t.shape)], attrs))
+        self._filled(build, pipe, loaded.result)
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads that load a tile had better not hold it, and need not change it."""
         roles, room = self.home.parent, MOST_HELD
         if isinstance(roles, Roles):
-            asked = roles.attrs["registers"][roles.regions.index(self.home)]
+            asked = roles.registers[roles.roles.index(self.home)]
             room = min(room, asked - ADDRESSES) if asked else room
         many = prod(pipe.type.shape) > room * group_of(self.home, self.threads).threads
         return not pipe.rounds and (many or not self.target.bulk_copies)
 
-    def push(self, build: Builder, op: Op) -> None:
-        self._filled(build, *op.operands)
+    def push(self, build: Builder, op: PipePush) -> None:
+        self._filled(build, op.pipe, op.tile)
 
     def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
         stage, view = self._free(build, pipe)
@@ -373,20 +367,19 @@ class _Lowering:
         build.insert(MbarrierWait([self.pipes[pipe].empty, count.stage, count.parity], []))
         return count.stage, self._view(build, pipe, count.stage)
 
-    def pop(self, build: Builder, op: Op) -> None:
-        (pipe,) = op.operands
-        made = self.pipes[pipe]
+    def pop(self, build: Builder, op: PipePop) -> None:
+        made = self.pipes[op.pipe]
         count = self.counts[made.leader, "pop"]
         if op in self.first:
             build.insert(MbarrierWait([made.full, count.stage, count.parity], []))
-        view = self._view(build, pipe, count.stage)
+        view = self._view(build, op.pipe, count.stage)
         view.name = op.result.name
         self.popped[op.result] = view
         if op in self.last:
             self._advance(build, (made.leader, "pop"))
 
-    def release(self, build: Builder, op: Op) -> None:
-        made = self.pipes[op.operands[0]]
+    def release(self, build: Builder, op: PipeRelease) -> None:
+        made = self.pipes[op.pipe]
         key = (made.leader, "release")
         if op in self.last:
             if (self.home, made.leader) in self.read and not _fenced(build.region.ops):
@@ -442,7 +435,7 @@ def _number(build: Builder, n: int) -> Value:
 
 
 _KINDS: dict[type[Op], str] = {PipeLoad: "fill", PipePush: "fill", PipePop: "pop", PipeRelease: "release"}
-_RULES: dict[type[Op], Any] = {
+_RULES: dict[type[Op], Callable[..., None]] = {
     PipeLoad: _Lowering.load,
     PipePush: _Lowering.push,
     PipePop: _Lowering.pop,

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.ops import scalar as S
+from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
 from tegula.ops.group import (
     AddPrefix,
@@ -43,16 +45,15 @@ from tegula.ops.tile import (
 )
 from tegula.passes.groups import group_of
 from tegula.passes.overlap import reads_in_place
-from tegula.rewrite import clone_region, replace, uses
-from tegula.types import BufType, ElementType, TileType, int32
+from tegula.passes.runner import GpuCompilation
+from tegula.types import BufType, TileType, int32
 
 WARP = 32
 
 
-def lower_tiles(kernel: Kernel, threads: int, debug: bool = False) -> None:
-    """Rewrite the kernel, whose lane code is split, in place. `threads`: those of the block, whole warps. `debug`:
-    check that what is called uniform is."""
-    _Lowering(kernel, threads, debug).run()
+def lower_tiles(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel, whose lane code is split, in place. With `debug`, what is called uniform is checked to be."""
+    _Lowering(kernel, context.threads, context.debug).run()
 
 
 class _Lowering:
@@ -90,7 +91,7 @@ class _Lowering:
             return
         owner = value.owner
         if isinstance(owner, BufRead) and self._serves(value, owner, region):
-            self.buffers[value] = owner.operands[0]
+            self.buffers[value] = owner.buffer
             return
         loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
         made = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
@@ -102,7 +103,7 @@ class _Lowering:
     def _serves(self, value: Value, read: BufRead, region: Region) -> bool:
         """Whether the buffer that a value was read from can be used in its place."""
         reshaped = any(isinstance(op, TileReshape | TileScan) for op, _ in self.users.get(value, ()))
-        if reshaped and not is_packed(read.operands[0]):
+        if reshaped and not is_packed(read.buffer):
             return False
         return reads_in_place(self.kernel, read, region, self.users)
 
@@ -114,7 +115,7 @@ class _Lowering:
                 return True
             if isinstance(op, TileExtract) and not _single(value):
                 return True
-            if isinstance(op, TileMatmul) and k < 2 and k != op.attrs.get("in_registers"):
+            if isinstance(op, TileMatmul) and k < 2 and k != op.in_registers:
                 return True
         return False
 
@@ -128,7 +129,7 @@ class _Lowering:
                 self._rewrite(nested)
             self.threads = group_of(region, self.block_threads).threads
             rule = _RULES.get(type(op))
-            if rule is None or (isinstance(op, TileExtract) and op.operands[0] not in self.buffers):
+            if rule is None or (isinstance(op, TileExtract) and op.tile not in self.buffers):
                 region.append(op)
                 continue
             made = rule(self, Builder(region, op.loc), op)
@@ -136,21 +137,18 @@ class _Lowering:
                 new.name = old.name
                 self.replaced[old] = new
 
-    def picked(self, build: Builder, op: Op) -> list[Value]:
+    def picked(self, build: Builder, op: TilePermute | TileReshape | TileSlice) -> list[Value]:
         """A slice, permutation or reshape: a view of the buffer, read."""
-        line = _turned_line(op)
-        if line is not None:
-            return [
-                _put(build, TileArange, line.operands, op.result.type, **line.attrs, shape=op.attrs["shape"])
-            ]
-        source = self.buffers[op.operands[0]]
-        t = op.result.type
+        line, t = _turned_line(op), op.result.type
         assert isinstance(t, TileType)
+        if line is not None:
+            return [_put(build, TileArange, line.operands, t, **line.attrs, shape=t.shape)]
+        source = self.buffers[op.tile]
         made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
         if isinstance(op, TileReshape):
             view = _put(build, BufReshape, [source], made, shape=t.shape)
         elif isinstance(op, TileSlice):
-            view = _put(build, BufView, [source, *op.operands[1:]], made, **op.attrs)
+            view = _put(build, BufView, [source, *op.starts], made, **op.attrs)
         else:
             starts = [_number(build, 0)] * len(t.shape)
             steps = (1,) * len(t.shape)
@@ -160,38 +158,37 @@ class _Lowering:
                 [source, *starts],
                 made,
                 shape=t.shape,
-                dims=tuple(op.attrs["perm"]),
+                dims=tuple(op.perm),
                 steps=steps,
             )
         return [_put(build, BufRead, [view], t)]
 
-    def extract(self, build: Builder, op: Op) -> list[Value]:
-        return [_put(build, BufGet, [self.buffers[op.operands[0]], *op.operands[1:]], op.result.type)]
+    def extract(self, build: Builder, op: TileExtract) -> list[Value]:
+        return [_put(build, BufGet, [self.buffers[op.tile], *op.indices], op.result.type)]
 
-    def gather(self, build: Builder, op: Op) -> list[Value]:
-        tile, index = (self.buffers[v] for v in op.operands)
-        return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.attrs["axis"])]
+    def gather(self, build: Builder, op: TileGather) -> list[Value]:
+        tile, index = self.buffers[op.tile], self.buffers[op.index]
+        return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.axis)]
 
-    def product(self, build: Builder, op: Op) -> list[Value]:
-        a, b, *rest = op.operands
-        attrs = {"wait": op.attrs.get("wait", True)} | {k: v for k, v in op.attrs.items() if k == "precision"}
-        held = op.attrs.get("in_registers")
+    def product(self, build: Builder, op: TileMatmul) -> list[Value]:
+        attrs = {"wait": op.wait} | {k: v for k, v in op.attrs.items() if k == "precision"}
+        held = op.in_registers
         kind = SharedProduct if held is None else RegisterProduct
-        both = [v if k == held else self.buffers[v] for k, v in enumerate((a, b))]
-        return [_put(build, kind, [*both, *rest], op.result.type, **attrs)]
+        sides = [v if k == held else self.buffers[v] for k, v in enumerate(op.sides)]
+        return [_put(build, kind, [*sides, op.c, op.alpha, op.beta], op.result.type, **attrs)]
 
-    def product_wait(self, build: Builder, op: Op) -> list[Value]:
-        types = [v.type for v in op.operands]
-        return build.insert(ProductWait(op.operands, types, dict(op.attrs))).results
+    def product_wait(self, build: Builder, op: TileMatmulWait) -> list[Value]:
+        types = [v.type for v in op.sums]
+        return build.insert(ProductWait(op.sums, types, dict(op.attrs))).results
 
-    def concat(self, build: Builder, op: Op) -> list[Value]:
+    def concat(self, build: Builder, op: TileConcat) -> list[Value]:
         """Each tile written to its part of one buffer."""
         t, at = op.result.type, 0
-        axis: int = op.attrs["axis"]
+        axis: int = op.axis
         assert isinstance(t, TileType)
         whole = self._new(build, t)
         rank = len(t.shape)
-        for tile in op.operands:
+        for tile in op.tiles:
             part = tile.type
             assert isinstance(part, TileType)
             starts = [_number(build, at if d == axis else 0) for d in range(rank)]
@@ -209,26 +206,21 @@ class _Lowering:
             at += part.shape[axis]
         return [_put(build, BufRead, [whole], t)]
 
-    def scan(self, build: Builder, op: Op) -> list[Value]:
+    def scan(self, build: Builder, op: TileScan) -> list[Value]:
         """In order over the threads; each warp on its own, then what came before it."""
         t = op.result.type
         assert isinstance(t, TileType)
         flat = TileType(t.dtype, (t.size,))
-        source = self.buffers[op.operands[0]]
+        source = self.buffers[op.tile]
         made = BufType(t.dtype, flat.shape, buffer_type(source.type).storage)
         line = _put(build, BufReshape, [source], made, shape=flat.shape)
         values = _put(build, BufRead, [line], flat)
         totals = self._new(build, TileType(t.dtype, (self.threads // WARP,)))
-        identity, (combine,) = op.operands[1], op.regions
-        scanned = PartialScan(
-            [values, identity, totals],
-            [flat],
-            {**op.attrs, "shape": t.shape, "partial": t.partial},
-            [clone_region(combine, {})],
-        )
-        build.insert(scanned)
-        whole = AddPrefix([scanned.result, identity, totals], [flat], None, [clone_region(combine, {})])
-        build.insert(whole)
+        operands = [values, op.identity, totals]
+        attrs = {"exclusive": op.exclusive, "shape": t.shape, "partial": t.partial}
+        scanned = build.insert(PartialScan(operands, [flat], attrs, [clone_region(op.combine, {})]))
+        operands = [scanned.result, op.identity, totals]
+        whole = build.insert(AddPrefix(operands, [flat], None, [clone_region(op.combine, {})]))
         if t.shape == flat.shape and not t.partial:
             return [whole.result]
         back = self._new(build, t)
@@ -236,34 +228,33 @@ class _Lowering:
         build.insert(BufWrite([target, whole.result], []))
         return [_put(build, BufRead, [back], t)]
 
-    def uniform(self, build: Builder, op: Op) -> list[Value]:
-        value = self._published(build, op.operands[0], _number(build, 0))
-        said = op.attrs.get("implicit", "")
+    def uniform(self, build: Builder, op: LaneUniform) -> list[Value]:
+        value = self._published(build, op.value, _number(build, 0))
+        said = op.implicit
         if self.debug and said is not True:
-            build.insert(Agree([op.operands[0], value], [], {"implicit": said} if said else None))
+            build.insert(Agree([op.value, value], [], {"implicit": said} if said else None))
         return [value]
 
-    def from_thread(self, build: Builder, op: Op) -> list[Value]:
-        value = self._published(build, *op.operands)
-        return [_put(build, TileFull, [value], op.result.type, shape=op.attrs["shape"])]
+    def from_thread(self, build: Builder, op: TileFromThread) -> list[Value]:
+        value = self._published(build, op.value, op.thread)
+        return [_put(build, TileFull, [value], op.result.type, shape=op.shape)]
 
     def _published(self, build: Builder, value: Value, lane: Value) -> Value:
-        t: ElementType = value.type  # pyright: ignore[reportAssignmentType]
+        t = element(value.type)
         buffer = self._new(build, TileType(t, (1,)))
         build.insert(Publish([buffer, value, lane], []))
         return _put(build, BufGet, [buffer, _number(build, 0)], t)
 
-    def push(self, build: Builder, op: Op) -> list[Value]:
-        stack, value, flag = op.operands
+    def push(self, build: Builder, op: StackPush) -> list[Value]:
         votes = self._new(build, TileType(int32, (self.threads // WARP,)))
-        build.insert(StackVote([votes, flag], []))
-        slot = _put(build, StackFill, [stack, votes, value, flag], int32)
-        build.insert(StackAdvance([stack, votes], []))
+        build.insert(StackVote([votes, op.has_value], []))
+        slot = _put(build, StackFill, [op.stack, votes, op.value, op.has_value], int32)
+        build.insert(StackAdvance([op.stack, votes], []))
         return [slot]
 
-    def pop(self, build: Builder, op: Op) -> list[Value]:
-        taken = build.insert(StackTake(op.operands, [r.type for r in op.results]))
-        build.insert(StackAdvance(op.operands, []))
+    def pop(self, build: Builder, op: StackPop) -> list[Value]:
+        taken = build.insert(StackTake([op.stack], [r.type for r in op.results]))
+        build.insert(StackAdvance([op.stack], []))
         return taken.results
 
     def _new(self, build: Builder, t: TileType) -> Value:
@@ -283,8 +274,8 @@ def _single(value: Value) -> bool:
 
 def _turned_line(op: Op) -> TileArange | None:
     """The numbers in a row that an op gives other dimensions, all but one of length 1: each thread knows its own."""
-    if isinstance(op, TileReshape) and sum(n > 1 for n in op.attrs["shape"]) <= 1:
-        source = op.operands[0].owner
+    if isinstance(op, TileReshape) and sum(n > 1 for n in op.shape) <= 1:
+        source = op.tile.owner
         return source if isinstance(source, TileArange) else None
     return None
 
@@ -297,7 +288,7 @@ def _number(build: Builder, n: int) -> Value:
     return _put(build, S.Const, [], int32, type=int32, value=n)
 
 
-_RULES: dict[type[Op], Callable[[_Lowering, Builder, Op], list[Value]]] = {
+_RULES: dict[type[Op], Callable[..., list[Value]]] = {
     TileSlice: _Lowering.picked,
     TilePermute: _Lowering.picked,
     TileReshape: _Lowering.picked,

@@ -18,7 +18,7 @@ GROUP_BARRIERS = 8
 def own_barriers(op: Op, threads: int) -> list[int]:
     """The named barriers that the group of an op meets at for it."""
     group = group_of(op, threads)
-    if isinstance(op, Barrier) and group.number and group.warps > 1:
+    if isinstance(op, Barrier) and not op.of_warps and group.number and group.warps > 1:
         return [group.number]
     if isinstance(op, BulkStore):
         return [GROUP_BARRIERS + group.first // 4 + k for k in range(max(1, group.warp_groups))]

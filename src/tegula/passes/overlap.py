@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Value, root
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew
+from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
 from tegula.ops.schedule import MEETINGS, MbarrierWait, NamedSync
-from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, PipeType
 
 
 def array_root(value: Value) -> Value:
     """The parameter that an array view shows."""
     while isinstance(value.owner, ArrayView):
-        value = value.owner.operands[0]
+        value = value.owner.array
     return value
 
 
 def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
-        assert isinstance(inner, TileOp)
         # While a role waits, others may write arrays and the tiles that roles share.
         if isinstance(inner, WAITING) and any(isinstance(v.type, ArrayType) for v in sources):
             return True
@@ -48,7 +45,7 @@ WAITING = (*WAITS, MbarrierWait, NamedSync)
 def between_roles(buffer: Value) -> bool:
     """Whether a buffer shows a tile that roles share."""
     owner = root(buffer).owner if isinstance(buffer.type, BufType) else None
-    return isinstance(owner, BufNew) and bool(owner.attrs.get("between_roles"))
+    return isinstance(owner, BufNew) and bool(owner.between_roles)
 
 
 def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
@@ -67,7 +64,7 @@ def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
 def popped_from(buffer: Value, pipe: Value) -> bool:
     """Whether a buffer shows a stage of the pipe, which is someone else's once it is released."""
     source = root(buffer).owner
-    return isinstance(source, PipePop) and source.operands[0] is pipe
+    return isinstance(source, PipePop) and source.pipe is pipe
 
 
 def overlap(kernel: Kernel, a: Value, b: Value) -> bool:
@@ -79,7 +76,7 @@ def overlap(kernel: Kernel, a: Value, b: Value) -> bool:
 
 def reads_in_place(
     kernel: Kernel,
-    read: Op,
+    read: BufRead,
     region: Region,
     users: dict[Value, list[tuple[Op, int]]],
     views: tuple[type[Op], ...] = (),
@@ -87,7 +84,7 @@ def reads_in_place(
     """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
     may itself overwrite the buffer if it does so element by element from this read alone. `views`: ops whose results
     show the memory of what they are made of, so that their uses count too."""
-    target = root(read.operands[0])
+    target = root(read.buffer)
     tops = [_top(op, region) for op in _uses_through(read.result, users, views)]
     if any(t is None for t in tops):
         return False

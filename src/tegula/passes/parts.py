@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.ops.buffer import BufReshape, BufView, buffer_type
 from tegula.ops.scalar import Const
 
@@ -23,17 +23,18 @@ def parts_apart(a: Value, b: Value) -> bool:
     return any(x[1] <= y[0] or y[1] <= x[0] for x, y in zip(first, second, strict=True))
 
 
-def _starts(view: Op) -> list[int] | None:
+def _starts(view: BufView | BufReshape) -> list[int] | None:
     """Where a view starts, if at constants."""
-    numbers: list[int] = [v.owner.attrs["value"] for v in view.operands[1:] if isinstance(v.owner, Const)]
-    return numbers if len(numbers) == len(view.operands) - 1 else None
+    starts = view.starts if isinstance(view, BufView) else []
+    numbers: list[int] = [v.owner.value for v in starts if isinstance(v.owner, Const)]
+    return numbers if len(numbers) == len(starts) else None
 
 
 def _path(view: Value) -> list[Any] | None:
     """The views that lead from the object to one of it."""
     path: list[Any] = []
     while isinstance(view.owner, BufView | BufReshape):
-        owner, source = view.owner, view.owner.operands[0]
+        owner, source = view.owner, view.owner.buffer
         starts = _starts(owner)
         if starts is None:
             return None
@@ -51,11 +52,11 @@ def _box(view: Value) -> list[tuple[int, int]] | None:
     starts = _starts(owner)
     if isinstance(owner, BufReshape) or starts is None:
         return None
-    if isinstance(owner.operands[0].owner, BufView | BufReshape):
+    if isinstance(owner.buffer.owner, BufView | BufReshape):
         return None
     box = [(n, n + 1) for n in starts]
     dim: int
-    for n, dim, step in zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True):
+    for n, dim, step in zip(owner.shape, owner.dims, owner.steps, strict=True):
         if dim >= 0:
             low, high = box[dim]
             span: int = (n - 1) * step

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufView
 from tegula.ops.control import For, If, Yield
 from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, SharedProduct
 from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.overlap import array_root, writes
-from tegula.rewrite import clone_op, replace, uses
-from tegula.types import BufType, DType, TileType, bool_, components, element_bytes, int32
+from tegula.passes.runner import GpuCompilation
+from tegula.types import DTYPES, BufType, DType, TileType, bool_, components, element_bytes, int32
 
 LEAST_BYTES = 4
 """Rows of fewer bytes are not copied asynchronously."""
+UNSIGNED = tuple(t for t in DTYPES.values() if t.kind == "u")
 
 
-def pipeline_loops(kernel: Kernel) -> None:
+def pipeline_loops(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     _region(kernel, kernel.body)
 
@@ -35,7 +36,7 @@ def _region(kernel: Kernel, region: Region) -> None:
     for op in list(region.ops):
         for nested in op.regions:
             _region(kernel, nested)
-        if isinstance(op, For) and op.attrs.get("stages", 1) > 1:
+        if isinstance(op, For) and op.stages > 1:
             fetches = _fetches(kernel, op)
             if fetches:
                 _Pipelining(op, region, fetches).run()
@@ -45,14 +46,14 @@ def _region(kernel: Kernel, region: Region) -> None:
 class _Fetch:
     """A load, the buffer that it fills, and the ops of the loop that its offsets are computed by, in order."""
 
-    load: Op
-    buffer: Op
+    load: TileLoad
+    buffer: BufNew
     slice: tuple[Op, ...]
 
 
-def _fetches(kernel: Kernel, loop: Op) -> list[_Fetch]:
+def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
     """The loads that can be fetched ahead. Only loops from 0 by 1, as `pipelined` makes them."""
-    (body,) = loop.regions
+    body = loop.body
     users = uses(body)
     found: list[_Fetch] = []
     for op in body.ops:
@@ -65,34 +66,34 @@ def _fetches(kernel: Kernel, loop: Op) -> list[_Fetch]:
         slice = index_slice(op, body)
         if slice is None or not is_copyable(op) or not _only_read(users, buffer):
             continue
-        root = {array_root(op.operands[0])}
-        if op.attrs.get("unwritten") or not any(writes(kernel, other, root) for other in body.ops):
+        root = {array_root(op.array)}
+        if op.unwritten or not any(writes(kernel, other, root) for other in body.ops):
             found.append(_Fetch(op, buffer, slice))
     return found
 
 
-def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: Op) -> bool:
+def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool:
     return all(isinstance(op, SharedProduct | BufRead | BufView) for op, _ in users.get(buffer.result, []))
 
 
-def is_copyable(load: Op) -> bool:
+def is_copyable(load: TileLoad) -> bool:
+    """Whether an asynchronous copy can do a load: zeros outside, scalars, and rows of a size that copies have."""
     t = load.result.type
     assert isinstance(t, TileType)
-    fill = load.operands[1].owner
-    zero = isinstance(fill, S.Const) and fill.attrs["value"] == 0
+    fill = load.fill.owner
+    zero = isinstance(fill, S.Const) and fill.value == 0
     row = t.shape[-1] * element_bytes(t.dtype)
     return zero and components(t.dtype) == 1 and row % LEAST_BYTES == 0 and len(t.shape) < 4
 
 
-def index_slice(load: Op, body: Region) -> tuple[Op, ...] | None:
+def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:
     """The ops of the body that the load's array and offsets come from; None if they are not pure, or depend on what the
     loop carries."""
-    wanted = {load.operands[0], *load.operands[2:]}
+    wanted = {load.array, *load.offset}
     made: list[Op] = []
     for op in reversed(body.ops[: body.ops.index(load)]):
         if not wanted.intersection(op.results):
             continue
-        assert isinstance(op, TileOp)
         if (
             op.regions
             or op.COOPERATIVE
@@ -103,19 +104,20 @@ def index_slice(load: Op, body: Region) -> tuple[Op, ...] | None:
             return None
         made.append(op)
         wanted.update(op.operands)
-    return None if wanted.intersection(body.args[1:]) else tuple(reversed(made))
+    loop = body.parent
+    assert isinstance(loop, For)
+    return None if wanted.intersection(loop.arguments) else tuple(reversed(made))
 
 
 class _Pipelining:
     """Rewrites one loop."""
 
-    def __init__(self, loop: Op, region: Region, fetches: list[_Fetch]) -> None:
+    def __init__(self, loop: For, region: Region, fetches: list[_Fetch]) -> None:
         self.loop, self.region, self.fetches = loop, region, fetches
-        self.stages: int = loop.attrs["stages"]
-        self.waits = all(f.load.attrs.get("unwritten") for f in fetches)
+        self.stages: int = loop.stages
+        self.waits = all(f.load.unwritten for f in fetches)
         """Whether the loop waits for memory, and for nothing else."""
-        (self.body,) = loop.regions
-        self.index = self.body.args[0]
+        self.body, self.index = loop.body, loop.index
         self.before = Region()
         self.build = Builder(self.before, loop.loc)
 
@@ -128,7 +130,7 @@ class _Pipelining:
         for op in self.before.ops:
             op.parent = self.region
         self.region.ops[at:at] = self.before.ops
-        del self.loop.attrs["stages"]
+        del self.loop.stages
 
     def _ring(self, fetch: _Fetch) -> Value:
         """A buffer with room for all stages."""
@@ -144,7 +146,7 @@ class _Pipelining:
     def _first_rounds(self) -> None:
         for k in range(self.stages - 1):
             index = self._constant(self.build, k)
-            runs = self._compare(self.build, "lt", index, self.loop.operands[1])
+            runs = self._compare(self.build, "lt", index, self.loop.stop)
             self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
 
     def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
@@ -153,14 +155,12 @@ class _Pipelining:
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
-            made = {self.index: index}
+            load, made = fetch.load, {self.index: index}
             for op in fetch.slice:
                 inner.insert(clone_op(op, made))
-            array, offsets = fetch.load.operands[0], fetch.load.operands[2:]
-            operands = [self._stage(inner, ring, stage), *(made.get(v, v) for v in (array, *offsets))]
-            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")}
-            attrs |= {"ahead": ahead, "lean": self.waits}
-            inner.insert(AsyncCopy(operands, [], attrs, [], fetch.load.loc))
+            place = [made.get(v, v) for v in (load.array, *load.offset)]
+            attrs = load.promises | {"ahead": ahead, "lean": self.waits}
+            inner.insert(AsyncCopy([self._stage(inner, ring, stage), *place], [], attrs, [], load.loc))
         inner.insert(Yield())
         nothing = Region()
         Builder(nothing, self.loop.loc).insert(Yield())
@@ -178,21 +178,18 @@ class _Pipelining:
 
     def _counters(self) -> tuple[Value, Value]:
         """The stages that a round reads and fills, carried by the loop."""
-        made: list[Value] = []
-        for start in (0, self.stages - 1):
-            self.loop.operands.append(self._constant(self.build, start, int32))
-            counter = Value(int32, self.body)
-            self.body.args.append(counter)
-            self.loop.results.append(Value(int32, self.loop))
-            made.append(counter)
-        return made[0], made[1]
+        first, last = (self._constant(self.build, n, int32) for n in (0, self.stages - 1))
+        return self.loop.append(first), self.loop.append(last)
 
     def _round(self, read: Value, write: Value) -> None:
         first = Region()
         build = Builder(first, self.loop.loc)
         build.insert(AsyncWait(self.rings, [], {"pending": self.stages - 2}))
         ahead = self._constant(build, self.stages - 1)
-        rest = build.insert(S.Sub([self.loop.operands[1], ahead], [self.index.type])).result
+        stop = self.loop.stop
+        if self.index.type in UNSIGNED:
+            stop = build.insert(S.Max([stop, ahead], [self.index.type])).result
+        rest = build.insert(S.Sub([stop, ahead], [self.index.type])).result
         index = build.insert(S.Add([self.index, ahead], [self.index.type])).result
         runs = self._compare(build, "lt", self.index, rest)
         swapped: dict[Value, Value] = {}
@@ -206,8 +203,9 @@ class _Pipelining:
         end = Builder(self.body, self.loop.loc)
         if not self.waits:
             self._copies(end, runs, index, write, ahead=True)
-        last.operands += [self._next(end, read), self._next(end, write)]
+        counters = [self._next(end, read), self._next(end, write)]
         self.body.append(last)
+        self.body.yielded = [*self.body.yielded, *counters]
         for op in self.body.ops:
             op.parent = self.body
         replace(self.body, swapped)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tegula.dataclass import dataclass, replace
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import uses
 from tegula.ops.buffer import BufNew, BufReshape, BufView
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.group import GroupProduct, SharedProduct
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
 from tegula.passes.bulk_access import boxes
-from tegula.passes.plan_memory import Branch, Interval, Plan, plan_memory
-from tegula.passes.promote_buffers import root
-from tegula.rewrite import uses
+from tegula.passes.plan_memory import Branch, Interval, MemoryMap, plan_memory
+from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
 
 ALIGNMENT = 128
@@ -33,10 +33,12 @@ LITTLE = 16 << 10
 
 
 Users = Mapping[Value, Sequence[tuple[Op, int]]]
+SharedOp = BufNew | StackNew | MbarrierNew
+"""Ops that take shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SharedAllocation:
     """Bytes of shared memory. `strides`: of the elements, in scalars. `row_bytes`: of a swizzled tile, whose last
     dimension is cut into boxes with rows of so many bytes, one box after the other; 0 for others."""
 
@@ -50,14 +52,14 @@ class Place:
 class SharedMemory:
     """The shared memory of a block: a place for each buffer and stack, and the plan behind them."""
 
-    places: dict[Value, Place]
-    plan: Plan
+    places: dict[Value, SharedAllocation]
+    plan: MemoryMap
 
 
-def place_shared(kernel: Kernel) -> SharedMemory:
-    """A place for each buffer and stack of the kernel."""
+def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
+    """Set a place for each buffer and stack of the kernel."""
     users = uses(kernel.body)
-    owners = [op for op in kernel.walk() if isinstance(op, BufNew | StackNew | MbarrierNew)]
+    owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
     strides = [_strides(op, users) for op in owners]
     lives = _Lives(kernel)
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
@@ -65,7 +67,8 @@ def place_shared(kernel: Kernel) -> SharedMemory:
     if plan.total > LITTLE:
         plan = plan_memory(_apart(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
-    return SharedMemory({op.result: Place(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}, plan)
+    places = {op.result: SharedAllocation(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}
+    context.shared = SharedMemory(places, plan)
 
 
 def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
@@ -77,22 +80,23 @@ def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
     return [replace(i, start=0, end=end) if i.room <= SMALL else i for i in intervals]
 
 
-def _row_bytes(op: Op) -> int:
+def _row_bytes(op: SharedOp) -> int:
     """The bytes of a row of the boxes of a swizzled buffer; the first dimension is the stages."""
     t = op.result.type
-    if not isinstance(t, BufType) or not op.attrs.get("swizzled"):
+    if not isinstance(op, BufNew) or not op.swizzled:
         return 0
+    assert isinstance(t, BufType)
     return boxes(TileType(t.dtype, t.shape[1:]), True).row_bytes
 
 
-def _side_by_side(intervals: list[Interval]) -> Plan:
+def _side_by_side(intervals: list[Interval]) -> MemoryMap:
     offsets: list[int] = []
     top = 0
     for i in intervals:
         top = -(-top // i.align) * i.align
         offsets.append(top)
         top += i.room
-    return Plan(tuple(intervals), tuple(offsets), top)
+    return MemoryMap(tuple(intervals), tuple(offsets), top)
 
 
 class _Lives:
@@ -115,17 +119,17 @@ class _Lives:
                 self._visit(nested)
             self.ends[op] = len(self.numbers)
 
-    def interval(self, op: Op, size: int) -> Interval:
+    def interval(self, op: SharedOp, size: int) -> Interval:
         """What connects roles is in use to the end; what two roles have of their own, at the same time."""
         final = self.last.get(op.result, op)
         at, end = final, self.ends[final]
         while at.parent is not op.parent and at.parent is not None and at.parent.parent is not None:
             at = at.parent.parent
             end = self.ends[at]
-        if op.attrs.get("pipe") or isinstance(op, MbarrierNew):
+        if isinstance(op, MbarrierNew) or (isinstance(op, BufNew) and op.pipe):
             end = len(self.numbers)
         name = op.result.name or "tile"
-        align = SWIZZLE_ALIGNMENT if op.attrs.get("swizzled") else ALIGNMENT
+        align = SWIZZLE_ALIGNMENT if isinstance(op, BufNew) and op.swizzled else ALIGNMENT
         return Interval(name, self.numbers[op], end, size, align, 0, op.loc, final.loc, self._branch(op))
 
     def _branch(self, op: Op) -> Branch:
@@ -133,12 +137,12 @@ class _Lives:
         region = op.parent
         while region is not None and region.parent is not None:
             if isinstance(region.parent, Roles):
-                return ((self.numbers[region.parent], region.parent.regions.index(region)),)
+                return ((self.numbers[region.parent], region.parent.roles.index(region)),)
             region = region.parent.parent
         return ()
 
 
-def _strides(op: Op, users: Users) -> tuple[int, ...]:
+def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
     """Row-major; rows of product operands are padded, so that the rows that threads read together fall on different
     banks, and stages that bulk copies fill, so that each starts where a copy may write.
 
@@ -149,28 +153,28 @@ def _strides(op: Op, users: Users) -> tuple[int, ...]:
         return (components(t.dtype),)
     if isinstance(t, MbarrierType):
         return (MBARRIER_BYTES,)
-    assert isinstance(t, BufType)
+    assert isinstance(t, BufType) and isinstance(op, BufNew)
     unit = components(t.dtype)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    if not op.attrs.get("pipe") and _is_operand(op, users) and row % (BANKS_BYTES // 4) == 0:
+    if not op.pipe and _is_operand(op, users) and row % (BANKS_BYTES // 4) == 0:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
         strides.append(strides[-1] * t.shape[d] + (pad if d == len(t.shape) - 1 else 0))
-    if op.attrs.get("bulk"):
+    if op.bulk:
         whole = ALIGNMENT * 8 // scalar_of(t.dtype).bits
         strides[-1] = -(-strides[-1] // whole) * whole
     return tuple(reversed(strides))
 
 
-def _is_operand(op: Op, users: Users) -> bool:
+def _is_operand(op: BufNew, users: Users) -> bool:
     """Whether a product reads the rows of a buffer: a whole one from where it lies, stages from there or by threads."""
     found = [user for user, _ in users.get(op.result, [])]
-    if not op.attrs.get("stages"):
+    if not op.stages:
         viewed = any(isinstance(user, BufReshape | BufView) for user in found)
         return not viewed and any(isinstance(user, SharedProduct) for user in found)
-    return any(isinstance(user, SharedProduct | RegisterProduct) for user in _followed(op.result, users))
+    return any(isinstance(user, GroupProduct) for user in _followed(op.result, users))
 
 
 def _followed(value: Value, users: Users) -> set[Op]:
@@ -183,7 +187,7 @@ def _followed(value: Value, users: Users) -> set[Op]:
     return found
 
 
-def _bytes(op: Op, strides: tuple[int, ...]) -> int:
+def _bytes(op: SharedOp, strides: tuple[int, ...]) -> int:
     t = op.result.type
     if isinstance(t, StackType):
         return COUNT_BYTES + t.capacity * element_bytes(t.dtype)

@@ -44,7 +44,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MemoryMap:
     """Offsets in bytes, one an interval, and the bytes needed for all of them."""
 
     intervals: tuple[Interval, ...]
@@ -64,10 +64,10 @@ class Plan:
         return lines + [f"{at:>12,} {i.size:>12,}  {lifetime(i):<9} {i.name}" for i, at in rows]
 
 
-def plan_memory(intervals: Sequence[Interval]) -> Plan:
+def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
     """Offsets by first fit, in whichever of a few orders needs the least memory."""
     if not intervals:
-        return Plan((), (), 0)
+        return MemoryMap((), (), 0)
     least = _most_alive(intervals)
     best: tuple[int, list[int]] | None = None
     for order in ORDERS:
@@ -78,19 +78,19 @@ def plan_memory(intervals: Sequence[Interval]) -> Plan:
         if total <= least:
             break
     assert best is not None
-    return Plan(tuple(intervals), tuple(best[1]), best[0])
+    return MemoryMap(tuple(intervals), tuple(best[1]), best[0])
 
 
-def divided(plan: Plan, inner: Mapping[int, Plan]) -> Plan:
+def divided(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
     """A plan that shows the parts of some intervals in their place. `inner`: the plan of each of these by its number.
     The parts count as in use as long as the whole."""
     intervals: list[Interval] = []
     offsets: list[int] = []
     for k, (whole, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
-        parts = inner.get(k, Plan((whole,), (0,), whole.room))
+        parts = inner.get(k, MemoryMap((whole,), (0,), whole.room))
         intervals += [replace(part, start=whole.start, end=whole.end) for part in parts.intervals]
         offsets += [at + offset for offset in parts.offsets]
-    return Plan(tuple(intervals), tuple(offsets), plan.total)
+    return MemoryMap(tuple(intervals), tuple(offsets), plan.total)
 
 
 ORDERS: tuple[Callable[[Interval], tuple[int, ...]], ...] = (

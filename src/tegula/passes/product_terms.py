@@ -6,7 +6,7 @@ rounded to tf32 only where a product asks for it."""
 from __future__ import annotations
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op
+from tegula.ir import MatmulLike
 from tegula.types import (
     BufType,
     DType,
@@ -52,7 +52,7 @@ class Terms:
         return STEP_BITS // self.bits
 
 
-def stored_terms(op: Op) -> Terms | None:
+def stored_terms(op: MatmulLike) -> Terms | None:
     """The terms of a product whose operands tensor cores read as they lie in shared memory; None where they cannot."""
     a, b, out = _types(op)
     if out.is_float and out.bits <= 32:
@@ -66,7 +66,7 @@ def stored_terms(op: Op) -> Terms | None:
     return None
 
 
-def widened_terms(op: Op) -> Terms | None:
+def widened_terms(op: MatmulLike) -> Terms | None:
     """The terms of a product whose operands go through registers; None where no type of theirs holds all values."""
     a, b, out = _types(op)
     if out is float64:
@@ -83,16 +83,16 @@ def widened_terms(op: Op) -> Terms | None:
     return None
 
 
-def _types(op: Op) -> tuple[DType, DType, DType]:
+def _types(op: MatmulLike) -> tuple[DType, DType, DType]:
     """The scalar types of both operands and of the result."""
-    a, b, out = op.operands[0].type, op.operands[1].type, op.result.type
+    a, b, out = op.a.type, op.b.type, op.result.type
     assert isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType)
     assert isinstance(out, TileType)
     return scalar_of(a.dtype), scalar_of(b.dtype), scalar_of(out.dtype)
 
 
-def _rounds(op: Op) -> bool:
-    return op.attrs.get("precision") == "tf32"
+def _rounds(op: MatmulLike) -> bool:
+    return op.precision == "tf32"
 
 
 def _is_integer(t: DType) -> bool:

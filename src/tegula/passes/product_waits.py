@@ -51,7 +51,7 @@ def _after(op: Op, region: Region) -> Sequence[Op]:
 def _first_wait(ops: Sequence[Op], depth: int) -> tuple[Op | None, int]:
     """The first wait that leaves fewer products in flight than have been started since; how many have."""
     for op in ops:
-        if isinstance(op, TileMatmulWait) and op.attrs["pending"] <= depth:
+        if isinstance(op, TileMatmulWait) and op.pending <= depth:
             return op, depth
         depth += in_flight(op)
     return None, depth

@@ -8,35 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.base import TileOp
+from tegula.ir import BranchLike, CallLike, Carrier, Kernel, LoopLike, Op, Region, Value, root
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, BufWrite
-from tegula.ops.control import For, If, While
+from tegula.ops.control import While
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileExtract, TileFillAbsent, TileReshape, TileSlice
+from tegula.passes.runner import Compilation
 from tegula.passes.uniformity import analyse, in_divergent_code
 from tegula.types import BufType, TileType
 
 VIEWS = (BufView, BufReshape)
-ON_VALUES: dict[type[Op], type[TileOp]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
+ON_VALUES: dict[type[Op], type[Op]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
 
 
-def promote_buffers(kernel: Kernel) -> None:
+def promote_buffers(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     _Promotion(kernel).run()
-
-
-def root(buffer: Value) -> Value:
-    """The object that a view shows."""
-    while isinstance(buffer.owner, VIEWS):
-        buffer = buffer.owner.operands[0]
-    return buffer
-
-
-def _value_of(buffer: Value, owner: Op | Region) -> Value:
-    """A new value for what a buffer holds: a result of an op or an argument of a region."""
-    assert isinstance(buffer.type, BufType)
-    return Value(buffer.type.tile, owner, buffer.name)
 
 
 class _Promotion:
@@ -53,17 +40,17 @@ class _Promotion:
         written: set[Value] = set()
         for op in self.kernel.walk():
             if isinstance(op, BufNew):
-                if not op.attrs.get("between_roles"):
+                if not op.between_roles:
                     objects.add(op.result)
             elif isinstance(op, BufSet | BufUpdate):
-                fixed.add(root(op.operands[0]))
+                fixed.add(root(op.buffer))
             elif isinstance(op, BufWrite):
-                written.add(root(op.operands[0]))
+                written.add(root(op.buffer))
             elif isinstance(op, VIEWS):
-                viewed.add(root(op.operands[0]))
+                viewed.add(root(op.buffer))
             elif isinstance(op, While):
                 # A condition's own writes would have to reach the body, which a condition cannot yield to.
-                fixed.update(root(o.operands[0]) for o in op.regions[0].walk() if isinstance(o, BufWrite))
+                fixed.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
                 fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
         promoted = objects - fixed - (viewed & written)
@@ -84,7 +71,7 @@ class _Promotion:
         """`current` maps each promoted object, and each view of one, to its value here."""
         kept: list[Op] = []
         for op in region.ops:
-            op.operands = [self.values.get(v, v) for v in op.operands]
+            op.substitute(self.values)
             for made in self._op(op, current):
                 made.parent = region
                 kept.append(made)
@@ -92,35 +79,38 @@ class _Promotion:
 
     def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
         """What takes the op's place."""
-        target = op.operands[0] if op.operands else None
         if isinstance(op, BufNew) and op.result in self.promoted:
-            current[op.result] = op.operands[0]
+            current[op.result] = op.tile
             return []
-        if isinstance(op, If | For | While):
-            return [self._control(op, current)]
+        if isinstance(op, Carrier):
+            self._control(op, current)
         if isinstance(op, Roles):
-            for role in op.regions:
+            for role in op.roles:
                 self._region(role, dict(current))
-        if target not in current:
+        if isinstance(op, CallLike):
+            for region in op.regions:
+                self._region(region, {})
+        if not isinstance(op, BufRead | BufWrite | BufGet | BufView | BufReshape) or op.buffer not in current:
             return [op]
-        assert target is not None
         if isinstance(op, BufRead):
-            self.values[op.result] = current[target]
+            self.values[op.result] = current[op.buffer]
             return []
         if isinstance(op, BufWrite):
-            current[target] = op.operands[1]
+            current[op.buffer] = op.tile
             return []
-        return self._derived(op, current[target], current)
+        return self._derived(op, current[op.buffer], current)
 
-    def _derived(self, op: Op, value: Value, current: dict[Value, Value]) -> list[Op]:
+    def _derived(
+        self, op: BufGet | BufView | BufReshape, value: Value, current: dict[Value, Value]
+    ) -> list[Op]:
         """An element read, or a view of an object that never changes: the same on the value. A view's elements are all
         there: those of absent lanes are 0."""
-        kind, filled = ON_VALUES[type(op)], []
+        kind, filled = ON_VALUES[type(op)], list[Op]()
+        _, *place = op.operands
         if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
             fill = TileFillAbsent.typed([value], loc=op.loc)
             filled, value = [fill], fill.result
-        operands = [value, *op.operands[1:]]
-        made = kind.typed(operands, op.attrs, loc=op.loc)
+        made = kind.typed([value, *place], op.attrs, loc=op.loc)
         if isinstance(op, BufGet):
             self.values[op.result] = made.result
         else:
@@ -128,36 +118,32 @@ class _Promotion:
         return [*filled, made]
 
     def _written(self, op: Op, current: dict[Value, Value]) -> list[Value]:
-        inside = {o.operands[0] for o in op.walk() if isinstance(o, BufWrite)}
+        inside = {o.buffer for o in op.walk() if isinstance(o, BufWrite)}
         return [b for b in current if b in inside]
 
-    def _control(self, op: Op, current: dict[Value, Value]) -> Op:
-        written = self._written(op, current)
-        if isinstance(op, If):
-            self._branches(op, written, current)
-        else:
+    def _control(self, op: Carrier, current: dict[Value, Value]) -> None:
+        """Let the op hand on what the objects hold that are written in it."""
+        written, before = self._written(op, current), len(op.results)
+        if isinstance(op, LoopLike):
             self._loop(op, written, current)
+        elif isinstance(op, BranchLike):
+            self._branches(op, written, current)
+        current.update(zip(written, op.results[before:], strict=True))
+
+    def _branches(self, op: BranchLike, written: list[Value], current: dict[Value, Value]) -> None:
         for b in written:
-            result = _value_of(b, op)
-            op.results.append(result)
-            current[b] = result
-        return op
-
-    def _branches(self, op: Op, written: list[Value], current: dict[Value, Value]) -> None:
-        for region in op.regions:
+            op.append(current[b].type, b.name)
+        for region in op.alternatives:
             inner = dict(current)
             self._region(region, inner)
-            region.terminator.operands += [inner[b] for b in written]
+            region.yielded = [*region.yielded, *(inner[b] for b in written)]
 
-    def _loop(self, op: Op, written: list[Value], current: dict[Value, Value]) -> None:
-        op.operands += [current[b] for b in written]
-        for region in op.regions:
-            inner = dict(current)
-            for b in written:
-                arg = _value_of(b, region)
-                region.args.append(arg)
-                inner[b] = arg
+    def _loop(self, op: LoopLike, written: list[Value], current: dict[Value, Value]) -> None:
+        before = len(op.results)
+        for b in written:
+            op.append(current[b], b.name)
+        for region, carried in zip((*op.headers, op.body), op.entries, strict=True):
+            inner = current | dict(zip(written, carried[before:], strict=True))
             self._region(region, inner)
-            is_condition = isinstance(op, While) and region is op.regions[0]
-            if not is_condition:
-                region.terminator.operands += [inner[b] for b in written]
+            if region is op.body:
+                region.yielded = [*region.yielded, *(inner[b] for b in written)]

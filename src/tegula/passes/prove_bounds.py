@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import erase_dead, replace, walk_regions
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import Call
 from tegula.ops.scalar import Abs, Const, Max, Min, Mul, Neg, NeverAbove, Select, Sub
 from tegula.ops.tile import TileBroadcast, TileFull, TileMap, TileReduce, TileReshape, combination
-from tegula.rewrite import erase_dead, replace, walk_regions
+from tegula.passes.runner import Compilation
 from tegula.types import DType, TileType
 
 Bounds = tuple[float, float]
@@ -21,17 +22,17 @@ Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)
 
 
-def prove_bounds(kernel: Kernel) -> None:
+def prove_bounds(kernel: Kernel, context: Compilation) -> None:
     """Put answers in the place of the questions and what they choose in the place of the choices, in place."""
-    prover = _Prover()
+    prover = Prover()
     answers = {op.result: prover.never_above(op) for op in kernel.walk() if isinstance(op, NeverAbove)}
     if not answers:
         return
     chosen: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for k, op in enumerate(region.ops):
-            if isinstance(op, Select) and op.operands[0] in answers:
-                chosen[op.result] = op.operands[1 if answers[op.operands[0]] else 2]
+            if isinstance(op, Select) and op.condition in answers:
+                chosen[op.result] = op.a if answers[op.condition] else op.b
             elif isinstance(op, NeverAbove):
                 region.ops[k] = _said(op, answers[op.result])
     replace(kernel.body, chosen)
@@ -49,13 +50,15 @@ def _said(op: NeverAbove, answer: bool) -> Op:
     return made
 
 
-class _Prover:
+class Prover:
+    """What is known of the numbers of a kernel."""
+
     def __init__(self) -> None:
         self.known: dict[Value, Bounds] = {}
 
     def never_above(self, op: NeverAbove) -> bool:
-        x, limit = op.operands
-        return self.bounds(x)[1] <= self.bounds(limit)[0]
+        """Whether the first operand is never above the second one."""
+        return self.bounds(op.a)[1] <= self.bounds(op.b)[0]
 
     def bounds(self, x: Value) -> Bounds:
         """Of a number, or of every element of a tile."""
@@ -70,14 +73,14 @@ class _Prover:
         if not isinstance(op, Op):
             return ANY
         if isinstance(op, Const):
-            value = op.attrs["value"]
+            value = op.value
             plain = isinstance(value, int | float) and not math.isnan(value)
             return (value, value) if plain else ANY
         if isinstance(op, TileFull | TileBroadcast | TileReshape):
-            return self.bounds(op.operands[0])
+            return self.bounds(op.value if isinstance(op, TileFull) else op.tile)
         if isinstance(op, Sub):
-            a, b = op.operands
-            return 0.0 if covers(a, b) else -math.inf, 0.0 if covers(b, a) else math.inf
+            above, below = covers(op.a, op.b), covers(op.b, op.a)
+            return 0.0 if above else -math.inf, 0.0 if below else math.inf
         if not isinstance(op, Neg | Abs | Min | Max | Mul | Select | Cast):
             return ANY
         of = [self.bounds(v) for v in op.operands]
@@ -87,7 +90,7 @@ class _Prover:
         if isinstance(op, Abs):
             return 0.0, math.inf
         if isinstance(op, Mul):
-            return _signs(of, op.operands[0] is op.operands[1])
+            return _signs(of, op.a is op.b)
         if isinstance(op, Cast):
             return _cast(of[0], op)
         if isinstance(op, Min | Max):
@@ -99,23 +102,23 @@ def _element(x: Value) -> Value:
     """Where a map makes an element of a tile, or takes one: the number that it is in the map that made the tile."""
     while True:
         owner = x.owner
-        if isinstance(owner, TileMap):
-            x = owner.regions[0].terminator.operands[0]
-        elif isinstance(owner, Region) and isinstance(owner.parent, TileMap):
-            x = owner.parent.operands[owner.args.index(x)]
-        elif isinstance(owner, Call):
-            x = owner.regions[0].terminator.operands[owner.results.index(x)]
-        elif isinstance(owner, Region) and isinstance(owner.parent, Call) and _is_operand(x, owner.parent):
-            x = owner.parent.operands[owner.args.index(x)]
-        else:
+        if isinstance(owner, TileMap | Call):
+            x = owner.function.yielded[owner.results.index(x)]
+            continue
+        given = _given(x, owner) if isinstance(owner, Region) else None
+        if given is None:
             return x
+        x = given
 
 
-def _is_operand(x: Value, call: Op) -> bool:
-    """Whether an argument of a call's body, or of its adjoint, is an operand of the call."""
-    region = x.owner
-    assert isinstance(region, Region)
-    return region.args.index(x) < len(call.operands)
+def _given(x: Value, region: Region) -> Value | None:
+    """The operand of a map or a call that an argument of its function stands for, or of the call's adjoint; None for
+    other arguments."""
+    op = region.parent
+    if not isinstance(op, TileMap | Call):
+        return None
+    operands = op.inputs if isinstance(op, TileMap) else op.arguments
+    return dict(zip(region.args, operands, strict=False)).get(x)
 
 
 def _signs(of: list[Bounds], square: bool) -> Bounds:
@@ -130,8 +133,8 @@ def _signs(of: list[Bounds], square: bool) -> Bounds:
 
 def _cast(of: Bounds, op: Cast) -> Bounds:
     """Floats of other formats keep their sign."""
-    source = op.operands[0].type
-    if not (isinstance(source, DType) and source.is_float and op.attrs["to"].is_float):
+    source = op.x.type
+    if not (isinstance(source, DType) and source.is_float and op.to.is_float):
         return ANY
     return (0.0 if of[0] >= 0 else -math.inf, 0.0 if of[1] <= 0 else math.inf)
 
@@ -157,7 +160,7 @@ def covers(b: Value, a: Value) -> bool:
     if isinstance(b.owner, Max):
         return any(covers(v, a) for v in b.owner.operands)
     if isinstance(b.owner, TileBroadcast):
-        return _covers_rows(b.owner.operands[0], a, b.owner)
+        return _covers_rows(b.owner.tile, a, b.owner)
     return False
 
 
@@ -167,14 +170,32 @@ def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
     if isinstance(b.owner, Max):
         return any(_covers_rows(v, a, spread) for v in b.owner.operands)
     if isinstance(b.owner, TileReshape):
-        return _covers_rows(b.owner.operands[0], a, spread)
-    if not isinstance(b.owner, TileReduce) or combination(b.owner.regions[0]) is not Max:
+        return _covers_rows(b.owner.tile, a, spread)
+    largest = _maximum(b, spread)
+    return largest is not None and covers(largest.tile, a)
+
+
+def is_attained(b: Value, a: Value, axis: int | None) -> bool:
+    """Whether b is the largest of the elements a along an axis, one of which is it then, or one of them is NaN."""
+    a, b = _element(a), _element(b)
+    if not isinstance(b.owner, TileBroadcast):
         return False
-    (tile,), axis = b.owner.operands, b.owner.attrs["axis"]
+    spread, b = b.owner, _element(b.owner.tile)
+    while isinstance(b.owner, TileReshape):
+        b = _element(b.owner.tile)
+    largest = _maximum(b, spread)
+    return largest is not None and axis in (None, largest.axis) and _element(largest.tile) is a
+
+
+def _maximum(b: Value, spread: TileBroadcast) -> TileReduce | None:
+    """What makes a tile of the largest elements of each row of another, if they are spread to these rows."""
+    if not isinstance(b.owner, TileReduce) or combination(b.owner.combine) is not Max:
+        return None
+    tile, axis = b.owner.tile, b.owner.axis
     assert isinstance(tile.type, TileType) and isinstance(spread.result.type, TileType)
-    narrow = spread.operands[0].type
+    narrow = spread.tile.type
     assert isinstance(narrow, TileType)
     shape, before = spread.result.type.shape, narrow.shape
     before = (1,) * (len(shape) - len(before)) + before
     rows = tuple(1 if axis in (None, d) else n for d, n in enumerate(tile.type.shape))
-    return not tile.type.partial and tile.type.shape == shape and before == rows and covers(tile, a)
+    return b.owner if not tile.type.partial and tile.type.shape == shape and before == rows else None

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import uses
+from tegula.ops.group import GroupProduct
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileReduce
 from tegula.passes.overlap import array_root, writes
-from tegula.passes.promote_buffers import root
-from tegula.rewrite import uses
+from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType, element_bytes
 
 MOST_BYTES = 256
 """Of tiles that a thread knows earlier than before, and needs later too."""
 
 
-def reduce_together(kernel: Kernel, threads: int) -> None:
+def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or products, which need registers."""
-    if any(isinstance(op, Roles | SharedProduct | RegisterProduct) for op in kernel.walk()):
+    if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
         return
     users = uses(kernel.body)
     for op in [op for op in kernel.walk() if isinstance(op, TileReduce)]:
-        _move_up(kernel, op, users, MOST_BYTES * threads)
+        _move_up(kernel, op, users, MOST_BYTES * context.threads)
 
 
 def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
@@ -87,6 +87,6 @@ def _is_of_copies(op: Op) -> bool:
 
 def _held_longer(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
     """The bytes of tiles that are made by ops which move up, and used by others; but for single elements."""
-    made = [r for op in moved for r in op.results if isinstance(r.type, TileType) and r.type.size > 1]
-    held = [r for r in made if any(user not in moved for user, _ in users.get(r, ()))]
-    return sum(r.type.size * element_bytes(r.type.dtype) for r in held)  # type: ignore[union-attr]
+    made = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
+    held = [t for r, t in made if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))]
+    return sum(t.size * element_bytes(t.dtype) for t in held)

@@ -9,12 +9,12 @@ and after the loop, if it had any."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.errors import CompileError, PipeBalance
+from tegula.errors import CompileError, PipeBalance, raise_all
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
 from tegula.ops.buffer import BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.linear import TileMatmul, in_flight
@@ -22,7 +22,7 @@ from tegula.ops.roles import PipePop, PipeRelease, Roles, pipe_type
 from tegula.ops.scalar import Cmp, Const, Select
 from tegula.ops.tile import TilePermute, TileReshape, TileSlice
 from tegula.passes.product_waits import covering_wait
-from tegula.rewrite import uses
+from tegula.passes.runner import Compilation
 from tegula.source import Location
 from tegula.types import bool_
 
@@ -30,20 +30,20 @@ SHAPES = (TilePermute, TileReshape, TileSlice)
 """Ops on values of which a product may still read the popped tile itself."""
 
 
-def release_stages(kernel: Kernel) -> list[CompileError]:
-    """Rewrite the kernel in place; the errors are pops and releases that do not match."""
+def release_stages(kernel: Kernel, context: Compilation) -> None:
+    """Rewrite the kernel in place. PipeBalance for pops and releases that do not match."""
     errors: list[CompileError] = []
     for op in kernel.body.ops:
         if isinstance(op, Roles):
-            for role in op.regions:
+            for role in op.roles:
                 errors += _release(role)
-    return errors
+    raise_all(errors)
 
 
 def _release(role: Region) -> list[CompileError]:
     errors: list[CompileError] = []
     users = uses(role)
-    for pipe in dict.fromkeys(op.operands[0] for op in role.walk() if isinstance(op, PipePop | PipeRelease)):
+    for pipe in dict.fromkeys(op.pipe for op in role.walk() if isinstance(op, PipePop | PipeRelease)):
         _Releases(pipe, users, errors).region(role)
     return errors
 
@@ -55,8 +55,8 @@ class _Held:
 
     loc: Location
     last: int
-    early: Op | None = None
-    round_of: Op | None = None
+    early: PipeRelease | None = None
+    round_of: For | None = None
     behind: bool = False
 
 
@@ -66,7 +66,7 @@ class _Late:
     behind the loop."""
 
     loc: Location
-    loop: Op
+    loop: For
     count: int
     wait: Op
     behind: Op
@@ -95,11 +95,11 @@ class _Releases:
         popped = 0
         for at, op in enumerate(region.ops):
             self._free(held, at - 1, releases)
-            if self._is(op, PipePop):
+            if isinstance(op, PipePop) and op.pipe is self.pipe:
                 self._check_room(op, held)
                 held.append(self._held(op, order, held, early.get(op)))
                 popped += popped >= 0
-            elif op.regions and any(self._is(o, PipePop | PipeRelease) for r in op.regions for o in r.walk()):
+            elif op.regions and any(map(self._uses_pipe, op.walk())):
                 inner = self._nested(op, held)
                 popped = -1 if min(inner, popped) < 0 else popped + inner
                 for late in (self.late[r] for r in op.regions if r in self.late):
@@ -110,18 +110,20 @@ class _Releases:
             made.parent = region
         return popped
 
-    def _is(self, op: Op, kinds: Any) -> bool:
-        return isinstance(op, kinds) and op.operands[0] is self.pipe
+    def _uses_pipe(self, op: Op) -> bool:
+        return isinstance(op, PipePop | PipeRelease) and op.pipe is self.pipe
 
-    def _early(self, region: Region) -> dict[Op, Op]:
+    def _early(self, region: Region) -> dict[PipePop, PipeRelease]:
         """The releases that the user wrote in a region, by the pop of the tile that each lets go."""
-        found: dict[Op, Op] = {}
-        waiting: list[Op] = []
+        found: dict[PipePop, PipeRelease] = {}
+        waiting: list[PipePop] = []
         for op in region.ops:
-            if self._is(op, PipePop):
+            if not isinstance(op, PipePop | PipeRelease) or op.pipe is not self.pipe:
+                continue
+            if isinstance(op, PipePop):
                 waiting.append(op)
-            elif self._is(op, PipeRelease):
-                op.attrs.pop("early", None)
+            else:
+                del op.early
                 if waiting:
                     found[waiting.pop(0)] = op
                 else:
@@ -130,7 +132,7 @@ class _Releases:
                     self.errors.append(PipeBalance(op.loc, what=what, help=help))
         return found
 
-    def _check_room(self, op: Op, held: list[_Held]) -> None:
+    def _check_room(self, op: PipePop, held: list[_Held]) -> None:
         if len(held) >= self.stages:
             what = (
                 f"{self._called()} has {_stages(self.stages)}, and tiles that are still used hold all of them"
@@ -139,7 +141,7 @@ class _Releases:
             notes = [(h.loc, "held from here on") for h in held]
             self.errors.append(PipeBalance(op.loc, what=what, notes=notes, help=help))
 
-    def _held(self, op: Op, order: dict[Op, int], held: list[_Held], early: Op | None) -> _Held:
+    def _held(self, op: PipePop, order: dict[Op, int], held: list[_Held], early: PipeRelease | None) -> _Held:
         assert op.parent is not None
         ends = [(self._end(user, op.parent, order), user) for user in self._uses(op.result)]
         if early is None:
@@ -216,7 +218,7 @@ class _Releases:
         loop = body.parent
         if not isinstance(loop, For):
             return
-        pops = [op for op in body.ops if self._is(op, PipePop)]
+        pops = [op for op in body.ops if isinstance(op, PipePop) and op.pipe is self.pipe]
         for k, pop in enumerate(pops):
             products = [u for u in self._uses(pop.result) if in_flight(u) and u.parent is body]
             covers = [c for u in products if (c := covering_wait(u)) is not None and c.after is not None]
@@ -237,7 +239,7 @@ class _Releases:
             self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
             break
         counts = [self.region(region) for region in op.regions]
-        if isinstance(op, If) and op.attrs.get("leaves"):
+        if isinstance(op, If) and op.leaves:
             return -1 if any(counts) else 0
         if isinstance(op, If) and counts[0] != counts[1]:
             times = f"{_times(counts[0])}, the other {_times(counts[1])}"
@@ -259,16 +261,21 @@ def _top(op: Op, region: Region) -> Op | None:
     return at
 
 
-def _has_round_before(build: Builder, loop: Op) -> Value:
+def _has_round_before(build: Builder, loop: For) -> Value:
     """In a loop: whether this is not the first round."""
-    return _compare(build, "ne", loop.regions[0].args[0], loop.operands[0])
+    return _compare(build, "ne", loop.index, loop.start)
 
 
-def had_rounds(build: Builder, loop: Op) -> Value:
-    """Behind a loop: whether it had a round. A step that is not constant may rise or fall."""
-    start, stop, step = loop.operands[:3]
+def had_rounds(build: Builder, loop: For) -> Value:
+    """After a loop: whether it had an iteration."""
+    return runs(build, loop.bounds)
+
+
+def runs(build: Builder, bounds: Sequence[Value]) -> Value:
+    """Whether a loop with these bounds has an iteration. A step that is not constant may rise or fall."""
+    start, stop, step = bounds
     if isinstance(step.owner, Const):
-        return _compare(build, "lt" if step.owner.attrs["value"] > 0 else "gt", start, stop)
+        return _compare(build, "lt" if step.owner.value > 0 else "gt", start, stop)
     up, down = _compare(build, "lt", start, stop), _compare(build, "gt", start, stop)
     zero = build.insert(Const([], [step.type], {"value": 0, "type": step.type})).result
     rises = _compare(build, "gt", step, zero)

@@ -8,58 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, MatmulLike, Op, Region, Value, root
+from tegula.ir.rewrite import replace, uses, walk_regions
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import GroupProduct, ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.linear import TileMatmul
-from tegula.ops.roles import PipePop
+from tegula.ops.roles import PipeNew, PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.byte_operands import from_bytes, swizzle_source, turn_first
 from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of, role_of
 from tegula.passes.product_terms import stored_terms, widened_terms
-from tegula.passes.promote_buffers import root
+from tegula.passes.runner import GpuCompilation
 from tegula.passes.stage_operands import (
     ANY_ORDER,
-    Place,
+    StageSlot,
     is_transpose,
     possible_stage,
     stage_operands,
     stages_fit,
 )
-from tegula.rewrite import replace, uses, walk_regions
-from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, float32, scalar_of
 
-DECLINED = "declined"
-"""The attribute of a product that says why warp groups do not do it as one."""
 NO_ROOM = "would need a stage of its own, for which there is no room in shared memory"
 SIDES = ("left", "right")
 
 
-def keep_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
     """Mark the products, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
     what the kernel has computed, for a product with a popped tile. Right operands are kept where all products of a
     role can keep theirs, because results are spread in another way then."""
-    if target.tensor_cores != "wgmma":
+    if context.target.tensor_cores != "wgmma":
         return
+    threads = context.threads
     turned: dict[Region | None, list[TileMatmul]] = {}
     for op in kernel.walk():
         if not isinstance(op, TileMatmul):
             continue
         turned.setdefault(role_of(op), []).append(op)
-        if _popped(op.operands[1]) and not _popped(op.operands[0]) and _keeps(op, 0, threads):
-            op.attrs["in_registers"] = 0
+        if _popped(op.b) and not _popped(op.a) and _keeps(op, 0, threads):
+            op.in_registers = 0
     for products in turned.values():
-        if all(_popped(op.operands[0]) and from_bytes(op) and _keeps(op, 1, threads) for op in products):
+        if all(_popped(op.a) and from_bytes(op) and _keeps(op, 1, threads) for op in products):
             for op in products:
                 turn_first(op)
-                op.attrs["in_registers"] = 1
+                op.in_registers = 1
 
 
-def _keeps(op: Op, k: int, threads: int) -> bool:
+def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
     """Whether tensor cores can take operand k from registers."""
     terms = stored_terms(op)
     narrow = terms is not None and terms.bits == ANY_ORDER
@@ -69,47 +67,47 @@ def _keeps(op: Op, k: int, threads: int) -> bool:
 def _popped(tile: Value) -> bool:
     """Whether a tile is what a popped one holds, or its transpose."""
     if isinstance(tile.owner, TilePermute):
-        tile = tile.owner.operands[0]
+        tile = tile.owner.tile
     if not isinstance(tile.owner, BufRead):
         return False
-    source = root(tile.owner.operands[0])
+    source = root(tile.owner.buffer)
     return isinstance(source.owner, PipePop) or is_by_hand(source)
 
 
-def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+def select_products(kernel: Kernel, context: GpuCompilation) -> None:
     """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
     products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
     of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`. Products that cannot be left in
     flight get the attribute `at_once`; those that warp groups do not do as one say why, attribute `declined`."""
-    products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
-    found: list[Op] = []
+    target, threads = context.target, context.threads
+    products = [op for op in kernel.walk() if isinstance(op, GroupProduct)]
+    found: list[GroupProduct] = []
     for op in products:
         why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has none"
         if why:
-            op.attrs[DECLINED] = why
+            op.declined = why
         else:
             found.append(op)
     chosen, staged = _chosen(kernel, products, found, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
         chosen, staged = _chosen(kernel, products, found, with_stages=False)
     for op in chosen:
-        op.attrs["unit"] = "wgmma"
+        op.unit = "wgmma"
         if _narrows(op):
-            op.attrs["at_once"] = True
+            op.at_once = True
     for op, k in _in_shared_memory(chosen):
-        pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
+        pipe, terms = pipe_of(op.sides[k]), stored_terms(op)
         if (op, k) not in staged:
-            assert terms is not None and pipe is not None and isinstance(pipe.owner, Op)
-            pipe.owner.attrs["swizzled"] = True
+            assert terms is not None and pipe is not None and isinstance(pipe.owner, PipeNew | BufNew)
+            pipe.owner.swizzled = True
             if terms.left == "tf32":
-                pipe.owner.attrs["rounds"] = True
+                assert isinstance(pipe.owner, PipeNew)
+                pipe.owner.rounds = True
     for op in chosen:
         if isinstance(op, RegisterProduct):
-            swizzle_source(op.operands[op.held])
+            swizzle_source(op.held_tile)
     stage_operands(kernel, list(staged.values()))
-    if any(
-        not op.attrs.get("wait", True) and (op not in chosen or op.attrs.get("at_once")) for op in products
-    ):
+    if any(not op.wait and (op not in chosen or op.at_once) for op in products):
         _complete(kernel, products)
     for op in products:
         if op not in chosen:
@@ -117,27 +115,27 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
 
 
 def _chosen(
-    kernel: Kernel, products: Sequence[Op], found: Sequence[Op], with_stages: bool
-) -> tuple[dict[Op, None], dict[tuple[Op, int], Place]]:
+    kernel: Kernel, products: Sequence[GroupProduct], found: Sequence[GroupProduct], with_stages: bool
+) -> tuple[dict[GroupProduct, None], dict[tuple[GroupProduct, int], StageSlot]]:
     """The products for warp groups, and the operands that need stages of their own. A pipe that other products
     multiply from keeps its order."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
     possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
     while True:
-        refused = {pipe_of(v): op for op in products if op not in chosen for v in op.operands[:2]} | in_parts
-        places: dict[tuple[Op, int], Place] = {}
+        refused = {pipe_of(v): op for op in products if op not in chosen for v in op.sides} | in_parts
+        places: dict[tuple[GroupProduct, int], StageSlot] = {}
         left = dict(chosen)
         for op, k in _in_shared_memory(chosen):
-            why = _unreadable(op, k, others) or _kept(op.operands[k], refused, in_parts)
+            why = _unreadable(op, k, others) or _kept(op.sides[k], refused, in_parts)
             if not why:
                 continue
             place = possible[op, k] if with_stages else NO_ROOM
-            if isinstance(place, Place):
+            if isinstance(place, StageSlot):
                 places[op, k] = place
                 continue
             left.pop(op, None)
-            op.attrs[DECLINED] = f"the {SIDES[k]} operand {why}, and it {place}"
+            op.declined = f"the {SIDES[k]} operand {why}, and it {place}"
         if left == chosen:
             return chosen, places
         chosen = left
@@ -154,17 +152,18 @@ def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[
     return f"lies in a pipe that a product reads which warp groups do not do as one (line {by.loc.line})"
 
 
-def _in_shared_memory(products: Iterable[Op]) -> list[tuple[Op, int]]:
+def _in_shared_memory(products: Iterable[GroupProduct]) -> list[tuple[GroupProduct, int]]:
     """The operands of products that are buffers."""
-    return [(op, k) for op in products for k in (0, 1) if isinstance(op.operands[k].type, BufType)]
+    return [(op, k) for op in products for k, v in enumerate(op.sides) if isinstance(v.type, BufType)]
 
 
-def _unreadable(op: Op, k: int, others: set[Value | None]) -> str:
+def _unreadable(op: GroupProduct, k: int, others: set[Value | None]) -> str:
     """Why an operand does not lie in a pipe as the instructions read it, and cannot; empty if it does. `others`: the
     pipes whose tiles are read otherwise too, which keep what is rounded for products."""
-    pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
+    side, terms = op.sides[k], stored_terms(op)
+    pipe = pipe_of(side)
     if pipe is None:
-        part = isinstance(op.operands[k].type, BufType) and is_by_hand(root(op.operands[k]))
+        part = isinstance(side.type, BufType) and is_by_hand(root(side))
         return "is a part of a stage" if part else "is not a tile of a pipe"
     assert terms is not None
     stage = _stage(pipe)
@@ -172,38 +171,36 @@ def _unreadable(op: Op, k: int, others: set[Value | None]) -> str:
         return f"has stages with rows of {stage.shape[-1] * element_bytes(stage.dtype)} bytes"
     if terms.left == "tf32" and pipe in others:
         return "is rounded to tf32, and its tiles are read otherwise too"
-    if terms.bits != ANY_ORDER and is_transpose(op.operands[k]) != (k == 1):
+    if terms.bits != ANY_ORDER and is_transpose(side) != (k == 1):
         return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
     return ""
 
 
-def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
+def _complete(kernel: Kernel, products: Sequence[GroupProduct]) -> None:
     """All products are complete at once, because waits count those in flight, and some cannot be."""
     for op in products:
-        op.attrs["wait"] = True
+        op.wait = True
     known: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:
             if isinstance(op, ProductWait):
-                known.update(zip(op.results, op.operands, strict=True))
+                known.update(zip(op.results, op.sums, strict=True))
         region.ops = [op for op in region.ops if not isinstance(op, ProductWait)]
     replace(kernel.body, known)
 
 
-def _through_memory(op: Op) -> None:
+def _through_memory(op: GroupProduct) -> None:
     """A product of a left operand in registers as one of a buffer."""
     if not isinstance(op, RegisterProduct):
         return
     region, made = op.parent, Region()
     assert region is not None
     build = Builder(made, op.loc)
-    k = op.held
-    t = op.operands[k].type
+    t = op.held_tile.type
     assert isinstance(t, TileType)
-    made_of = BufNew([op.operands[k]], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
-    operands = list(op.operands)
-    operands[k] = build.insert(made_of).result
-    product = build.insert(SharedProduct(operands, [op.result.type], op.attrs))
+    buffer = BufNew([op.held_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
+    op.set_side(op.held, build.insert(buffer).result)
+    product = build.insert(SharedProduct(op.operands, [op.result.type], op.attrs))
     product.results, op.results = op.results, product.results
     product.result.owner = product
     for new in made.ops:
@@ -228,10 +225,10 @@ def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
 def pipe_of(operand: Value) -> Value | None:
     """The pipe that a whole popped tile, or its transpose, came from; or the ring of which it is a stage."""
     if is_transpose(operand) and not is_stage(operand):
-        assert isinstance(operand.owner, Op)
-        operand = operand.owner.operands[0]
+        assert isinstance(operand.owner, BufView)
+        operand = operand.owner.buffer
     if isinstance(operand.owner, PipePop):
-        return operand.owner.operands[0]
+        return operand.owner.pipe
     return root(operand) if isinstance(operand.type, BufType) and is_stage(operand) else None
 
 
@@ -243,21 +240,21 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     for op in kernel.walk():
         idle = isinstance(op, BufRead) and op.result not in used
         whole = isinstance(op, BufView) and is_transpose(op.result)
-        if idle or whole or isinstance(op, SharedProduct | RegisterProduct):
+        if idle or whole or isinstance(op, GroupProduct):
             continue
         for v in op.operands:
             source = root(v).owner if isinstance(v.type, BufType) else None
             if isinstance(source, PipePop):
-                found.add(source.operands[0])
+                found.add(source.pipe)
     return found
 
 
-def _misfit(op: Op, threads: int, turned: bool | None = None) -> str:
+def _misfit(op: MatmulLike, threads: int, turned: bool | None = None) -> str:
     """Why the types and the shape of a product do not fit warp groups; empty where they do. `turned`: whether the
     product is done as the transposed one."""
     if turned is None:
         turned = isinstance(op, RegisterProduct) and op.held == 1
-    a, b, out, terms = op.operands[0].type, op.operands[1].type, op.result.type, stored_terms(op)
+    a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
     assert (
         isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
     )
@@ -277,6 +274,7 @@ def _misfit(op: Op, threads: int, turned: bool | None = None) -> str:
 
 
 def counted(groups: int) -> str:
+    """A number of warp groups in words."""
     return "1 warp group" if groups == 1 else f"{groups} warp groups"
 
 
@@ -284,30 +282,29 @@ def explain_products(kernel: Kernel) -> list[str]:
     """The products of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
     lines: list[str] = []
     for op in kernel.walk():
-        if not isinstance(op, SharedProduct | RegisterProduct):
+        if not isinstance(op, GroupProduct):
             continue
         unit = (
             "tensor cores of warps (mma.sync)"
             if widened_terms(op) is not None
             else "multiply-adds of threads"
         )
-        if op.attrs.get("unit") == "wgmma":
+        if op.unit == "wgmma":
             said = "tensor cores of warp groups (wgmma)"
         else:
-            why = op.attrs.get(DECLINED, "")
-            said = f"{unit}; not those of warp groups: {why}" if why else unit
+            said = f"{unit}; not those of warp groups: {op.declined}" if op.declined else unit
         lines.append(f"  line {op.loc.line}: {said}")
     return (["matmuls:"] if lines else []) + list(dict.fromkeys(lines))
 
 
-def _narrows(op: Op) -> bool:
+def _narrows(op: MatmulLike) -> bool:
     """Whether sums are rounded, or cut, to a narrower result."""
     out, terms = op.result.type, stored_terms(op)
     assert isinstance(out, TileType) and terms is not None
     return scalar_of(out.dtype).bits < terms.sum.bits
 
 
-def _rows_fit(op: Op, threads: int, turned: bool) -> bool:
+def _rows_fit(op: MatmulLike, threads: int, turned: bool) -> bool:
     """Whether each warp group multiplies rows (columns) of its own, so that it holds what it needs of the operand."""
     t = op.result.type
     assert isinstance(t, TileType)

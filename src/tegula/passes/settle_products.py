@@ -6,18 +6,18 @@ product may be in flight waits for it there."""
 
 from __future__ import annotations
 
-from tegula.ir import Kernel, Op, Region
+from tegula.ir import BranchLike, Kernel, LoopLike, Op, Region
+from tegula.ir.rewrite import is_made_in
 from tegula.ops import events as E
-from tegula.ops.control import For, If, While
 from tegula.ops.group import ProductWait, RegisterProduct
-from tegula.rewrite import is_made_in
+from tegula.passes.runner import GpuCompilation
 
 
-def settle_products(kernel: Kernel) -> None:
+def settle_products(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for op in list(kernel.walk()):
-        if isinstance(op, For | While):
-            body = op.regions[-1]
+        if isinstance(op, LoopLike):
+            body = op.body
             if _flying(body, body, None) is not None:
                 wait = ProductWait([], [], {"pending": 0}, loc=op.loc)
                 wait.parent = body
@@ -26,7 +26,7 @@ def settle_products(kernel: Kernel) -> None:
 
 def reads_registers(op: Op, body: Region) -> bool:
     """Whether an op leaves a product in flight that reads registers that the round of a loop, `body`, fills."""
-    return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.operands[op.held], body)
+    return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.held_tile, body)
 
 
 def _flying(region: Region, body: Region, later: int | None) -> int | None:
@@ -34,22 +34,22 @@ def _flying(region: Region, body: Region, later: int | None) -> int | None:
     one of its regions; None if there is no such product in flight. `later`: at its start."""
     for op in region.ops:
         if isinstance(op, ProductWait):
-            later = None if later is None or later >= op.attrs["pending"] else later
+            later = None if later is None or later >= op.pending else later
         elif reads_registers(op, body):
             later = 0
         elif E.flies(op):
             later = None if later is None else later + 1
-        elif isinstance(op, If):
-            later = _either(*(_flying(r, body, later) for r in op.regions))
-        elif isinstance(op, For | While):
+        elif isinstance(op, BranchLike):
+            later = _either(*(_flying(r, body, later) for r in op.alternatives))
+        elif isinstance(op, LoopLike):
             later = _after_loop(op, body, later)
     return later
 
 
-def _after_loop(loop: Op, body: Region, later: int | None) -> int | None:
+def _after_loop(loop: LoopLike, body: Region, later: int | None) -> int | None:
     while True:
         after = later
-        for region in loop.regions:
+        for region in (*loop.headers, loop.body):
             after = _flying(region, body, after)
         joined = _either(later, after)
         if joined == later:

@@ -16,22 +16,29 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Carrier, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import buffer_type, root
-from tegula.ops.control import For, If, While
+from tegula.ops.buffer import buffer_type, is_swizzled
+from tegula.ops.control import For, While
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks
 from tegula.ops.roles import Roles
-from tegula.ops.schedule import MEETINGS, BulkLoad, MbarrierExpect, MbarrierWait, PairEnd, PairOther
+from tegula.ops.schedule import (
+    MEETINGS,
+    BulkLoad,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    PairEnd,
+    PairOther,
+)
 from tegula.ops.tile import TileStore
 from tegula.passes.bulk_access import halved
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.overlap import array_root
-from tegula.rewrite import clone_op, replace
-from tegula.target import CudaTarget
+from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, Type, bool_, int32
 
 SECTOR = 32
@@ -40,12 +47,12 @@ SPEAKING = (Print, PrintTile, Assert)
 """What must not be done twice."""
 
 
-def share_copies(kernel: Kernel, target: CudaTarget) -> None:
+def share_copies(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-    if roles is None or target.tensor_cores != "wgmma":
+    if roles is None or context.target.tensor_cores != "wgmma":
         return
-    walks = [op for role in roles.regions for op in role.ops if _is_walk(op)]
+    walks = [op for role in roles.roles for op in role.ops if isinstance(op, For) and _is_walk(op)]
     if not walks or not _goes_alike(roles, walks) or not all(map(_may_repeat, walks)):
         return
     groups = [g for loop in walks for g in _groups(kernel, loop)]
@@ -56,21 +63,20 @@ def share_copies(kernel: Kernel, target: CudaTarget) -> None:
         for load in group.loads:
             same = _same(group.loop, steps[group.loop], load)
             if same is not None:
-                load.operands.append(same)
-                load.attrs["pair"] = True
-                group.empty.attrs["pair"] = True
+                load.both = same
+                group.empty.pair = True
 
 
 # Where both blocks do the same ---------------------------------------------------------------------------------------
 
 
-def _is_walk(op: Op) -> bool:
+def _is_walk(op: For) -> bool:
     """Whether a loop goes over every so many tiles as there are blocks, from the block's own number on."""
-    if not isinstance(op, For) or not _alike(op.operands[1]):
+    if not _alike(op.stop):
         return False
-    start, _, step = (v.owner for v in op.operands[:3])
+    start, step = op.start.owner, op.step.owner
     if isinstance(start, LogicalBlocks):
-        return start is step and start.results == op.operands[:3]
+        return start is step and op.bounds == (start.first, start.end, start.step)
     return isinstance(start, BlockIndex) and isinstance(step, BlockCount)
 
 
@@ -80,10 +86,10 @@ def _alike(value: Value) -> bool:
     if isinstance(owner, Region):
         loop = owner.parent
         return loop is None or (
-            isinstance(loop, For) and value is owner.args[0] and all(map(_alike, loop.operands[:3]))
+            isinstance(loop, For) and value is loop.index and all(map(_alike, loop.bounds))
         )
     if isinstance(owner, LogicalBlocks):
-        return value is not owner.results[0]
+        return value is not owner.first
     return owner is None or (
         _pure(owner) and not isinstance(owner, BlockIndex) and all(map(_alike, owner.operands))
     )
@@ -91,16 +97,15 @@ def _alike(value: Value) -> bool:
 
 def _pure(op: Op) -> bool:
     """Whether an op computes something from its operands alone."""
-    assert isinstance(op, TileOp)
     return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
 
 
-def _goes_alike(roles: Op, walks: Sequence[Op]) -> bool:
+def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
     """Whether both blocks of a pair do what roles do to each other equally often, in the same order."""
     for op in roles.walk():
-        if not isinstance(op, If | For | While) or op in walks or not _meets(op):
+        if not isinstance(op, Carrier) or op in walks or not _meets(op):
             continue
-        if isinstance(op, While) or not all(map(_alike, op.operands[: 1 if isinstance(op, If) else 3])):
+        if isinstance(op, While) or not all(map(_alike, op.decisive)):
             return False
     return True
 
@@ -109,18 +114,17 @@ def _meets(op: Op) -> bool:
     return any(isinstance(inner, MEETINGS) for inner in op.walk())
 
 
-def _may_repeat(loop: Op) -> bool:
+def _may_repeat(loop: For) -> bool:
     """Whether a round can be done once more without a trace: all that it leaves behind are tiles stored at places that
     may lie outside of the array."""
     for op in loop.walk():
-        assert isinstance(op, TileOp)
         if isinstance(op, SPEAKING):
             return False
         changes = any(
             e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType)
             for e in op.effects()
         )
-        if changes and not (isinstance(op, TileStore) and op.attrs["bounds_check"]):
+        if changes and not (isinstance(op, TileStore) and op.bounds_check):
             return False
     return True
 
@@ -132,37 +136,35 @@ def _may_repeat(loop: Op) -> bool:
 class _Group:
     """Copies that fill one stage together. `empty`: makes the barrier that they wait for."""
 
-    loop: Op
-    empty: Op
+    loop: For
+    empty: MbarrierNew
     loads: tuple[BulkLoad, ...]
 
 
-def _groups(kernel: Kernel, loop: Op) -> Iterator[_Group]:
+def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
     """Those of pipes in a loop, of which one at least reads an array whose rows start anywhere, and that can be
     halved."""
     for expect in loop.walk():
         if not isinstance(expect, MbarrierExpect) or expect.parent is None:
             continue
-        full, near = expect.operands[0], expect.parent.ops
-        loads = tuple(op for op in near if isinstance(op, BulkLoad) and op.operands[1] is full)
+        full, near = expect.barriers, expect.parent.ops
+        loads = tuple(op for op in near if isinstance(op, BulkLoad) and op.barriers is full)
         waits = [op for op in near[: near.index(expect)] if isinstance(op, MbarrierWait)]
-        if not waits or any(is_by_hand(root(op.operands[0])) for op in loads):
+        if not waits or any(is_by_hand(root(op.buffer)) for op in loads):
             continue
         if any(_is_split(kernel, op) for op in loads):
-            empty = waits[-1].operands[0].owner
-            assert isinstance(empty, Op)
+            empty = waits[-1].barriers.owner
+            assert isinstance(empty, MbarrierNew)
             yield _Group(loop, empty, tuple(filter(_can_be_halved, loads)))
 
 
-def _can_be_halved(load: Op) -> bool:
+def _can_be_halved(load: BulkLoad) -> bool:
     """Whether a copy fills boxes that two blocks can share: those of swizzled stages, which tensor cores read."""
-    ring = root(load.operands[0]).owner
-    assert isinstance(ring, Op)
-    return bool(ring.attrs.get("swizzled")) and halved(buffer_type(load.operands[0].type)) is not None
+    return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
 
 
-def _is_split(kernel: Kernel, load: Op) -> bool:
-    access = kernel.access[kernel.params.index(array_root(load.operands[3]))]
+def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
+    access = kernel.access[kernel.params.index(array_root(load.array))]
     return access is not None and access.align < SECTOR
 
 
@@ -177,15 +179,14 @@ class _Step:
     other: Value
 
 
-def _step(loop: Op) -> _Step:
+def _step(loop: For) -> _Step:
     """Let both blocks of a pair go equally many rounds. The last may be one over the last tile again, which stores
     nothing."""
-    (body,) = loop.regions
-    index, end = body.args[0], loop.operands[1]
+    body, index, end = loop.body, loop.index, loop.stop
     outside, start = _Before(loop), Region()
     one = outside(S.Const, [], end.type, type=end.type, value=1)
     last = outside(S.Sub, [end, one], end.type)
-    loop.operands[1] = outside(PairEnd, [end], end.type)
+    loop.stop = outside(PairEnd, [end], end.type)
     build = Builder(start, loop.loc)
     number = build.insert(S.Min([index, last], [index.type])).result
     other = build.insert(PairOther([index], [index.type])).result
@@ -196,10 +197,10 @@ def _step(loop: Op) -> _Step:
         op.parent = body
     body.ops[:0] = start.ops
     for store in [op for op in body.walk() if isinstance(op, TileStore)]:
-        array, tile, first, *rest = store.operands
+        first, *rest = store.offset
         before = _Before(store)
-        beyond = before(ArrayShape, [array], int32, dim=0)
-        store.operands = [array, tile, before(S.Select, [here, first, beyond], int32), *rest]
+        beyond = before(ArrayShape, [store.array], int32, dim=0)
+        store.offset = [before(S.Select, [here, first, beyond], int32), *rest]
     return _Step(number, other)
 
 
@@ -222,11 +223,11 @@ class _Before:
 # The same tile -------------------------------------------------------------------------------------------------------
 
 
-def _same(loop: Op, step: _Step, load: BulkLoad) -> Value | None:
+def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     """Whether the other block copies the same tile in this round; None where that is not known."""
-    (body,) = loop.regions
+    body = loop.body
     found: dict[Value, None] = {}
-    if not all(_deciding(body, step.number, v, found) for v in (load.operands[3], *load.offset)):
+    if not all(_deciding(body, step.number, v, found) for v in (load.array, *load.offset)):
         return None
     at: Op | None = load
     while at is not None and at.parent is not body:
@@ -266,8 +267,9 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
     owner = value.owner
     if value is number or _alike(value):
         return True
-    inside = isinstance(owner, Op) and owner.parent is body and _pure(owner)
-    return inside and all(_computed(body, number, v) for v in owner.operands)  # type: ignore[union-attr]
+    if not isinstance(owner, Op) or owner.parent is not body or not _pure(owner):
+        return False
+    return all(_computed(body, number, v) for v in owner.operands)
 
 
 def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:

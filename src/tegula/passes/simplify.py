@@ -3,24 +3,28 @@ be negative, operands of maps that nothing is made of, and what loops carry with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.base import Elementwise, TileOp, element
-from tegula.ops.control import For, While
+from tegula.ir import Kernel, LoopLike, Op, Region, Value
+from tegula.ir.rewrite import erase_dead, replace
+from tegula.ops.base import Binary, Elementwise, element
+from tegula.ops.control import If, Yield
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.integer_ranges import IntegerRanges
+from tegula.ops.lane import Lanes
+from tegula.ops.roles import Roles
 from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Mul, Select, Sub
-from tegula.ops.tile import TileArange, TileMap, TilePermute, TileSlice
-from tegula.rewrite import carried_slots, erase_dead, replace
+from tegula.ops.tile import TileArange, TileEmpty, TileMap, TilePermute, TileSlice
+from tegula.passes.runner import Compilation
 from tegula.types import DType, TileType, Type, scalar_of, to_numpy
 
 FOLDED = (Elementwise, Cast, Bitcast, Select)
 
 
-def simplify(kernel: Kernel) -> None:
+def simplify(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     _Simplifier(IntegerRanges(kernel.launch)).region(kernel.body, {})
     erase_dead(kernel)
@@ -32,10 +36,8 @@ def _fix_carried(kernel: Kernel) -> bool:
     """Let what a loop carries without changing it be its initial value. Whether there was any."""
     mapping: dict[Value, Value] = {}
     for op in kernel.walk():
-        if isinstance(op, For | While):
-            for result, *args, initial, last in carried_slots(op) or ():
-                if last is args[-1]:
-                    mapping.update(dict.fromkeys((result, *args), initial))
+        if isinstance(op, LoopLike):
+            mapping |= op.invariants()
     replace(kernel.body, mapping)
     return bool(mapping)
 
@@ -48,27 +50,26 @@ def _narrow_maps(kernel: Kernel) -> bool:
     for op in kernel.walk():
         if not isinstance(op, TileMap):
             continue
-        (body,) = op.regions
-        (made,) = body.terminator.operands
-        if made in body.args and op.operands[body.args.index(made)].type == op.result.type:
-            mapping[op.result] = op.operands[body.args.index(made)]
+        taken = dict(zip(op.elements, op.inputs, strict=True))
+        (made,) = op.function.yielded
+        if made in taken and taken[made].type == op.result.type:
+            mapping[op.result] = taken[made]
             found = True
             continue
-        used = {v for inner in body.walk() for v in inner.operands}
-        kept = [k for k, a in enumerate(body.args) if a in used]
-        if len(kept) < len(body.args) and _same_tile(op, kept):
-            op.operands = [op.operands[k] for k in kept]
-            body.args = [body.args[k] for k in kept]
+        used = {v for inner in op.function.walk() for v in inner.operands}
+        kept = {element: value for element, value in taken.items() if element in used}
+        if len(kept) < len(taken) and _same_tile(op, kept.values()):
+            op.take([*kept.values()], [*kept])
             found = True
     replace(kernel.body, mapping)
     return found
 
 
-def _same_tile(op: Op, kept: list[int]) -> bool:
-    """Whether these operands alone give the result its shape, and its absent lanes."""
-    tiles = [op.operands[k].type for k in kept if isinstance(op.operands[k].type, TileType)]
+def _same_tile(op: TileMap, kept: Iterable[Value]) -> bool:
+    """Whether these inputs alone give the result its shape, and its absent lanes."""
+    tiles = [v.type for v in kept if isinstance(v.type, TileType)]
     assert isinstance(op.result.type, TileType)
-    return bool(tiles) and any(t.partial for t in tiles if isinstance(t, TileType)) == op.result.type.partial
+    return bool(tiles) and any(t.partial for t in tiles) == op.result.type.partial
 
 
 class _Simplifier:
@@ -81,7 +82,7 @@ class _Simplifier:
         seen = dict(seen)
         kept: list[Op] = []
         for op in region.ops:
-            op.operands = [self.mapping.get(v, v) for v in op.operands]
+            op.substitute(self.mapping)
             replaced = self._folded(op, kept)
             if replaced is not None:
                 self.mapping[op.result] = replaced
@@ -106,7 +107,7 @@ class _Simplifier:
 
     def _folded(self, op: Op, kept: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
-            return op.operands[2]
+            return op.b
         same = self._unchanged(op) or _rounded_back(op)
         if same is not None:
             return same
@@ -117,7 +118,7 @@ class _Simplifier:
         constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
         if len(constants) != len(op.operands):
             return None
-        arrays = [np.array([c.attrs["value"]], to_numpy(c.attrs["type"])) for c in constants]
+        arrays = [np.array([c.value], to_numpy(c.type)) for c in constants]
         value = op.ref(op.attrs, *arrays)[0].item()
         made = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
         made.parent = op.parent
@@ -126,13 +127,9 @@ class _Simplifier:
 
     def _unchanged(self, op: Op) -> Value | None:
         """The operand that an op on integers gives back."""
-        if (
-            len(op.operands) != 2
-            or not isinstance(op.operands[0].type, DType)
-            or not op.operands[0].type.is_int
-        ):
+        if not isinstance(op, Binary) or not isinstance(op.a.type, DType) or not op.a.type.is_int:
             return None
-        first, second = op.operands
+        first, second = op.a, op.b
         if type(op) in NEUTRAL and _number(second) == NEUTRAL[type(op)]:
             return first
         if isinstance(op, Add | Mul) and _number(first) == NEUTRAL[type(op)]:
@@ -142,37 +139,32 @@ class _Simplifier:
             return first
         return None
 
-    def _is_wrap(self, op: Op) -> bool:
+    def _is_wrap(self, op: Select) -> bool:
         """`i + n if i < 0 else i` for an i that is never negative."""
-        condition, _, index = op.operands
-        compared = condition.owner
-        if (
-            not isinstance(compared, Cmp)
-            or compared.attrs["pred"] != "lt"
-            or compared.operands[0] is not index
-        ):
+        compared, index = op.condition.owner, op.b
+        if not isinstance(compared, Cmp) or compared.pred != "lt" or compared.a is not index:
             return False
-        return _number(compared.operands[1]) == 0 and self.ranges.nonnegative(index)
+        return _number(compared.b) == 0 and self.ranges.nonnegative(index)
 
 
 def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
     """What has been computed before an op, of what its regions may use."""
-    if isinstance(op, For | While):
+    if isinstance(op, LoopLike):
         # Numbers in a row are cheaper to compute again than to hold throughout a loop.
         return {k: v for k, v in seen.items() if not isinstance(v, TileArange)}
-    return seen if op.NAME in ("if", "lanes", "roles") else {}
+    return seen if isinstance(op, If | Lanes | Roles) else {}
 
 
 def _permuted(op: TileSlice | TilePermute, kept: list[Op]) -> Value | None:
     """One permutation in the place of a view of all elements, and of two permutations; None where there is nothing to
     change."""
-    source = op.operands[0]
-    order = op.order() if isinstance(op, TileSlice) else op.attrs["perm"]
+    source = op.tile
+    order = op.order() if isinstance(op, TileSlice) else op.perm
     if order is None:
         return None
     if isinstance(source.owner, TilePermute):
-        order = tuple(source.owner.attrs["perm"][d] for d in order)
-        source = source.owner.operands[0]
+        order = tuple(source.owner.perm[d] for d in order)
+        source = source.owner.tile
     elif isinstance(op, TilePermute) and order != tuple(range(len(order))):
         return None
     if order == tuple(range(len(order))):
@@ -200,12 +192,12 @@ def _rounded_back(op: Op) -> Value | None:
 def _converted(op: Op) -> Value | None:
     """What a conversion, of a number or of each element of a tile, converts."""
     if isinstance(op, Cast):
-        return op.operands[0]
-    if not isinstance(op, TileMap) or len(op.operands) != 1 or len(op.regions[0].ops) != 2:
+        return op.x
+    if not isinstance(op, TileMap) or len(op.inputs) != 1 or len(op.function.ops) != 2:
         return None
-    cast, last = op.regions[0].ops
-    whole = isinstance(cast, Cast) and cast.operands[0] is op.regions[0].args[0]
-    return op.operands[0] if whole and last.operands[0] is cast.result else None
+    cast = op.function.ops[0]
+    whole = isinstance(cast, Cast) and op.elements == [cast.x] and op.function.yielded == [cast.result]
+    return op.inputs[0] if whole else None
 
 
 def _scalar(value: Value) -> DType:
@@ -219,13 +211,12 @@ def holds_all(wide: DType, narrow: DType) -> bool:
 
 
 def _number(value: Value) -> int | None:
-    return value.owner.attrs["value"] if isinstance(value.owner, Const) else None
+    return value.owner.value if isinstance(value.owner, Const) else None
 
 
 def _key(op: Op) -> Any:
     """What a pure op computes; None for ops that must stay."""
-    assert isinstance(op, TileOp)
-    if not op.PURE or op.regions or op.NAME in ("yield", "tile.empty"):
+    if not op.PURE or op.regions or isinstance(op, Yield | TileEmpty):
         return None
     return (op.NAME, tuple(op.operands), tuple(sorted((k, _exact(v)) for k, v in op.attrs.items())))
 

@@ -5,19 +5,22 @@ and have none for float32."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice
+from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
 from tegula.passes.product_terms import widened_terms
-from tegula.rewrite import uses
+from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, scalar_of
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
 """Ops whose results show elements of a tile in another shape."""
 
 
-def sink_conversions(kernel: Kernel) -> None:
+def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
     """Move each widening conversion of a whole tile down to its first use: in between the tile takes half of the
     registers, or fewer, so that more blocks fit the device while lanes wait for a load or for each other. Products take
     what was widened where tensor cores can multiply it then."""
@@ -42,39 +45,37 @@ def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
             del region.ops[at]
 
 
-def _multiply_narrow(product: Op) -> None:
+def _multiply_narrow(product: TileMatmul) -> None:
     """Replace both operands by what they were widened from, which has the same values, if the terms become narrower."""
-    before, wide = widened_terms(product), product.operands[:2]
-    product.operands[:2] = [_source(v) for v in wide]
+    before, (a, b) = widened_terms(product), product.sides
+    product.sides = _source(a), _source(b)
     after = widened_terms(product)
-    if after is None or (before is not None and after.bits >= before.bits):
-        product.operands[:2] = wide
-        return
-    product.operands[:2] = [_narrowed(v) for v in wide]
+    narrower = after is not None and (before is None or after.bits < before.bits)
+    product.sides = (_narrowed(a), _narrowed(b)) if narrower else (a, b)
 
 
 def _source(tile: Value) -> Value:
     """What a tile, or what it shows elements of, was widened from: the right type, if not the right shape."""
     owner = tile.owner
     if isinstance(owner, SHAPES):
-        return _source(owner.operands[0])
-    return _source(owner.operands[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
+        return _source(owner.tile)
+    return _source(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 
 
 def _narrowed(tile: Value) -> Value:
     """The narrow tile in the shape of a widened one."""
     owner = tile.owner
     if isinstance(owner, SHAPES):
-        source = _narrowed(owner.operands[0])
-        if source is owner.operands[0]:
+        source = _narrowed(owner.tile)
+        if source is owner.tile:
             return tile
         assert owner.parent is not None
-        operands = [source, *owner.operands[1:]]
-        made = type(owner).typed(operands, owner.attrs, loc=owner.loc)
+        _, *place = owner.operands
+        made = type(owner).typed([source, *place], owner.attrs, loc=owner.loc)
         made.parent = owner.parent
         owner.parent.ops.insert(owner.parent.ops.index(owner) + 1, made)
         return made.result
-    return _narrowed(owner.operands[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
+    return _narrowed(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 
 
 def _drop_unused(kernel: Kernel) -> None:
@@ -100,21 +101,21 @@ def _within(op: Op, region: Region) -> Op:
     return op
 
 
-def _keeps_values(op: Op) -> bool:
+def _keeps_values(op: Op) -> TypeGuard[TileMap]:
     """Whether an op is a widening conversion between floats, or between integers, to a type that has all values."""
     if not _widens(op):
         return False
-    before, after = (scalar_of(v.type.dtype) for v in (op.operands[0], op.result))  # type: ignore[union-attr]
+    before, after = (scalar_of(dtype_of(v.type)) for v in (op.inputs[0], op.result))
     if before.is_float or after.is_float:
         return before.is_float and after.is_float
     return before.is_int and after.is_int and (after.is_signed or not before.is_signed)
 
 
-def _widens(op: Op) -> bool:
-    if not isinstance(op, TileMap) or len(op.operands) != 1 or len(op.regions[0].ops) != 2:
+def _widens(op: Op) -> TypeGuard[TileMap]:
+    if not isinstance(op, TileMap) or len(op.inputs) != 1 or len(op.function.ops) != 2:
         return False
-    before, after = op.operands[0].type, op.result.type
+    before, after = op.inputs[0].type, op.result.type
     assert isinstance(before, TileType) and isinstance(after, TileType)
-    cast = op.regions[0].ops[0]
-    is_cast = isinstance(cast, Cast) and cast.operands[0] is op.regions[0].args[0]
+    cast = op.function.ops[0]
+    is_cast = isinstance(cast, Cast) and op.elements == [cast.x]
     return is_cast and scalar_of(after.dtype).bits > scalar_of(before.dtype).bits

@@ -3,32 +3,30 @@ accesses of one tile that different lanes may make in either order."""
 
 from __future__ import annotations
 
-from tegula.errors import CompileError, UnorderedAccess
-from tegula.ir import Effect, Kernel, Op, Region, Value
+from tegula.errors import CompileError, UnorderedAccess, raise_all
+from tegula.ir import Carrier, Effect, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op, replace, uses
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufReshape, BufUpdate, BufView
-from tegula.ops.control import For, If, While, Yield
+from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
+from tegula.ops.group_operands import said_of_view
 from tegula.ops.lane import Lanes, LaneUniform, Tid
 from tegula.ops.roles import Roles
-from tegula.ops.scalar import Const
-from tegula.passes.accesses import Access, Independence, accesses
+from tegula.passes.accesses import BufferAccess, Independence, accesses
 from tegula.passes.overlap import popped_from
-from tegula.passes.promote_buffers import root
-from tegula.passes.uniform_operands import said_of_view
+from tegula.passes.runner import Compilation
 from tegula.passes.uniformity import Uniformity
-from tegula.rewrite import clone_op, replace, uses
 from tegula.types import ArrayType, BufType, PipeType, TileType
 
 VIEWS = (ArrayView, BufView, BufReshape)
 
 
-def split_lanes(kernel: Kernel, known: Uniformity) -> list[CompileError]:
-    """Rewrite the kernel in place; the errors are accesses that no point can order."""
-    splitter = _Splitter(kernel.body, known)
+def split_lanes(kernel: Kernel, context: Compilation) -> None:
+    """Rewrite the kernel in place. UnorderedAccess for accesses that no point can order."""
+    splitter = _Splitter(kernel.body, context.uniformity)
     splitter.region(kernel.body)
-    return splitter.errors
+    raise_all(splitter.errors)
 
 
 class _Splitter:
@@ -51,13 +49,13 @@ class _Splitter:
         if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
             self.views[op.result] = op
             return
-        if isinstance(op, If | For | While) and not (op in self.known.divergent or self._stays_whole(op)):
+        if isinstance(op, Carrier) and not (op in self.known.divergent or self._stays_whole(op)):
             for nested in op.regions:
                 self.region(nested)
             group.flush(out)
             out.append(op)
         elif isinstance(op, Roles):
-            for role in op.regions:
+            for role in op.roles:
                 self.region(role)
             group.flush(out)
             out.append(op)
@@ -93,7 +91,6 @@ class _Splitter:
 
     def _is_the_blocks(self, op: Op) -> bool:
         """Cooperative ops, reports, and stores that the block makes once."""
-        assert isinstance(op, TileOp)
         kinds = {effect.kind for effect in op.effects()}
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 
@@ -109,7 +106,6 @@ class _Splitter:
 
     def _once(self, op: Op) -> bool:
         """Whether the block runs the op once: cooperative ops, and pure ops, reads and stores of uniform operands."""
-        assert isinstance(op, TileOp)
         if op.COOPERATIVE or isinstance(op, Yield):
             return True
         if op.regions or op.VARYING or isinstance(op, BufUpdate | Print | Assert):
@@ -120,7 +116,7 @@ class _Splitter:
         """Note one error for each access that may meet another, or itself."""
         if not op.regions:
             return
-        found: dict[Op, Access] = {}
+        found: dict[Op, BufferAccess] = {}
         for a, b in self.independence.conflicts_inside(op):
             found.setdefault(a.op, b)
         for first, b in found.items():
@@ -137,22 +133,24 @@ class _Splitter:
 
     def _uniform_views(self, op: Op, out: list[Op]) -> None:
         """A cooperative op takes lane 0's view."""
-        for k, operand in enumerate(op.operands):
-            if operand in self.views:
-                op.operands[k] = self._uniform_view(operand, op.parent, out)
+        op.map_operands(lambda v: self._uniform_view(v, op.parent, out) if v in self.views else v)
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
         """The view at lane 0's indices, made in `region` at the end of `out`."""
         made = clone_op(self.views[view], {})
-        for k, operand in enumerate(made.operands):
+
+        def of_lane_0(operand: Value) -> Value:
             if operand in self.views:
-                made.operands[k] = self._uniform_view(operand, region, out)
-            elif self.known.varying(operand):
-                what = {"implicit": said_of_view(operand)}
-                picked = LaneUniform([operand], [operand.type], what, [], made.loc)
-                picked.parent = region
-                out.append(picked)
-                made.operands[k] = picked.result
+                return self._uniform_view(operand, region, out)
+            if not self.known.varying(operand):
+                return operand
+            what = {"implicit": said_of_view(operand)}
+            picked = LaneUniform([operand], [operand.type], what, [], made.loc)
+            picked.parent = region
+            out.append(picked)
+            return picked.result
+
+        made.map_operands(of_lane_0)
         made.parent = region
         out.append(made)
         return made.result
@@ -168,30 +166,31 @@ class _Group:
 
     def clear(self) -> None:
         self.ops: list[Op] = []
-        self.accesses: dict[object, Access] = {}
+        self.accesses: dict[object, BufferAccess] = {}
         self.copies: dict[Value, Value] = {}
         self.made: set[Value] = set()
         self.effects: dict[Effect, None] = {}
 
     def add(self, op: Op) -> None:
         for inner in op.walk():
-            for k, operand in enumerate(inner.operands):
-                if operand in self.splitter.views:
-                    inner.operands[k] = self._view(operand)
+            inner.map_operands(self._own)
         self._append(op)
-        self.accesses.update((_same_place(a), a) for a in accesses(op))
+        self.accesses.update((a.place, a) for a in accesses(op))
 
     def _append(self, op: Op) -> None:
         self.ops.append(op)
         self.made.update(op.results)
         self.effects.update((e, None) for inner in op.walk() for e in inner.effects())
 
+    def _own(self, value: Value) -> Value:
+        return self._view(value) if value in self.splitter.views else value
+
     def _view(self, view: Value) -> Value:
         """The group's own copy of a varying view."""
         if view not in self.copies:
             source = self.splitter.views[view]
             made = clone_op(source, {})
-            made.operands = [self._view(v) if v in self.splitter.views else v for v in made.operands]
+            made.map_operands(self._own)
             self.splitter.known.values.add(made.result)
             self._append(made)
             self.copies[view] = made.result
@@ -207,7 +206,6 @@ class _Group:
         """Whether an op that the block runs once depends on the group, by value or through memory."""
         if not self.ops:
             return False
-        assert isinstance(op, TileOp)
         if self.made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
             return True
         return any(
@@ -252,6 +250,7 @@ class _Group:
         owner = value.owner
         assert isinstance(owner, Op)
         fresh = Value(value.type, owner, value.name)
+        self.splitter.independence.renamed(value, fresh)
         if self.splitter.known.varying(value):
             self.splitter.known.values.add(fresh)
         owner.results[owner.results.index(value)] = fresh
@@ -261,12 +260,6 @@ class _Group:
         if isinstance(value.type, ArrayType | BufType):
             return False
         return any(_ancestor(user, self.region) not in inside for user in self.splitter.users.get(value, ()))
-
-
-def _same_place(a: Access) -> object:
-    """Equal for accesses that conflict with the same others: of many unrolled ones few are left."""
-    index = tuple(v.owner.attrs["value"] if isinstance(v.owner, Const) else v for v in a.index)
-    return a.kind, type(a.op), a.op.attrs.get("op"), a.op.parent, a.buffer, index
 
 
 def _ancestor(op: Op, region: Region) -> Op | None:

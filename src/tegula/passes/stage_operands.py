@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import uses
 from tegula.ops import scalar as S
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite
+from tegula.ops.group import GroupProduct
 from tegula.ops.roles import PipeNew
 from tegula.ops.schedule import FenceAsync
 from tegula.ops.tile import TileEmpty
@@ -19,8 +20,6 @@ from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.groups import role_of
 from tegula.passes.product_terms import Terms, stored_terms
-from tegula.passes.promote_buffers import root
-from tegula.rewrite import uses
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
@@ -32,20 +31,21 @@ RESERVED = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StageSlot:
     """Where an operand of a product (0 or 1) goes. `turned`: whether rows of the stage are columns of the operand."""
 
-    product: Op
+    product: GroupProduct
     position: int
     shape: tuple[int, int]
     turned: bool
 
     @property
     def bytes(self) -> int:
+        """The bytes of the operand's tile."""
         return self.shape[0] * self.shape[1] * element_bytes(_type(self.product, self.position).dtype)
 
 
-def possible_stage(product: Op, position: int) -> Place | str:
+def possible_stage(product: GroupProduct, position: int) -> StageSlot | str:
     """A stage for an operand in shared memory. Or why there is none: where no rows can be swizzled, outside roles, and
     for parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
     terms = stored_terms(product)
@@ -53,27 +53,27 @@ def possible_stage(product: Op, position: int) -> Place | str:
         return "tensor cores have no such types"
     if role_of(product) is None:
         return "is not in a role, where it could be copied to a swizzled stage"
-    if is_by_hand(root(product.operands[position])):
+    if is_by_hand(root(product.sides[position])):
         return "is in a ring that is used by hand, from which nothing is copied"
     t = _type(product, position)
     for turned in _orders(product, position, terms):
         shape = (t.shape[1], t.shape[0]) if turned else (t.shape[0], t.shape[1])
         if may_swizzle(BufType(t.dtype, shape, "shared")):
-            return Place(product, position, shape, turned)
+            return StageSlot(product, position, shape, turned)
     row = t.shape[1] * element_bytes(t.dtype)
     return f"has rows of {row} bytes, where {SWIZZLED_BYTES} can be swizzled"
 
 
-def _orders(product: Op, position: int, terms: Terms) -> Iterator[bool]:
+def _orders(product: GroupProduct, position: int, terms: Terms) -> Iterator[bool]:
     """Whether the stage is turned, the best first: K along its rows, or as the operand lies."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return
-    first = is_transpose(product.operands[position])
+    first = is_transpose(product.sides[position])
     yield from (first, not first)
 
 
-def stages_fit(kernel: Kernel, target: CudaTarget, places: list[Place]) -> bool:
+def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> bool:
     """Whether there is surely room for stages beside all else."""
     total = RESERVED + sum(p.bytes for p in places)
     for op in kernel.walk():
@@ -87,13 +87,13 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[Place]) -> bool:
     return total <= target.shared_per_block
 
 
-def stage_operands(kernel: Kernel, places: list[Place]) -> None:
+def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
     """Make the products read stages. Those whose stages are written before each of them get the attribute `at_once`:
     they are not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
     for place in places:
-        product, operand = place.product, place.product.operands[place.position]
+        product, operand = place.product, place.product.sides[place.position]
         terms = stored_terms(product)
         assert terms is not None
         rounds = terms.left == "tf32"
@@ -101,16 +101,16 @@ def stage_operands(kernel: Kernel, places: list[Place]) -> None:
         made = Region()
         build = Builder(made, product.loc)
         if not isinstance(source.owner, BufNew) or source in written:
-            product.attrs["at_once"] = True
-            product.operands[place.position] = _copied(build, place, _read(build, source, turned), rounds)
+            product.at_once = True
+            product.set_side(place.position, _copied(build, place, _read(build, source, turned), rounds))
             _insert(product, made, after=False)
             continue
         key = source, place.turned, rounds
         if key not in known:
-            tile = _read(build, source, True) if turned else source.owner.operands[0]
+            tile = _read(build, source, True) if turned else source.owner.tile
             known[key] = _copied(build, place, tile, rounds)
             _insert(source.owner, made, after=True)
-        product.operands[place.position] = known[key]
+        product.set_side(place.position, known[key])
     _drop_unread(kernel, {root(s) for s, _, _ in known})
 
 
@@ -118,16 +118,15 @@ def _straight(operand: Value, turned: bool) -> tuple[Value, bool]:
     """The same without a transposing view: what is shown, and whether the stage turns that."""
     if not is_transpose(operand):
         return operand, turned
-    assert isinstance(operand.owner, Op)
-    return operand.owner.operands[0], not turned
+    assert isinstance(operand.owner, BufView)
+    return operand.owner.buffer, not turned
 
 
 def _written(kernel: Kernel) -> set[Value]:
     """The objects that change after they are made, or are made empty."""
     found: set[Value] = set()
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
-        if isinstance(op, BufNew) and not isinstance(op.operands[0].owner, TileEmpty):
+        if isinstance(op, BufNew) and not isinstance(op.tile.owner, TileEmpty):
             continue
         changed = (e.value for e in op.effects() if e.kind != "read")
         found.update(root(v) for v in changed if v is not None and isinstance(v.type, BufType))
@@ -143,7 +142,7 @@ def _read(build: Builder, buffer: Value, turned: bool) -> Value:
     return build.insert(BufRead([buffer], [buffer.type.tile])).result
 
 
-def _copied(build: Builder, place: Place, tile: Value, rounds: bool) -> Value:
+def _copied(build: Builder, place: StageSlot, tile: Value, rounds: bool) -> Value:
     """The operand as a view of a new stage that holds the tile."""
     t = tile.type
     assert isinstance(t, TileType)
@@ -182,7 +181,7 @@ def _drop_unread(kernel: Kernel, objects: set[Value]) -> None:
         idle = [
             op for op in kernel.walk()
             if isinstance(op, BufView | BufRead | BufNew) and op.result not in used
-            and root(op.result if isinstance(op, BufNew) else op.operands[0]) in objects
+            and root(op.result if isinstance(op, BufNew) else op.buffer) in objects
         ]  # fmt: skip
         if not idle:
             return
@@ -196,12 +195,12 @@ def is_transpose(buffer: Value) -> bool:
     view = buffer.owner
     if not isinstance(view, BufView):
         return False
-    source = view.operands[0].type
+    source = view.buffer.type
     assert isinstance(source, BufType)
-    return tuple(view.attrs["dims"]) == (1, 0) and tuple(view.attrs["shape"]) == source.shape[::-1]
+    return tuple(view.dims) == (1, 0) and tuple(view.shape) == source.shape[::-1]
 
 
-def _type(product: Op, position: int) -> BufType:
-    t = product.operands[position].type
+def _type(product: GroupProduct, position: int) -> BufType:
+    t = product.sides[position].type
     assert isinstance(t, BufType)
     return t

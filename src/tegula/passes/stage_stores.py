@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from math import gcd
+from typing import TypeGuard
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
 from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
@@ -24,7 +25,7 @@ from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.groups import group_of, role_of
 from tegula.passes.overlap import array_root
-from tegula.rewrite import uses
+from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_bytes, float16, float32
 
@@ -36,27 +37,27 @@ COPIES = 2
 """Pieces of a warp group on their way at once."""
 
 
-def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: int) -> None:
+def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
-    homes: dict[Region, list[Op]] = {}
+    target, layouts, threads = context.target, context.layouts, context.threads
+    homes: dict[Region, list[TileStore | TileAtomic]] = {}
     used = uses(kernel.body)
     stores = [op for op in kernel.walk() if isinstance(op, TileStore) or _may_add(op, used)]
     staged = {op for op in stores if _staged(kernel, target, op, layouts, threads)}
     others = set(_written_by_threads(kernel, staged))
     for op in stores:
-        if op in staged and array_root(op.operands[0]) not in others:
+        if op in staged and array_root(op.array) not in others:
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
-        elif isinstance(op, TileAtomic) and op.attrs.get("alone"):
+        elif isinstance(op, TileAtomic) and op.alone:
             _add_plainly(op, layouts)
     for region, found in homes.items():
         _rewrite(region, found, group_of(region, threads).warp_groups, layouts)
 
 
-def _written_by_threads(kernel: Kernel, staged: set[Op]) -> Iterator[Value]:
+def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
     """The arrays that are written otherwise. Additions by threads and by copies may come in any order."""
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
-        if op in staged or (isinstance(op, TileAtomic) and not op.attrs.get("alone")):
+        if op in staged or (isinstance(op, TileAtomic) and not op.alone):
             continue
         for effect in op.effects():
             if (
@@ -67,22 +68,22 @@ def _written_by_threads(kernel: Kernel, staged: set[Op]) -> Iterator[Value]:
                 yield array_root(effect.value)
 
 
-def _may_add(op: Op, used: Collection[Value]) -> bool:
+def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
     """Whether an op adds to an array, and nobody asks what was there."""
     if not isinstance(op, TileAtomic) or op.result in used:
         return False
     t = op.result.type
-    return op.attrs["op"] == "add" and isinstance(t, TileType) and t.dtype in ADDED
+    return op.op == "add" and isinstance(t, TileType) and t.dtype in ADDED
 
 
-def _add_plainly(op: Op, layouts: Layouts) -> None:
+def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
     """A load, a sum and a store in the place of an addition."""
-    array, tile, *at = op.operands
+    array, tile, at = op.array, op.tile, op.offset
     t, region = tile.type, op.parent
     assert isinstance(t, TileType) and isinstance(t.dtype, DType) and region is not None
     made = Region()
     build = Builder(made, op.loc)
-    attrs = {"bounds_check": op.attrs["bounds_check"], "aligned": False}
+    attrs = {"bounds_check": op.bounds_check, "aligned": False}
     zero = build.insert(Const([], [t.dtype], {"type": t.dtype, "value": 0.0})).result
     before = build.insert(TileLoad([array, zero, *at], [t], {**attrs, "shape": t.shape})).result
     each = Region([t.dtype, t.dtype])
@@ -103,8 +104,10 @@ def piece_of(tile: TileType, turned: bool) -> TileType:
     return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
 
 
-def _staged(kernel: Kernel, target: CudaTarget, op: Op, layouts: Layouts, threads: int) -> bool:
-    tile = op.operands[1]
+def _staged(
+    kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore, layouts: Layouts, threads: int
+) -> bool:
+    tile = op.tile
     t, groups = tile.type, group_of(op, threads).warp_groups
     assert isinstance(t, TileType)
     if not groups or len(t.shape) != 2:
@@ -127,15 +130,15 @@ def _is_turned(tile: TileType, layout: Layout, groups: int) -> bool:
     return layout == wgmma_turned((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
 
 
-def _rewrite(region: Region, stores: list[Op], groups: int, layouts: Layouts) -> None:
+def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, layouts: Layouts) -> None:
     """One staging buffer for each type of tile; at the end all copies are done."""
     buffers: dict[TileType, Value] = {}
     made = Region()
     build = Builder(made, stores[0].loc)
     for op in stores:
-        t = op.operands[1].type
+        t = op.tile.type
         assert isinstance(t, TileType)
-        turned = _is_turned(t, layouts[op.operands[1]], groups)
+        turned = _is_turned(t, layouts[op.tile], groups)
         piece = piece_of(t, turned)
         if piece not in buffers:
             whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))
@@ -146,9 +149,8 @@ def _rewrite(region: Region, stores: list[Op], groups: int, layouts: Layouts) ->
             ).result
             buffers[piece].name = "staging"
         assert op.parent is not None
-        operands = [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]]
-        promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
-        attrs = {"adds": isinstance(op, TileAtomic), "turned": turned, **promises}
+        operands = [buffers[piece], op.array, op.tile, *op.offset]
+        attrs = {"adds": isinstance(op, TileAtomic), "turned": turned, **op.promises}
         copy = BulkStore(operands, [], attrs, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy

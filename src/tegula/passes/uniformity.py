@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tegula.dataclass import dataclass, field
-from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp
-from tegula.ir import Kernel, LaunchClass, Op, Region, Value
-from tegula.ops.base import TileOp
-from tegula.ops.control import For, If, While
+from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp, raise_all
+from tegula.ir import CallLike, Carrier, Kernel, LaunchClass, Op, Region, Value
+from tegula.ops.control import For, If
 from tegula.ops.lane import Tid
 from tegula.ops.roles import Roles
+from tegula.passes.runner import Compilation
 from tegula.source import Location
-
-CONTROL = (If, For, While)
 
 
 @dataclass(slots=True)
@@ -25,6 +23,7 @@ class Uniformity:
     divergent: set[Op] = field(default_factory=set[Op])
 
     def varying(self, value: Value) -> bool:
+        """Whether a value differs between lanes."""
         return value in self.values
 
 
@@ -36,26 +35,41 @@ def analyse(kernel: Kernel) -> Uniformity:
     return known
 
 
+def analyse_lanes(kernel: Kernel, context: Compilation) -> None:
+    """Set what differs between lanes."""
+    context.uniformity = analyse(kernel)
+
+
 def _visit(region: Region, known: Uniformity) -> bool:
     changed = False
     for op in region.ops:
-        if isinstance(op, CONTROL):
+        if isinstance(op, Carrier):
             changed |= _visit_control(op, known)
         elif isinstance(op, Roles):
-            for role in op.regions:
+            for role in op.roles:
                 changed |= _visit(role, known)
+        elif isinstance(op, CallLike):
+            changed |= _visit_call(op, known)
         else:
             changed |= _mark([r for r in op.results if _result_varies(op, r, known)], known)
     return changed
 
 
 def _result_varies(op: Op, result: Value, known: Uniformity) -> bool:
-    assert isinstance(op, TileOp)
     if isinstance(op, Tid):
         return not known.launch.uniform[op.results.index(result)]
     if op.VARYING:
         return True
     return not op.COOPERATIVE and any(known.varying(v) for v in op.operands)
+
+
+def _visit_call(op: CallLike, known: Uniformity) -> bool:
+    """What a call gives differs between lanes as what its function yields does."""
+    function = op.function
+    changed = _mark([a for a, v in zip(function.args, op.arguments, strict=True) if known.varying(v)], known)
+    changed |= _visit(function, known)
+    varying = [r for r, v in zip(op.results, function.yielded, strict=True) if known.varying(v)]
+    return _mark(varying, known) or changed
 
 
 def _mark(values: list[Value], known: Uniformity) -> bool:
@@ -64,30 +78,19 @@ def _mark(values: list[Value], known: Uniformity) -> bool:
     return bool(fresh)
 
 
-def _visit_control(op: Op, known: Uniformity) -> bool:
+def _visit_control(op: Carrier, known: Uniformity) -> bool:
     changed = False
     for region in op.regions:
         changed |= _visit(region, known)
-    if isinstance(op, If):
-        condition, carried, args = known.varying(op.operands[0]), [], []
-        yields = [r.terminator.operands for r in op.regions]
-    elif isinstance(op, For):
-        condition, carried = any(known.varying(v) for v in op.operands[:3]), op.operands[3:]
-        args = [op.regions[0].args[1:]]
-        yields = [op.regions[0].terminator.operands]
-        if condition:
-            changed |= _mark([op.regions[0].args[0]], known)
-    else:
-        condition, carried = known.varying(op.regions[0].terminator.operands[0]), op.operands
-        args = [r.args for r in op.regions]
-        yields = [op.regions[1].terminator.operands]
-    if condition and op not in known.divergent:
+    divergent = any(known.varying(v) for v in op.decisive)
+    if divergent and isinstance(op, For):
+        changed |= _mark([op.index], known)
+    if divergent and op not in known.divergent:
         known.divergent.add(op)
         changed = True
-    for k, result in enumerate(op.results):
-        sources = [y[k] for y in yields] + ([carried[k]] if carried else [])
-        if condition or any(known.varying(v) for v in sources):
-            changed |= _mark([result, *(a[k] for a in args)], known)
+    for one in op.carried:
+        if divergent or any(known.varying(v) for v in one.sources):
+            changed |= _mark([*one.own], known)
     return changed
 
 
@@ -100,44 +103,48 @@ def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -
             yield from in_divergent_code(nested, known, inside or op in known.divergent)
 
 
-def check_cooperation(kernel: Kernel, known: Uniformity) -> list[CompileError]:
+def check_cooperation(kernel: Kernel, context: Compilation) -> None:
     """Errors for cooperative ops that some lanes do not reach: one for each condition that parts the lanes."""
-    found: dict[Op, list[Op]] = {}
+    known = analyse(kernel)
+    found: dict[Carrier, list[Op]] = {}
     _check(kernel.body, known, None, found)
-    returns: dict[Location | None, list[tuple[Op, Op]]] = {}
+    returns: dict[Location | None, list[tuple[Op, Carrier]]] = {}
     errors: list[CompileError] = []
     for diverged, ops in found.items():
         if "after_return" in diverged.attrs:
-            returns.setdefault(diverged.attrs["after_return"], []).extend((op, diverged) for op in ops)
+            returns.setdefault(diverged.after_return, []).extend((op, diverged) for op in ops)
         else:
             errors.append(_divergence(ops, diverged, known))
     errors += [_after_return(at, pairs, known) for at, pairs in returns.items()]
-    return errors
+    raise_all(errors)
 
 
-def _check(region: Region, known: Uniformity, diverged: Op | None, found: dict[Op, list[Op]]) -> None:
+def _check(
+    region: Region, known: Uniformity, diverged: Carrier | None, found: dict[Carrier, list[Op]]
+) -> None:
     for op in region.ops:
-        assert isinstance(op, TileOp)
         if diverged is not None and op.COOPERATIVE:
             found.setdefault(diverged, []).append(op)
-        if isinstance(op, CONTROL):
+        if isinstance(op, Carrier):
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
                 _check(nested, known, inner, found)
         elif isinstance(op, Roles):
-            for role in op.regions:
+            for role in op.roles:
                 _check(role, known, diverged, found)
+        elif isinstance(op, CallLike) and not (diverged is not None and op.COOPERATIVE):
+            _check(op.function, known, diverged, found)
 
 
 Notes = list[tuple[Location, str]]
 
 
-def _divergence(ops: list[Op], condition: Op, known: Uniformity) -> CompileError:
+def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> CompileError:
     first, *others = _in_source_order(ops, [condition])
     notes: Notes = [(condition.loc, "this condition differs between threads of a block")]
     if isinstance(condition, For):
         notes = [(condition.loc, "this range differs between threads of a block")]
-    notes += _origin(_deciding(condition), known)
+    notes += _origin(condition.decisive, known)
     return DivergentCooperativeOp(
         first.loc, op=_called(first), notes=notes + _also(others), help=_divergence_help(condition)
     )
@@ -149,11 +156,11 @@ def _divergence_help(condition: Op) -> str:
     return "loop as often in every thread, for example up to the largest count, and mask the values with tg.where"
 
 
-def _after_return(at: Location | None, pairs: list[tuple[Op, Op]], known: Uniformity) -> CompileError:
+def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: Uniformity) -> CompileError:
     first, *others = _in_source_order([op for op, _ in pairs], [])
     notes: Notes = [(at, "some threads leave here")] if at is not None else []
     parted = next(condition for op, condition in pairs if op is first)
-    notes += _origin(_deciding(parted), known)
+    notes += _origin(parted.decisive, known)
     return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _also(others))
 
 
@@ -185,12 +192,6 @@ SHOWN = 3
 """How many more ops an error names."""
 
 
-def _deciding(op: Op) -> list[Value]:
-    if isinstance(op, While):
-        return [op.regions[0].terminator.operands[0]]
-    return list(op.operands[:3] if isinstance(op, For) else op.operands[:1])
-
-
 def _origin(values: list[Value], known: Uniformity) -> Notes:
     """Where the difference between threads comes from."""
     seen: set[Value] = set()
@@ -205,7 +206,7 @@ def _origin(values: list[Value], known: Uniformity) -> Notes:
             dims = "1 dimension" if known.launch.ndim == 1 else f"{known.launch.ndim} dimensions"
             kind = f"a launch of {dims} with block_dim {known.launch.block_dim}"
             return [(owner.loc, f"in {kind}, this index differs between threads of a block")]
-        if isinstance(owner, TileOp) and owner.VARYING:
+        if owner.VARYING:
             return [(owner.loc, f"{_called(owner)} differs between threads of a block")]
         queue += [v for v in _sources(value, owner) if known.varying(v)]
     return []
@@ -213,8 +214,6 @@ def _origin(values: list[Value], known: Uniformity) -> Notes:
 
 def _sources(value: Value, owner: Op) -> list[Value]:
     """What a value is computed from: also conditions and yields of the control flow that gives it."""
-    if not isinstance(owner, CONTROL):
+    if not isinstance(owner, Carrier):
         return list(owner.operands)
-    k = owner.results.index(value)
-    ends = [r.terminator.operands for r in (owner.regions[1:] if isinstance(owner, While) else owner.regions)]
-    return [*_deciding(owner), *(end[k] for end in ends)]
+    return [*owner.decisive, *owner.carried[owner.results.index(value)].yielded]

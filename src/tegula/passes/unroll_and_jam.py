@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from math import ceil
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, is_made_in, walk_regions
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, Yield
+from tegula.ops.integer_ranges import of_type
 from tegula.ops.tile import TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.overlap import array_root, writes
+from tegula.passes.runner import GpuCompilation
 from tegula.passes.window import window
-from tegula.rewrite import clone_op, is_made_in, walk_regions
 from tegula.types import TileType, element_bytes
 
 MOST = 8
@@ -29,28 +31,31 @@ OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
 """What each thread does for itself to elements of its own."""
 
 
-def unroll_and_jam(kernel: Kernel, threads: int) -> None:
+def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for region in walk_regions(kernel.body):
         for op in [op for op in region.ops if isinstance(op, For)]:
-            rounds = _rounds(kernel, op, threads)
+            rounds = _rounds(kernel, op, context.threads)
             if rounds > 1:
                 _Jam(op, rounds).run()
 
 
-def _rounds(kernel: Kernel, loop: Op, threads: int) -> int:
+def _rounds(kernel: Kernel, loop: For, threads: int) -> int:
     """How many rounds run side by side; 1 where they cannot, or where that gains nothing."""
-    (body,) = loop.regions
+    body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
-    if loop.attrs.get("stages") or not tiles or not all(_is_of_threads(op) for op in ops):
+    if "stages" in loop.attrs or not tiles or not all(_is_of_threads(op) for op in ops):
         return 1
     if not any(isinstance(op, TileLoad | TileMap) for op in ops) or not _apart(kernel, loop, ops):
         return 1
-    start, stop, step = (_number(v) for v in loop.operands[:3])
+    start, stop, step = map(_number, loop.bounds)
     if start is None or start < 0 or step is None or step < 1:
         return 1
-    most = min(MOST // max(ceil(t.size / threads) for t in tiles), MOST_BYTES // _held(body, threads))
+    index = of_type(loop.index.type)
+    if index is None or step * MOST > index[1]:
+        return 1
+    most = min(MOST // max(ceil(t.size / threads) for t in tiles), MOST_BYTES // _held(loop, threads))
     if stop is None:
         return most
     count = len(range(start, stop, step))
@@ -58,11 +63,11 @@ def _rounds(kernel: Kernel, loop: Op, threads: int) -> int:
     return min(range(most, int(most * LEAST) - 1, -1), key=lambda n: count % max(n, 1), default=1)
 
 
-def _held(body: Region, threads: int) -> int:
+def _held(loop: For, threads: int) -> int:
     """The bytes of tiles that a thread holds at the same time in one round, at most."""
-    order = [*_order(body), body.terminator]
+    order = [*_order(loop.body), loop.body.terminator]
     last = {v: k for k, op in enumerate(order) for v in op.operands}
-    alive = {v for v in body.args[1:] if v in last}
+    alive = {v for v in loop.arguments if v in last}
     most = 1
     for k, op in enumerate(order):
         alive.update(op.results)
@@ -77,33 +82,37 @@ def _is_of_threads(op: Op) -> bool:
     if isinstance(op, OF_THREADS):
         return True
     plain = not op.regions and not any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
-    return plain and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))  # type: ignore[attr-defined]
+    return plain and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))
 
 
-def _apart(kernel: Kernel, loop: Op, ops: Sequence[Op]) -> bool:
+def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
     """Whether what an op stores is nothing that another one loads or stores, nor itself in another round: threads need
     not wait for each other."""
     stores = [op for op in ops if isinstance(op, TileStore)]
     return all(_moves_on(store, loop) for store in stores) and not any(
-        writes(kernel, store, {array_root(other.operands[0])})
+        writes(kernel, store, {array_root(other.array)})
         for store in stores
         for other in ops
         if isinstance(other, TileLoad | TileStore) and other is not store
     )
 
 
-def _moves_on(store: Op, loop: Op) -> bool:
-    """Whether each round of a loop moves a store by at least its length in some dimension."""
-    (body,), step = loop.regions, _number(loop.operands[2]) or 0
+def _moves_on(store: TileStore, loop: For) -> bool:
+    """Whether rounds that run side by side store at least a length of the store apart in some dimension, where offsets
+    wrap too."""
+    step = _number(loop.step) or 0
     for span in window(store) or ():
-        inside = [(v, c) for v, c in span.terms if is_made_in(v, body)]
-        if [v for v, _ in inside] == [body.args[0]] and abs(inside[0][1] * step) >= span.length:
+        inside = [(v, c) for v, c in span.terms if is_made_in(v, loop.body)]
+        if [v for v, _ in inside] != [loop.index]:
+            continue
+        moved = abs(inside[0][1] * step)
+        if moved >= span.length and moved * (MOST - 1) <= span.wrap - span.length:
             return True
     return False
 
 
 def _number(value: Value) -> int | None:
-    return value.owner.attrs["value"] if isinstance(value.owner, S.Const) else None
+    return value.owner.value if isinstance(value.owner, S.Const) else None
 
 
 def _order(body: Region) -> list[Op]:
@@ -121,48 +130,45 @@ def _order(body: Region) -> list[Op]:
 class _Jam:
     """Rewrites one loop."""
 
-    def __init__(self, loop: Op, rounds: int) -> None:
+    def __init__(self, loop: For, rounds: int) -> None:
         self.loop, self.rounds = loop, rounds
-        (self.body,) = loop.regions
-        self.made = {r for op in self.body.ops for r in op.results}
+        self.made = {r for op in loop.body.ops for r in op.results}
+        self.next = {arg: end for one in loop.carried for arg in one.arguments for end in one.yielded}
         self.before = Region()
         self.build = Builder(self.before, loop.loc)
 
     def run(self) -> None:
         loop, region, jammed = self.loop, self.loop.parent, self._side_by_side()
         assert region is not None
-        start, stop, step, *initial = loop.operands
         by = self._constant(self._step() * self.rounds)
         if self._leaves_nothing():
-            loop.operands, loop.regions = [start, stop, by, *initial], [jammed]
-            jammed.parent = loop
+            loop.step, loop.body = by, jammed
         else:
             middle, types = self._middle(), [v.type for v in loop.results]
-            new = self.build.insert(For([start, middle, by, *initial], types, loop.attrs, [jammed], loop.loc))
-            loop.operands = [middle, stop, step, *new.results]
+            operands = [loop.start, middle, by, *loop.initial]
+            new = self.build.insert(For(operands, types, loop.attrs, [jammed], loop.loc))
+            loop.start, loop.initial = middle, new.results
         at = region.ops.index(loop)
         for op in self.before.ops:
             op.parent = region
         region.ops[at:at] = self.before.ops
 
     def _leaves_nothing(self) -> bool:
-        start, stop = (_number(v) for v in self.loop.operands[:2])
-        if start is None or stop is None:
-            return False
-        return len(range(start, stop, self._step())) % self.rounds == 0
+        positions = self.loop.positions
+        return positions is not None and len(positions) % self.rounds == 0
 
     def _step(self) -> int:
-        step = _number(self.loop.operands[2])
+        step = _number(self.loop.step)
         assert step is not None
         return step
 
     def _constant(self, value: int) -> Value:
-        index = self.loop.operands[0].type
+        index = self.loop.start.type
         return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
 
     def _middle(self) -> Value:
         """Where the rounds begin that are left over."""
-        start, stop, _ = self.loop.operands[:3]
+        start, stop, _ = self.loop.bounds
         length = self._made(S.Sub, self._made(S.Max, stop, start), start)
         by = self._step() * self.rounds
         groups = self._made(S.FloorDiv, length, self._constant(by))
@@ -172,37 +178,32 @@ class _Jam:
         return self.build.insert(kind([a, b], [a.type], None, [], self.loop.loc)).result
 
     def _side_by_side(self) -> Region:
-        new = Region([a.type for a in self.body.args])
-        build = Builder(new, self.loop.loc)
-        maps = [dict[Value, Value]() for _ in range(self.rounds)]
-        index = self.body.args[0]
-        for k, mapping in enumerate(maps):
-            mapping[index] = new.args[0]
-            if k:
-                by = S.Const(
-                    [], [index.type], {"type": index.type, "value": k * self._step()}, [], self.loop.loc
-                )
-                at = [new.args[0], build.insert(by).result]
-                mapping[index] = build.insert(S.Add(at, [index.type], None, [], self.loop.loc)).result
-        maps[0].update(zip(self.body.args[1:], new.args[1:], strict=True))
-        left = [_order(self.body) for _ in maps]
+        loop, t = self.loop, self.loop.index.type
+        new = Region([t, *(v.type for v in loop.arguments)])
+        build = Builder(new, loop.loc)
+        index, *carried = new.args
+        maps: list[dict[Value, Value]] = [{loop.index: index} for _ in range(self.rounds)]
+        for k, mapping in enumerate(maps[1:], 1):
+            by = build.insert(S.Const([], [t], {"type": t, "value": k * self._step()})).result
+            mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
+        maps[0].update(zip(loop.arguments, carried, strict=True))
+        left = [_order(loop.body) for _ in maps]
         # Where a round needs what the one before makes of what it is given, it follows in the next turn.
         while left[-1]:
             for op in list(left[-1]):
                 for k, mapping in enumerate(maps):
                     if op in left[k] and (k == 0 or op not in left[k - 1]):
-                        values = [self._known(maps, k, v) for v in op.operands]
-                        if None not in values:
-                            mapping.update(zip(op.operands, values, strict=True))  # type: ignore[arg-type]
+                        known = {v: at for v in op.operands if (at := self._known(maps, k, v)) is not None}
+                        if len(known) == len(set(op.operands)):
+                            mapping.update(known)
                             build.insert(clone_op(op, mapping))
                             left[k].remove(op)
-        last = [self._known(maps, self.rounds, v) for v in self.body.args[1:]]
-        build.insert(Yield(last, [], None, [], self.loop.loc))  # type: ignore[arg-type]
+        last = [self._known(maps, self.rounds, v) for v in loop.arguments]
+        build.insert(Yield([v for v in last if v is not None]))
         return new
 
     def _known(self, maps: Sequence[dict[Value, Value]], round: int, value: Value) -> Value | None:
         """What a value of the old loop is in a round; None if that is not computed yet."""
-        if value in self.body.args[1:] and round:
-            before = self.body.terminator.operands[self.body.args.index(value) - 1]
-            return self._known(maps, round - 1, before)
+        if value in self.next and round:
+            return self._known(maps, round - 1, self.next[value])
         return maps[round].get(value, None if value in self.made else value)

@@ -3,34 +3,42 @@ loops that each move on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import gcd
 
-from tegula.dataclass import dataclass
-from tegula.ir import Op, Region, Value
+from tegula.dataclass import dataclass, replace
+from tegula.ir import LoopLike, Op, Region, Value
 from tegula.ops.array import ArrayView
-from tegula.ops.control import For, While
-from tegula.ops.integer_ranges import of_type, within
+from tegula.ops.control import For
+from tegula.ops.integer_ranges import IntegerRanges, of_type, within
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkStore
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
-from tegula.types import TileType, int32
-
-INT32 = of_type(int32) or (0, 0)
-Linear = tuple[dict[Value, int], int]
+from tegula.types import DType, TileType
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Elements of one dimension: from a sum of terms, so many."""
+    """Elements of one dimension: from a sum of terms, so many. The sum is exact but for multiples of `wrap`, so many
+    numbers as the type of an offset has: its arithmetic wraps."""
 
     terms: tuple[tuple[Value, int], ...]
     constant: int
     length: int
+    type: DType
+
+    @property
+    def wrap(self) -> int:
+        """The number of integers of the type, modulo which they wrap."""
+        return 1 << self.type.bits
 
     def distance(self, other: Span) -> int | None:
-        """How far the other one starts after this one, where that is the same in all threads and rounds."""
-        return other.constant - self.constant if dict(self.terms) == dict(other.terms) else None
+        """How far the other one starts after this one, where that is the same in all threads and rounds: the least such
+        number that is not negative, since it may as well be less by `wrap`."""
+        if dict(self.terms) != dict(other.terms):
+            return None
+        return (other.constant - self.constant) % _wrap(self, other)
 
     def hull(self) -> tuple[int, int] | None:
         """All elements that any round of any loop means, end excluded, where that is known."""
@@ -42,49 +50,53 @@ class Span:
             ends = (factor * rounds[0], factor * rounds[-1])
             low, high = low + min(ends), high + max(ends)
         # What does not fit into the type of an offset lies elsewhere.
-        return (low, high + self.length) if within((low, high), INT32) else None
+        return (low, high + self.length) if within((low, high), of_type(self.type) or (0, 0)) else None
 
 
 Window = tuple[Span, ...]
 """One span for each dimension of an array parameter."""
 
 
+def span(first: Value, length: int) -> Span:
+    """So many elements from an offset on."""
+    terms, constant = linear(first)
+    assert isinstance(first.type, DType)
+    return Span(tuple(terms.items()), constant, length, first.type)
+
+
 def window(op: Op) -> Window | None:
     """The elements of the parameter that a tile access touches at most; None where that is not known."""
     if not isinstance(op, TileLoad | TileStore | TileAtomic | BulkStore):
         return None
-    array, *rest = op.operands[isinstance(op, BulkStore) :]
-    tile = op.result.type if isinstance(op, TileLoad) else rest[0].type
+    tile = op.result.type if isinstance(op, TileLoad) else op.tile.type
     assert isinstance(tile, TileType)
-    at = [(linear(v), n) for v, n in zip(rest[1:], tile.shape, strict=True)]
-    return in_source(array, at)
+    return in_source(op.array, [span(v, n) for v, n in zip(op.offset, tile.shape, strict=True)])
 
 
-def in_source(array: Value, at: list[tuple[Linear, int]]) -> Window | None:
-    """Offsets and lengths in an array or view as elements of the parameter that it shows; None where that is not
-    known."""
+def in_source(array: Value, at: Sequence[Span]) -> Window | None:
+    """Elements of an array or view as elements of the parameter that it shows; None where that is not known."""
     while isinstance(array.owner, ArrayView):
         outer = _in_source(array.owner, at)
         if outer is None:
             return None
-        at, array = outer, array.owner.operands[0]
-    return tuple(Span(tuple(terms.items()), constant, n) for (terms, constant), n in at)
+        at, array = outer, array.owner.array
+    return tuple(at)
 
 
-def _in_source(view: Op, at: list[tuple[Linear, int]]) -> list[tuple[Linear, int]] | None:
-    """Offsets in a view as offsets in the array that it shows; slices only with step 1 from a constant."""
-    numbers, inner = iter(view.operands[1:]), iter(at)
-    made: list[tuple[Linear, int]] = []
-    for entry in view.attrs["spec"]:
-        first = linear(next(numbers))
+def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
+    """Elements of a view as elements of the array that it shows; slices only with step 1 from a constant."""
+    numbers, inner = iter(view.bounds), iter(at)
+    made: list[Span] = []
+    for entry in view.spec:
+        first = span(next(numbers), 1)
         if entry == "index":
-            made.append((first, 1))
+            made.append(first)
             continue
         next(numbers)
-        (terms, constant), n = next(inner)
-        if entry[1] != 1 or first[0]:
+        part = next(inner)
+        if entry[1] != 1 or first.terms:
             return None
-        made.append(((terms, constant + first[1]), n))
+        made.append(replace(part, constant=part.constant + first.constant))
     return made
 
 
@@ -99,69 +111,98 @@ def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
     return len(a) == len(b) and any(_always_apart(x, y, loops) for x, y in zip(a, b, strict=True))
 
 
-def _always_apart(a: Span, b: Span, loops: list[Op]) -> bool:
+def _always_apart(a: Span, b: Span, loops: Sequence[Op]) -> bool:
     d = a.distance(b)
     if d is not None and all(_outside(v, loops) for v, _ in a.terms):
-        return d >= a.length or -d >= b.length
+        return _parts(d, _wrap(a, b), a, b)
     first, second = a.hull(), b.hull()
     return first is not None and second is not None and (first[1] <= second[0] or second[1] <= first[0])
 
 
-def on_a_grid(op: Op, other: Op, a: Span, b: Span) -> bool:
+def _wrap(a: Span, b: Span) -> int:
+    return min(a.wrap, b.wrap)
+
+
+def _parts(distance: int, step: int, a: Span, b: Span) -> bool:
+    """Whether two spans share no element where b starts `distance`, and any number of steps more or less, after a."""
+    after = distance % step
+    return a.length <= after <= step - b.length
+
+
+def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> bool:
     """Whether two spans share all their elements or none, in whatever rounds of the loops around the ops: they begin a
-    multiple of their one length apart."""
-    if a.length != b.length or (a.constant - b.constant) % a.length:
+    multiple of some number apart that is not less than their one length. Where offsets may wrap, it divides what they
+    wrap by."""
+    if a.length != b.length:
         return False
     loops, first, second = [*loops_around(op), *loops_around(other)], dict(a.terms), dict(b.terms)
+    distance, step = b.constant - a.constant, 0
+    low = high = distance
     for value in {**first, **second}:
-        factors = first.get(value, 0), second.get(value, 0)
-        apart = [factors[0] - factors[1]] if _outside(value, loops) else factors
-        if any(factor % a.length for factor in apart):
-            return False
-    return True
+        factors = -first.get(value, 0), second.get(value, 0)
+        same = factors[0] == -factors[1]
+        for factor in [sum(factors)] if _outside(value, loops) else factors:
+            step = gcd(step, factor * (_step(value) if same else 1))
+            ends = [factor * n for n in ranges.of(value)]
+            low, high = low + min(ends), high + max(ends)
+    if max(-low, high) > _wrap(a, b) - a.length:
+        step = gcd(step, _wrap(a, b))
+    step = step or _wrap(a, b)
+    together = distance % step == 0 and step >= a.length
+    return together or _parts(distance, step, a, b)
 
 
-def moves_on(op: Op, other: Op, at: Window, lengths: Window) -> bool:
+def moves_on(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
     """Whether windows that begin at the same elements in the same round share none in different rounds of the loops
-    around both ops, each of which moves them by at least their length in a dimension of its own."""
+    around both ops, each of which moves them by at least their length in a dimension of its own, and never so far that
+    they wrap and come back."""
     loops = list(loops_around(op))
     if loops != list(loops_around(other)):
         return False
-    if not all(isinstance(loop, For) for loop in loops):
+    indices = {loop.index: loop for loop in loops if isinstance(loop, For)}
+    if len(indices) < len(loops):
         return False
-    indices = {loop.regions[0].args[0]: loop for loop in loops}
     moved: set[Value] = set()
-    for span, second in zip(at, lengths, strict=True):
-        inside = [(v, c) for v, c in span.terms if not _outside(v, loops)]
+    for first, second in zip(at, lengths, strict=True):
+        inside = [(v, c) for v, c in first.terms if not _outside(v, loops)]
         if len(inside) != 1 or inside[0][0] not in indices:
             continue
         index, factor = inside[0]
-        step = indices[index].operands[2].owner
-        size = step.attrs["value"] if isinstance(step, Const) else 1
-        if abs(factor * size) >= max(span.length, second.length):
+        length, (low, high) = max(first.length, second.length), ranges.of(index)
+        if abs(factor * _step(index)) >= length and abs(factor) * (high - low) <= first.wrap - length:
             moved.add(index)
     return moved == set(indices)
 
 
+def _step(value: Value) -> int:
+    """What two values of a loop's index are a multiple of apart."""
+    loop = _loop_of(value)
+    step = loop.step.owner if loop is not None else None
+    return abs(step.value) if isinstance(step, Const) else 1
+
+
+def _loop_of(value: Value) -> For | None:
+    """The loop whose index a value is."""
+    loop = value.owner.parent if isinstance(value.owner, Region) else None
+    return loop if isinstance(loop, For) and value is loop.index else None
+
+
 def _rounds(index: Value) -> range | None:
     """The values of a loop's index, where its bounds are constants."""
-    loop = index.owner.parent if isinstance(index.owner, Region) else None
-    if not isinstance(loop, For) or index is not loop.regions[0].args[0]:
-        return None
-    bounds = [v.owner.attrs["value"] for v in loop.operands[:3] if isinstance(v.owner, Const)]
-    return range(*bounds) if len(bounds) == 3 and bounds[2] != 0 else None
+    loop = _loop_of(index)
+    return None if loop is None else loop.positions
 
 
-def loops_around(op: Op) -> Iterator[Op]:
+def loops_around(op: Op) -> Iterator[LoopLike]:
     """The loops that an op is in, the innermost first."""
     at = op.parent.parent if op.parent is not None else None
     while at is not None:
-        if isinstance(at, For | While):
+        if isinstance(at, LoopLike):
             yield at
         at = at.parent.parent if at.parent is not None else None
 
 
-def _outside(value: Value, loops: list[Op]) -> bool:
+def _outside(value: Value, loops: Sequence[Op]) -> bool:
     """Whether a value is made outside all of the loops, and so is one value for all their rounds."""
     owner = value.owner
     made_in = owner.parent if isinstance(owner, Region) else owner

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tegula.backend.pool import thread_count
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.ir import ALONE, AccessClass, LaunchClass, Place, Value
+from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, Value
 from tegula.ir import Kernel as KernelIR
+from tegula.ir.rewrite import clone_region
 from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.passes.pipeline import check
-from tegula.rewrite import clone_region
-from tegula.runtime.array import array
+from tegula.runtime.array import array, laid_out_as
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MOST_INT32, check_dimensions
@@ -30,8 +30,8 @@ from tegula.runtime.resolve import overlaps, wanted_form
 from tegula.types import ArrayType, DType, Type, components, element_bytes, is_element, scalar_of
 
 if TYPE_CHECKING:
-    from tegula.passes.gradient import Partials, Step
-    from tegula.runtime.launch import Plan
+    from tegula.passes.gradient import AdjointStep, Partials
+    from tegula.runtime.launch import LaunchPlan
 
 BUSY_CPU = 32
 """Blocks that keep a CPU busy; not a multiple of its cores, so that sums are the same on all of them."""
@@ -42,12 +42,14 @@ MOST_KNOWN = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TileGrid:
     """The blocks of a forward launch whose blocks take tiles in turn, one for each tile: rows and columns, values of
-    the kernel with these parameters. None where the launch itself says."""
+    the kernel with these parameters. None where the launch itself says. `longest`: how long its dimensions may be for
+    the gradient."""
 
     params: Sequence[Value]
     extents: tuple[Value, Value] | None
+    longest: tuple[int, ...] = ()
 
 
 class Adjoint(Kernel):
@@ -62,10 +64,10 @@ class Adjoint(Kernel):
         self.name = f"{forward.name}_adjoint"
         self.reads: set[int] = set()
         self.launched: list[Part] = []
-        self.grid = Grid((), None)
+        self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
         """Its kernels, by what they were made for; one list for each meaning of captured names."""
-        self.known: dict[tuple[Type, ...], Programs] = {}
+        self.known: dict[tuple[Type, ...], AdjointPrograms] = {}
         """Launches that need not be planned again, by the types of the arguments."""
 
     @property
@@ -92,14 +94,15 @@ class Adjoint(Kernel):
         functions: Mapping[str, FuncDef] | None,
     ) -> tuple[KernelIR, frozenset[int]]:
         """Its IR, and the positions of the kernel's own arrays whose elements that reads."""
-        from tegula.passes.gradient import differentiate, reads, sequentialise
+        from tegula.passes.gradient import differentiate, longest, reads, sequentialise
 
         n = len(self.forward.parameters)
         own = access[:n]
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
         check(kernel)
-        self.grid = Grid(kernel.params, sequentialise(kernel))
+        extents = sequentialise(kernel)
         made = differentiate(kernel, self.positions, tuple(access[n:]))
+        self.grid = TileGrid(kernel.params, extents, longest(made))
         return made, frozenset(reads(made, n))
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
@@ -118,7 +121,7 @@ class Adjoint(Kernel):
             found.append(steps)
         return steps
 
-    def launches(self, shape: Plan, args: tuple[Any, ...]) -> list[Known]:
+    def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
         """What is launched, one after the other, for arguments that are ours."""
         # Another thread may learn launches for arguments of other types meanwhile.
         for programs in tuple(self.known.values()):
@@ -133,7 +136,7 @@ class Adjoint(Kernel):
         made = planned(steps, shape.dims, args, where)
         if wanted.types not in self.known:
             typed = zip(self.parameters, wanted.types, strict=True)
-            self.known[wanted.types] = Programs([Parameter(p.name, _annotation(t)) for p, t in typed])
+            self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
         if not overlaps(args):
             self.known[wanted.types].learn(shape, args, steps, made)
         return made
@@ -193,10 +196,10 @@ class Part(Kernel):
     def __init__(
         self,
         adjoint: Adjoint,
-        step: Step,
+        step: AdjointStep,
         captured: tuple[Captured, ...],
-        grid: Grid | None = None,
-        place: Place = ALONE,
+        grid: TileGrid | None = None,
+        place: LaunchOverlap = ALONE,
     ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
@@ -210,7 +213,7 @@ class Part(Kernel):
         self.sums: list[int] = []
         """Bytes of each array of sums that its last launch was the first to write."""
         self.place = place
-        self.placed: dict[Place, Part] = {place: self}
+        self.placed: dict[LaunchOverlap, Part] = {place: self}
         """The same in other places."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
@@ -223,6 +226,13 @@ class Part(Kernel):
 
         return tuple(written(self.step.kernel))
 
+    @cached_property
+    def longest(self) -> tuple[int, ...]:
+        """How long the dimensions of its launches may be."""
+        from tegula.passes.gradient import longest
+
+        return longest(self.step.kernel)
+
     @property
     def in_order(self) -> bool:
         """Whether its blocks run one after the other: they add to the same elements, and the order is to be fixed."""
@@ -230,7 +240,7 @@ class Part(Kernel):
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
-    def of(self, step: Step, place: Place) -> Part:
+    def of(self, step: AdjointStep, place: LaunchOverlap) -> Part:
         """What is launched for one of its steps, at a place among the others."""
         found = next((p for p in self.shared if p.step is step), self)
         if place not in found.placed:
@@ -278,7 +288,11 @@ Memory = Callable[[Sequence[int], DType, Device, bool], array]
 """What makes arrays for the time of a call, of a shape and dtype on a device, of zeros or uninitialised."""
 
 
-class Known(NamedTuple):
+Rows = dict[Any, array]
+"""The arrays of partial sums, by their Partials, and the memory of those that stand for arguments, by the positions."""
+
+
+class KnownLaunch(NamedTuple):
     """One of the launches that an adjoint consists of, for arguments of some shapes. `dims`, `threads`, `blocks`: what
     is launched; `counts`: numbers that follow the arguments of the adjoint; `partials`: with the shapes of the arrays
     that follow them, on a device."""
@@ -291,7 +305,7 @@ class Known(NamedTuple):
     partials: tuple[tuple[Partials, tuple[int, ...]], ...]
     device: Device
 
-    def extra(self, rows: dict[Partials, array], memory: Memory) -> tuple[Any, ...]:
+    def extra(self, args: Sequence[Any], rows: Rows, memory: Memory) -> tuple[Any, ...]:
         """What follows the arguments of the adjoint in a launch that is about to be. `rows`: the arrays of partial sums
         that there are already; `memory` makes others."""
         part = self.part
@@ -301,9 +315,20 @@ class Known(NamedTuple):
         part.sums = []
         for p, shape in self.partials:
             if p not in rows:
-                rows[p] = self._sums(p, shape, memory)
+                rows[p] = self._standing(p, args, rows, memory) if p.like else self._sums(p, shape, memory)
                 part.sums.append(math.prod(shape) * element_bytes(p.dtype))
         return (*self.counts, *(rows[p] for p, _ in self.partials))
+
+    def _standing(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
+        """An array that stands for an argument. What stands for those that share bytes is in one memory, of an element
+        for each that lies between the first and the last of theirs."""
+        arrays, scalar = [args[k] for k in p.like], scalar_of(p.dtype)
+        size = element_bytes(scalar_of(arrays[0].dtype))
+        low, high = min(a.low for a in arrays), max(a.high for a in arrays)
+        together = frozenset(p.like)
+        if together not in rows:
+            rows[together] = memory(((high - low) // size,), scalar, self.device, p.zeroed)
+        return laid_out_as(arrays[0], rows[together], (arrays[0].ptr - low) // size, p.dtype)
 
     def _sums(self, p: Partials, shape: tuple[int, ...], memory: Memory) -> array:
         """An array of partial sums; one of vectors or matrices is memory of their components."""
@@ -314,7 +339,7 @@ class Known(NamedTuple):
         return array(flat, p.dtype, shape, copy=False)
 
 
-class Program:
+class AdjointProgram:
     """The launches of an adjoint that was made while captured names had a meaning. `deciding`: the positions of the
     numbers that they depend on."""
 
@@ -323,9 +348,9 @@ class Program:
     def __init__(self, captured: tuple[Captured, ...], deciding: frozenset[int]) -> None:
         self.captured = captured
         self.deciding = deciding
-        self.launches: dict[tuple[Any, ...], list[Known]] = {}
+        self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
 
-    def key(self, plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
+    def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
         """What the dimensions of the launches depend on: those of the forward launch, the lengths and strides of
         arrays, numbers, and whether the order of additions is to be fixed. And the types of all numbers: an int is
         taken for a float, but it may have launches of its own."""
@@ -337,25 +362,28 @@ class Program:
         )
 
 
-class Programs:
+class AdjointPrograms:
     """The programs for arguments of some types, found as a kernel's forms are (see `runtime.quick`)."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.ready: dict[Any, Any] = {}
         self.quick = make_quick(parameters, self.ready)
 
-    def find(self, plan: Plan, args: Sequence[Any]) -> list[Known] | None:
+    def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
+        """The launches of an adjoint that is known for such arguments, if there is one."""
         found: Any = self.quick(plan, args)
         return found and found[0].launches.get(found[0].key(plan, args))
 
-    def learn(self, plan: Plan, args: Sequence[Any], steps: Sequence[Part], launches: list[Known]) -> None:
+    def learn(
+        self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
+    ) -> None:
         """Know the launches of these steps for arguments like these, if `find` takes them: it leaves vectors and
         NumPy's numbers to the general way."""
         at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
         captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)
         if program is None or program.captured != captured or not deciding <= program.deciding:
-            program = self.ready[at] = Program(captured, deciding)
+            program = self.ready[at] = AdjointProgram(captured, deciding)
         if self.quick(plan, args) is None:
             return
         if len(program.launches) >= MOST_KNOWN:
@@ -376,17 +404,21 @@ def _deciding(steps: Sequence[Part]) -> frozenset[int]:
     return frozenset(k for k in found if not isinstance(steps[0].step.known[k].type, ArrayType))
 
 
-def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device) -> list[Known]:
+def planned(
+    steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device
+) -> list[KnownLaunch]:
     """What is launched for the steps of an adjoint. `dims`: of the forward launch; `args`: of the adjoint, ours."""
-    from tegula.passes.gradient import Launch, in_series
+    from tegula.passes.gradient import ForwardLaunch, in_series
 
     values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
     busy = busy_blocks(where)
     if walked is not None and walked.extents is not None:
         values |= zip(walked.params, args, strict=False)
-        dims = (*Launch(dims, values, busy).numbers(walked.extents), dims[-1])
-    made = Launch(dims, values, busy, where.is_cuda, thread_count())
-    wanted: list[tuple[Part, Step, tuple[int, ...]]] = []
+        dims = (*ForwardLaunch(dims, values, busy).numbers(walked.extents), dims[-1])
+    if walked is not None:
+        _check_longest(dims, walked.longest)
+    made = ForwardLaunch(dims, values, busy, where.is_cuda, thread_count())
+    wanted: list[tuple[Part, AdjointStep, tuple[int, ...]]] = []
     for part in steps:
         for step in made.steps(part.step):
             grid = None if step.grid is None else made.numbers(step.grid)
@@ -394,7 +426,7 @@ def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], whe
             if 0 not in shape:
                 wanted.append((part, step, shape))
     places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [ALONE] * len(wanted)
-    found: list[Known] = []
+    found: list[KnownLaunch] = []
     for (part, step, shape), place in zip(wanted, places, strict=True):
         threads = step.kernel.launch.block_dim
         blocks = -(-math.prod(shape) // threads)
@@ -405,8 +437,21 @@ def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], whe
             raise LaunchError(
                 f"the gradient would count to {max(counts)}, and int32 does not", "launch several times"
             )
-        found.append(Known(part.of(step, place), shape, threads, blocks, counts, partials, where))
+        made_of = part.of(step, place)
+        _check_longest(shape, made_of.longest)
+        found.append(KnownLaunch(made_of, shape, threads, blocks, counts, partials, where))
     return found
+
+
+def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
+    """LaunchError where different blocks would own the same elements of a gradient."""
+    for k, (n, most) in enumerate(zip(dims, longest, strict=False)):
+        if n > most:
+            raise LaunchError(
+                f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets of those beyond "
+                f"{most} wrap around int32, to elements of other blocks",
+                "launch several times, over fewer blocks or threads each",
+            )
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:

@@ -5,20 +5,33 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from tegula.errors import NoComparison, UnfitNumber
-from tegula.fitting import extents, first_leaf, fitted, is_numeric, limits, listed, new_extents
+from tegula.errors import NoComparison
+from tegula.fitting import extents, fitted, listed
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
-from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS, Description, described
+from tegula.runtime.array_memory import (
+    MAX_NDIM,
+    CannotView,
+    allocate,
+    copied,
+    cuda_memory,
+    dtype_of_numbers,
+    filled,
+    interop,
+    is_packed,
+    may_be_on_device,
+    plain_range,
+    reshaped,
+    viewed,
+)
+from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
 from tegula.types import (
-    DType,
     ElementType,
     components,
     element_bytes,
@@ -26,57 +39,38 @@ from tegula.types import (
     element_type,
     float32,
     from_numpy,
-    int32,
     scalar_of,
     to_numpy,
     with_scalar,
 )
 
-MAX_NDIM = 4
-DLPACK_CPU = 1
-"""DLPack's number for the memory of the host."""
-
-
-def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
-    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned.
-
-    Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
-    numpy_dtype = to_numpy(dtype)
-    new_extents(tuple(shape), numpy_dtype.itemsize)
-    if device is not CPU:
-        return _cuda_memory().allocate(device, shape, numpy_dtype)
-    size = math.prod(shape) * numpy_dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
-
-
-@cache
-def _cuda_memory() -> Any:
-    """Memory of GPUs, loaded when it is first asked for."""
-    from tegula.runtime.cuda import memory
-
-    return memory
-
-
-@cache
-def _interop() -> Any:
-    """Arrays of other libraries on GPUs, loaded when they are first asked for."""
-    from tegula.runtime.cuda import interop
-
-    return interop
-
 
 class array:
-    """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides.
+    """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides, in the memory of a
+    device.
 
-    `data`: anything NumPy, DLPack or `__cuda_array_interface__` understands, copied unless `copy=False` (then the
-    memory is shared, and a copy is made only where the dtype or the device differs). `device`: where the array is to
-    live; by default where the data are if they are on a GPU, else the current device. `dtype`: the element type, taken
-    from the data by default; vector and matrix types take the last one or two dimensions of the data. `shape`: for new,
-    zeroed memory, or to reshape the data.
-    As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not
-    fit."""
+    As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
+
+    Parameters:
+        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for new memory of
+            zeros.
+        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. Vector
+            and matrix types take the last one or two dimensions of the data.
+        shape: the lengths of new memory, or those to reshape the data to.
+        ndim: the number of dimensions, which is only checked.
+        device: where the array is to live; by default where data on a GPU are, else the current device.
+        copy: False shares the memory of the data, and copies only where the dtype or the device differs; True
+            by default.
+        requires_grad: whether gradients flow to the array; False by default.
+    Raises:
+        number: a number does not fit the dtype, or a length is negative or no integer.
+        TypeError: the dtype is no element type.
+        ValueError: the shape, `ndim` or the elements do not fit the data, or the array would have more than 4
+            dimensions.
+        launch: there is no such device.
+    Gradient:
+        flows through a copy of another array where a tape records, and through a view of it.
+    """
 
     __slots__ = (
         *(
@@ -122,12 +116,12 @@ class array:
             made = made or element_type(float)
             where = where or CPU
             memory = allocate((*(lengths or ()), *element_shape(made)), scalar_of(made), where)
-            _filled(memory, where, 0)
+            filled(memory, where, 0)
         else:
             memory, where = _from_data(data, made, copy, where)
             made = made or from_numpy(memory.dtype)
             if lengths is not None:
-                memory = _reshaped(memory, where, (*lengths, *element_shape(made)))
+                memory = reshaped(memory, where, (*lengths, *element_shape(made)))
         self._bind(memory, made, where, ndim)
         if requires_grad:
             self.requires_grad = True
@@ -166,7 +160,7 @@ class array:
         if ndim is not None and ndim != rank:
             raise ValueError(f"the data has {rank} dimensions, ndim says {ndim}")
         if inner:
-            if not _packed(data, rank):
+            if not is_packed(data, rank):
                 raise ValueError(f"the components of {dtype} elements must be packed")
             shape, strides = shape[:rank], strides[:rank]
         address = data.__array_interface__["data"][0]
@@ -207,7 +201,7 @@ class array:
         found = self._memory
         if not isinstance(found, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
-            found = self._memory = _cuda_memory().described(self._ptr, shape, None, dtype, found)
+            found = self._memory = cuda_memory().described(self._ptr, shape, None, dtype, found)
         return found
 
     def _header(self) -> bytes:
@@ -238,6 +232,7 @@ class array:
 
     @property
     def is_contiguous(self) -> bool:
+        """Whether the elements are packed in row-major order."""
         return self.description.access.dense
 
     @property
@@ -290,6 +285,8 @@ class array:
                 self._shown = whole, view(whole)
             return self._shown[1]
         if make:
+            from tegula.runtime.make_arrays import zeros
+
             scalar = scalar_of(self.dtype)
             wide = scalar.is_float and scalar.bits == 8
             self._grad = zeros(
@@ -315,13 +312,25 @@ class array:
     # Conversions -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The data as a NumPy array of shape (*shape, *element shape).
+        """The data as a NumPy array of shape (*shape, *element shape): on a CPU the same memory, from a GPU a
+        copy.
 
-        On a CPU it shares memory. From a GPU it is a copy, made once the work in this thread's stream is done: RunError
-        for what the kernels there found."""
-        return self._data if self.device is CPU else _cuda_memory().download(self.device, self._data)
+        Returns:
+            a NumPy array; its elements are constants for a tape.
+        Raises:
+            RuntimeError: what kernels in the stream of this thread found, which is waited for (tg.RunError and
+                its subclasses).
+        """
+        return self._data if self.device is CPU else cuda_memory().download(self.device, self._data)
 
     def list(self) -> list[Any]:
+        """The elements as nested lists of numbers of Python.
+
+        Returns:
+            a list of the shape of the data.
+        Raises:
+            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+        """
         return self.numpy().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -341,45 +350,85 @@ class array:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.device is CPU:
             raise AttributeError("an array on the CPU is not in a GPU's memory")
-        return _interop().cuda_array_interface(self._data, self.device)
+        return interop().cuda_array_interface(self._data, self.device)
 
     def __dlpack__(self, *, stream: int | None = None, **kwargs: Any) -> Any:
         """A DLPack capsule that shares memory. `stream`: the consumer's, on a GPU."""
         if self.device is not CPU:
-            return _interop().dlpack(self._data, self.device, stream)
+            return interop().dlpack(self._data, self.device, stream)
         return self._data.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self.device.ordinal) if self.device is not CPU else self._data.__dlpack_device__()
 
     def to(self, device: Device | str) -> array:
-        """The array itself if it is on that device, else a copy there."""
+        """The array on another device: itself if it is there, else a copy.
+
+        Parameters:
+            device: the device, or its name.
+        Returns:
+            an array of the same shape and dtype.
+        Raises:
+            launch: there is no such device.
+        Gradient:
+            flows through the copy where a tape records.
+        """
         where = get_device(device)
+        from tegula.runtime.make_arrays import clone
+
         return self if where == self.device else clone(self, device=where)
 
     # Changing --------------------------------------------------------------------------------------------------------
 
     def fill_(self, value: object) -> array:
-        """Set every element to a number, or to what NumPy broadcasts to the array; UnfitNumber for numbers that the
-        element type does not hold."""
-        _filled(self._data, self.device, _pattern(value, self.dtype))
+        """Sets every element.
+
+        Parameters:
+            value: a number, or what NumPy broadcasts to the array.
+        Returns:
+            the array itself.
+        Raises:
+            number: a number does not fit the dtype.
+            ValueError: `value` does not broadcast to the array.
+        Gradient:
+            constants take the gradient away; an array gets it (recorded by tapes).
+        """
+        filled(self._data, self.device, pattern(value, self.dtype))
         if recording.on:
             recording.assigned(self, value if isinstance(value, array) else None)
         return self
 
     def zero_(self) -> array:
-        """Set every element to 0."""
+        """Sets every element to 0.
+
+        Returns:
+            the array itself.
+        Raises:
+            nothing.
+        Gradient:
+            is taken away (recorded by tapes).
+        """
         return self.fill_(0)
 
     def assign(self, source: object) -> array:
-        """Copy another array's elements, from any device; the shapes must agree. UnfitNumber for numbers that the
-        element type does not hold."""
+        """Copies the elements of another array, from any device, converted to the dtype of this one.
+
+        Parameters:
+            source: an array or data of the same shape.
+        Returns:
+            the array itself.
+        Raises:
+            ValueError: the shapes differ.
+            number: a number does not fit the dtype.
+        Gradient:
+            flows to `source` if it is an array (recorded by tapes).
+        """
         data, where = _found(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
-        _copied(self._data, self.device, data, where)
+        copied(self._data, self.device, data, where)
         if recording.on:
             recording.assigned(self, source if isinstance(source, array) else None)
         return self
@@ -395,9 +444,20 @@ class array:
         return self._view(self._data[(*entries, ...)], self.dtype, lambda g: g[index])
 
     def reshape(self, shape: int | Sequence[int]) -> array:
-        """The same elements under another shape, without a copy; ValueError where that is impossible."""
+        """A view of the elements, in row-major order, under another shape.
+
+        Parameters:
+            shape: 1 to 4 lengths with as many elements in all, an int or a sequence; one may be -1 and follows.
+        Returns:
+            a view.
+        Raises:
+            ValueError: the number of elements differs, or the strides need a copy.
+            number: a length is no integer.
+        Gradient:
+            the same view of the gradient.
+        """
         try:
-            made = _viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
+            made = viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
         except CannotView:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
@@ -405,11 +465,29 @@ class array:
         return self._view(made, self.dtype, lambda g: g.reshape(shape))
 
     def flatten(self) -> array:
-        """The same elements with one dimension."""
+        """A view of the elements, in row-major order, with one dimension.
+
+        Returns:
+            a view (size,).
+        Raises:
+            ValueError: the strides need a copy.
+        Gradient:
+            the same view of the gradient.
+        """
         return self.reshape(self.size)
 
     def transpose(self, axes: Sequence[int] | None = None) -> array:
-        """The dimensions reordered (reversed by default), as a view."""
+        """A view with the dimensions in another order.
+
+        Parameters:
+            axes: each dimension once, negative ones from the end; reversed by default.
+        Returns:
+            a view.
+        Raises:
+            ValueError: `axes` does not name each dimension once.
+        Gradient:
+            the same view of the gradient.
+        """
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
         if sorted(k % self.ndim if -self.ndim <= k < self.ndim else -1 for k in order) != list(
             range(self.ndim)
@@ -420,13 +498,24 @@ class array:
         return self._view(self._data.transpose(order + inner), self.dtype, lambda g: g.transpose(axes))
 
     def view(self, dtype: object) -> array:
-        """The same memory under an element type of the same size."""
+        """A view of the same memory under another element type.
+
+        Parameters:
+            dtype: an element type of as many bytes.
+        Returns:
+            a view of the same shape.
+        Raises:
+            TypeError: `dtype` is no element type.
+            ValueError: the sizes of the element types differ.
+        Gradient:
+            the same view of the gradient where the scalar type stays; else the view hides it.
+        """
         made = element_type(dtype)
         if element_bytes(made) != element_bytes(self.dtype):
             raise ValueError(f"{made} and {self.dtype} differ in size")
-        flat = _viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
+        flat = viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
         same = scalar_of(made) == scalar_of(self.dtype)
-        data = _viewed(flat, (*self.shape, *element_shape(made)))
+        data = viewed(flat, (*self.shape, *element_shape(made)))
         return self._view(
             data, made, (lambda g: g.view(with_scalar(made, scalar_of(g.dtype)))) if same else None
         )
@@ -447,12 +536,16 @@ class array:
     # Copies ----------------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> array:
+        from tegula.runtime.make_arrays import clone
+
         return clone(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> array:
         """A packed copy on the same device, with a copy of the gradient. It is no part of what a tape records."""
+        from tegula.runtime.make_arrays import empty
+
         made = empty(self.shape, self.dtype, self.device)
-        _copied(made._data, made.device, self._data, self.device)
+        copied(made._data, made.device, self._data, self.device)
         made._requires_grad = False if self.is_detached else self.requires_grad or None
         known = self._gradient(make=False)
         made._grad = known.__deepcopy__(memo) if known is not None else None
@@ -486,66 +579,24 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
     return made
 
 
-# NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
-_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+def laid_out_as(like: array, memory: array, first: int, dtype: ElementType) -> array:
+    """Scalars of a memory as an array of the lengths of another one, whose steps between scalars they keep, from the
+    given one on."""
+    shown, data = like._data, memory._data
+    strides = [s // shown.itemsize * data.itemsize for s in shown.strides]
+    return wrap(np.lib.stride_tricks.as_strided(data[first:], shown.shape, strides), dtype, memory.device)
 
 
-class CannotView(ValueError):
-    """A shape that cannot be had without a copy."""
-
-
-def _viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The same memory, which is not read, under another shape; CannotView where a copy would be needed."""
-    try:
-        if data.flags.c_contiguous:
-            return data.reshape(shape)
-        if _RESHAPES_WITHOUT_COPY:
-            return np.reshape(data, shape, copy=False)
-        made = data.view()
-        made.shape = shape
-        return made
-    except (ValueError, AttributeError) as error:
-        if -1 in shape or data.size != int(np.prod(shape, dtype=np.int64)):
-            raise ValueError(f"cannot reshape an array with {data.size} elements to {shape}") from error
-        raise CannotView from None
-
-
-def _reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.ndarray:
-    """The elements under another shape, copied where that is needed."""
-    try:
-        return _viewed(data, shape)
-    except CannotView:
-        packed = allocate(data.shape, from_numpy(data.dtype), device)
-        _copied(packed, device, data, device)
-        return _viewed(packed, shape)
-
-
-def _filled(data: np.ndarray, device: Device, value: object) -> None:
-    if device is CPU:
-        data[...] = value
-    else:
-        _cuda_memory().fill(device, data, value)
-
-
-@cache
-def _plain_range(scalar: DType) -> tuple[float, float]:
-    """The numbers of a type that take no closer look: all integers, floats that are not the largest."""
-    if not scalar.is_float:
-        return limits(to_numpy(scalar))
-    most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
-    return -most, most
-
-
-def _pattern(value: Any, dtype: ElementType) -> Any:
+def pattern(value: Any, dtype: ElementType) -> Any:
     """What to fill an array with: numbers that its scalar type holds."""
     scalar = scalar_of(dtype)
     if type(value) is int or (type(value) is float and scalar.is_float):
-        low, high = _plain_range(scalar)
+        low, high = plain_range(scalar)
         if low <= value <= high:
             return value
     wanted = to_numpy(scalar)
     data, home = _found(value, wanted)
-    return fitted(data if home is CPU else _cuda_memory().download(home, data), wanted, scalar.name)
+    return fitted(data if home is CPU else cuda_memory().download(home, data), wanted, scalar.name)
 
 
 def _is_plain(data: object) -> bool:
@@ -557,20 +608,6 @@ def _is_plain(data: object) -> bool:
     )
 
 
-def _copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device) -> None:
-    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
-    if device is not CPU and home is not CPU and target.dtype == source.dtype:
-        _cuda_memory().copy(device, target, source, home)
-        return
-    if home is not CPU:
-        source = _cuda_memory().download(home, source)
-    source = fitted(source, target.dtype, from_numpy(target.dtype).name)
-    if device is CPU:
-        target[...] = source
-    else:
-        _cuda_memory().upload(device, target, source)
-
-
 def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
     """Data of any kind as NumPy describes them, and where they are. `wanted`: the type that they are to become."""
     if isinstance(data, array):
@@ -579,8 +616,8 @@ def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Devic
         return data, CPU
     if _is_plain(data):
         return listed(data, wanted), CPU
-    if _may_be_on_device(data):
-        found = _interop().on_device(data)
+    if may_be_on_device(data):
+        found = interop().on_device(data)
         if found is not None:
             return found
     if is_tensor(data):
@@ -590,20 +627,11 @@ def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Devic
 
 def adopt(value: Any, dtype: ElementType | None) -> array:
     """An array of another library as an argument of a launch: the same memory, wherever it is."""
-    if _may_be_on_device(value):
-        found = _interop().adopted(value, dtype)
+    if may_be_on_device(value):
+        found = interop().adopted(value, dtype)
         if found is not None:
             return found
     return array(value, dtype=dtype, copy=False)
-
-
-def _may_be_on_device(data: Any) -> bool:
-    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the quickest to ask."""
-    if isinstance(known := getattr(data, "is_cuda", None), bool):
-        return known
-    if hasattr(data, "__dlpack_device__"):
-        return data.__dlpack_device__()[0] != DLPACK_CPU
-    return hasattr(data, "__cuda_array_interface__")
 
 
 def _from_data(
@@ -613,159 +641,12 @@ def _from_data(
     plain = _is_plain(data)
     source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     if dtype is None and plain:
-        dtype = _of_plain(data, source)
+        dtype = dtype_of_numbers(data, source)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
     where = device or (get_device() if copy and home is CPU else home)
     if not copy and source.dtype == target and where == home:
         return source, home
     scalar = from_numpy(target)
     made = allocate(source.shape, scalar, where)
-    _copied(made, where, source, home)
+    copied(made, where, source, home)
     return made, where
-
-
-def _of_plain(data: Any, source: np.ndarray) -> ElementType:
-    """The type of an array that is made of Python's numbers: int32 for integers, float32 for floats, as in kernels.
-    NumPy's numbers keep theirs, but for those that are Python's."""
-    kind = source.dtype
-    if kind == np.float64:
-        return float32
-    of_python = kind == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
-    if kind == np.int64 or of_python:
-        return _held(source, int32)
-    if kind.kind == "O":
-        return _held(source, int32) if all(isinstance(x, int) for x in source.ravel()) else float32
-    if not is_numeric(kind):
-        raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
-    return from_numpy(kind)
-
-
-def _held(source: np.ndarray, t: DType) -> DType:
-    """`t`, if it holds all numbers; UnfitNumber that names the wider type otherwise."""
-    fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
-    return t
-
-
-def _packed(data: np.ndarray, rank: int) -> bool:
-    expected = data.itemsize
-    for n, s in zip(reversed(data.shape[rank:]), reversed(data.strides[rank:]), strict=True):
-        if s != expected and n > 1:
-            return False
-        expected *= n
-    return True
-
-
-@lru_cache(maxsize=MOST_DESCRIPTIONS)
-def _packed_strides(extents: tuple[int, ...], dtype: ElementType) -> tuple[int, ...] | None:
-    """Of packed arrays; None where NumPy is to say them, or that there is no such array."""
-    if not 1 <= len(extents) <= MAX_NDIM or min(extents) < 1:
-        return None
-    size = element_bytes(dtype)
-    return tuple(size * math.prod(extents[k + 1 :]) for k in range(len(extents)))
-
-
-# Construction --------------------------------------------------------------------------------------------------------
-
-
-def from_numpy_array(data: np.ndarray, dtype: object = None) -> array:
-    """An array that shares memory with a NumPy array."""
-    return array(data, dtype=dtype, copy=False)
-
-
-def from_dlpack(data: Any, dtype: object = None) -> array:
-    """An array that shares memory with any DLPack exporter, on the CPU or a GPU."""
-    return array(data, dtype=dtype, copy=False)
-
-
-def empty(
-    shape: int | Sequence[int],
-    dtype: object = float,
-    device: Device | str | None = None,
-    requires_grad: bool = False,
-) -> array:
-    """A new array with unspecified elements."""
-    made, where, lengths = element_type(dtype), get_device(device), extents(shape)
-    strides = None if where is CPU else _packed_strides(lengths, made)
-    if strides is None:
-        result = wrap(allocate((*lengths, *element_shape(made)), scalar_of(made), where), made, where)
-    else:
-        result = object.__new__(array)
-        owner = _cuda_memory().new(where, strides[0] * lengths[0])
-        result._describe(owner, made, where, True, owner.address, lengths, strides)
-    if requires_grad:
-        result.requires_grad = True
-    return result
-
-
-def full(
-    shape: int | Sequence[int],
-    value: object = 0,
-    dtype: object = float,
-    device: Device | str | None = None,
-    requires_grad: bool = False,
-) -> array:
-    """A new array with `value` in every element."""
-    return _full(empty(shape, dtype, device, requires_grad), value)
-
-
-def zeros(
-    shape: int | Sequence[int],
-    dtype: object = float,
-    device: Device | str | None = None,
-    requires_grad: bool = False,
-) -> array:
-    """A new array of zeros."""
-    return full(shape, 0, dtype, device, requires_grad)
-
-
-def ones(
-    shape: int | Sequence[int],
-    dtype: object = float,
-    device: Device | str | None = None,
-    requires_grad: bool = False,
-) -> array:
-    """A new array of ones."""
-    return full(shape, 1, dtype, device, requires_grad)
-
-
-def empty_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
-    """A new packed array of the same shape and element type, on the same device by default."""
-    grad = source.requires_grad if requires_grad is None else requires_grad
-    return empty(source.shape, source.dtype, source.device if device is None else device, grad)
-
-
-def full_like(
-    source: array, value: object, device: Device | str | None = None, requires_grad: bool | None = None
-) -> array:
-    return _full(empty_like(source, device, requires_grad), value)
-
-
-def _full(made: array, value: object) -> array:
-    """A new array, filled: nothing that a tape knows was there before."""
-    _filled(made._data, made.device, _pattern(value, made.dtype))
-    return made
-
-
-def zeros_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
-    return full_like(source, 0, device, requires_grad)
-
-
-def ones_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
-    return full_like(source, 1, device, requires_grad)
-
-
-def clone(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
-    """A packed copy, on the same device by default. On a tape gradients flow through it, unless `requires_grad` is
-    False: then its elements are constant."""
-    made = empty_like(source, device, requires_grad)
-    _copied(made._data, made.device, source._data, source.device)
-    if requires_grad is False:
-        made.requires_grad = False
-    if recording.on:
-        recording.made(made, source)
-    return made
-
-
-def copy(dest: array, src: array) -> None:
-    """Copy all elements of `src` to `dest`; the shapes must agree."""
-    dest.assign(src)

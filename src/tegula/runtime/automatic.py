@@ -4,6 +4,7 @@ kernel keeps one role."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 from tegula.backend.ptx import Complaint, Cubin
 from tegula.check.schedule import check_schedule
@@ -12,8 +13,8 @@ from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass
 from tegula.errors import CompileError, SharedMemoryExceeded
 from tegula.ir import Kernel
-from tegula.passes.pipeline import Observer
-from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Schedule, with_less
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
@@ -60,12 +61,13 @@ def checked(
     debug: bool = False,
     observe: Observer | None = None,
     schedule: Schedule | None = None,
-) -> tuple[Distribution, Verdict]:
+    judge: Callable[[Kernel, GpuCompilation], Verdict] = check_schedule,
+) -> tuple[GpuCompilation, Verdict]:
     """The kernel spread over the threads of a block, with roles of our making only if they pass, and the verdict
-    on it. `schedule`: what was made of it, if something was."""
+    on it. `schedule`: what was made of it, if something was; `judge`: who gives the verdict."""
     while True:
         spread = for_gpu(kernel, target, observe, debug, schedule)
-        verdict = check_schedule(kernel, spread)
+        verdict = judge(kernel, spread)
         if spread.schedule.plan is None or verdict.passed:
             return spread, verdict
         reason = f"its roles do not pass the checker: {verdict.message}"
@@ -82,7 +84,9 @@ def accept(verdict: Verdict) -> None:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
 
 
-def _built(kernel: Kernel, spread: Distribution, verdict: Verdict, target: CudaTarget, debug: bool) -> Built:
+def _built(
+    kernel: Kernel, spread: GpuCompilation, verdict: Verdict, target: CudaTarget, debug: bool
+) -> Built:
     code = lower_kernel(kernel, spread, target, debug, config.line_info)
     check_memory(code.shared, target.shared_per_block, target.arch)
     made = assembled(code.text, target, code.waiting)

@@ -2,53 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tegula.check.verdict import Verdict
+from tegula.backend.cache import Entry
+from tegula.check.schedule import check_certificate, check_schedule
+from tegula.check.verdict import NO_SCHEDULE, PROVED, REFUTED, UNPROVED, Verdict, from_summary
 from tegula.dataclass import replace
 from tegula.errors import BulkAccess, WrongArguments
 from tegula.ir import AccessClass, LaunchClass
+from tegula.ir import Kernel as KernelIR
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
 from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.automatic import checked
-from tegula.runtime.compile import trace
+from tegula.runtime.compile import kept_text, trace
 from tegula.runtime.config import config
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.launch import MAX_DIMS
 from tegula.runtime.library import library
+from tegula.runtime.store import disk_cache
 from tegula.target import get_cuda_target
 from tegula.types import ArrayType, Type
 
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 STRIDED = AccessClass()
 """Arrays that bulk copies can read, and arrays of which nothing is known: their schedules differ."""
+ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
+"""The worst verdict first."""
 
 
 def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
     """The verdict for arguments of these types; of packed arrays and of any others, the worse one. A kernel that copies
     by hand takes none but packed ones."""
-    types = argument_types(kernel, given)
     verdicts: list[Verdict] = []
-    for known in (PACKED, STRIDED):
+    for _, found in check_forms(kernel, given, block_dim, target):
+        if not found.passed:
+            return found
+        verdicts.append(found)
+    return min(verdicts, key=lambda v: ORDER.index(v.status))
+
+
+def check_forms(
+    kernel: Kernel,
+    given: Sequence[Any],
+    block_dim: int | None,
+    target: str,
+    certificates: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[tuple[str, Verdict]]:
+    """For each kind of arrays, the verdict; what is proved is kept on disk, and not asked again. `certificates`: by
+    kind of arrays; with them the verifier alone decides, and nothing is taken from disk."""
+    types = argument_types(kernel, given)
+    for arrays, known in (("packed", PACKED), ("any", STRIDED)):
         access = tuple(known if isinstance(t, ArrayType) else None for t in types)
         ndim, threads = _shape(kernel, types, access)
         launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
         made = trace(kernel, types, launch, access)
+        store = disk_cache() if certificates is None else None
+        name = store.key(["check", kept_text(made, False), target]) if store is not None else ""
+        entry = store.get(name) if store is not None else None
+        if entry is not None:
+            yield arrays, from_summary(entry.metadata)
+            continue
         prepare(made)
         try:
-            spread, found = checked(made, get_cuda_target(target))
+            spread, found = checked(made, get_cuda_target(target), judge=_judge(certificates, arrays))
         except BulkAccess:
             if known is PACKED:
                 raise
-            break
+            return
         found = replace(found, automatic=str(spread.schedule))
-        if not found.passed:
-            return found
-        verdicts.append(found)
-    return next((v for v in verdicts if not v.proved), verdicts[0])
+        if store is not None and found.status in (PROVED, NO_SCHEDULE):
+            store.put(name, Entry(dict(found.summary()), b""))
+        yield arrays, found
+
+
+def _judge(
+    certificates: Mapping[str, Mapping[str, Any]] | None, arrays: str
+) -> Callable[[KernelIR, GpuCompilation], Verdict]:
+    if certificates is None:
+        return check_schedule
+    found = certificates.get(arrays, {})
+    return lambda kernel, spread: check_certificate(kernel, spread, found)
 
 
 def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:

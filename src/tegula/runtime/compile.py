@@ -11,10 +11,10 @@ from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
 from tegula.errors import LaunchError, SharedMemoryExceeded
-from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.ir import AccessClass, Kernel, LaunchClass, Op, TileAccess
+from tegula.ir.text import print_kernel
 from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
-from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import MOST_NUMBERED, numbers_blocks
 from tegula.ops.roles import Roles, block_threads
@@ -25,11 +25,10 @@ from tegula.runtime.report import run_reporting
 from tegula.runtime.store import disk_cache
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
-from tegula.text import print_kernel
 from tegula.types import Type
 
 if TYPE_CHECKING:
-    from tegula.passes.plan_memory import Plan
+    from tegula.passes.plan_memory import MemoryMap
 
 SMALL = 1 << 16
 """Tiles of up to this many bytes are not named when others need too much memory."""
@@ -152,7 +151,8 @@ def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
 def _reports(kernel: Kernel, debug: bool) -> bool:
     """Whether the code holds places of the source."""
     return debug or any(
-        isinstance(op, Print | PrintTile | Assert) or op.attrs.get("aligned") for op in kernel.walk()
+        isinstance(op, Print | PrintTile | Assert) or (isinstance(op, TileAccess) and op.aligned)
+        for op in kernel.walk()
     )
 
 
@@ -176,7 +176,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
     return Entry(metadata, compile_object(code.text, target))
 
 
-def check_memory(plan: Plan, limit: int, device: object) -> None:
+def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
     """SharedMemoryExceeded, naming each tile that is there when the most are, where a block's tiles do not fit."""
     if plan.total > limit:
         from tegula.passes.plan_memory import lifetime
@@ -196,7 +196,7 @@ def written(kernel: Kernel) -> list[int]:
 
     found: set[int] = set()
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
+        assert isinstance(op, Op)
         for effect in op.effects():
             if effect.kind in ("write", "atomic") and effect.value is not None:
                 source = array_root(effect.value)
@@ -213,6 +213,7 @@ def site_to_json(site: Site) -> dict[str, Any]:
 
 
 def site_from_json(data: dict[str, Any]) -> Site:
+    """A place of the code that reports may name, from the disk cache."""
     loc: Location | None = None
     for place in reversed(data["places"]):
         file, line, column, end_column, function = place

@@ -16,9 +16,10 @@ from tegula.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A place where kernels run and arrays live. `alias`: "cpu", "cuda:0", "cuda:1" and so on.
+    """A place where kernels run and arrays live, named by its alias: "cpu", "cuda:0", "cuda:1" and so on.
 
-    What is asked of a CUDA device beyond its alias needs the driver: RuntimeError where it cannot be used."""
+    What is asked of a CUDA device beyond its alias needs the driver: RuntimeError where it cannot be used.
+    """
 
     alias: str
     ordinal: int = field(init=False, repr=False, compare=False)
@@ -36,10 +37,12 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
+        """Whether the device is the CPU."""
         return self.alias == "cpu"
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the device is a GPU that CUDA knows."""
         return self.alias.startswith("cuda")
 
     @property
@@ -118,9 +121,16 @@ _cuda: dict[int, Device] = {}
 
 
 def get_device(ident: Device | str | None = None) -> Device:
-    """The device of that name, or the current one. "cuda" is the current CUDA device, else "cuda:0".
+    """The device of a name, or the current one of this thread.
 
-    LaunchError for a name that no device has."""
+    Parameters:
+        ident: "cpu", "cuda:0", "cuda" for the current CUDA device or the first, a device, or None for the
+            current one.
+    Returns:
+        the device.
+    Raises:
+        launch: there is no such device.
+    """
     if ident is None:
         return _current.device
     if isinstance(ident, Device):
@@ -163,30 +173,62 @@ def cuda_device(ident: Device | str | None = None) -> Device:
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """The CUDA device of that number, by default the current one or the first. LaunchError if there is none."""
+    """The CUDA device of a number.
+
+    Parameters:
+        ordinal: the number, from 0; the current CUDA device or the first by default.
+    Returns:
+        the device.
+    Raises:
+        launch: there is no such device.
+    """
     return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
 
 
 def get_cuda_devices() -> list[Device]:
-    """All CUDA devices; none where there is no driver."""
+    """All CUDA devices.
+
+    Returns:
+        a list of devices, empty where there is no driver.
+    Raises:
+        nothing.
+    """
     for ordinal in range(_context().count_or_none()):
         _cuda.setdefault(ordinal, Device(f"cuda:{ordinal}"))
     return [_cuda[ordinal] for ordinal in range(_context().count_or_none())]
 
 
 def get_devices() -> list[Device]:
-    """All devices, the CPU first."""
+    """All devices, the CPU first.
+
+    Returns:
+        a list of devices.
+    Raises:
+        nothing.
+    """
     return [CPU, *get_cuda_devices()]
 
 
 def get_preferred_device() -> Device:
-    """The current CUDA device or the first one where there is any, else the CPU."""
+    """The current CUDA device or the first one; the CPU where there is none.
+
+    Returns:
+        the device.
+    Raises:
+        nothing.
+    """
     devices = get_cuda_devices()
     return get_device("cuda") if devices else CPU
 
 
 def set_device(ident: Device | str) -> None:
-    """Make a device the current one of this thread."""
+    """Makes a device the current one of this thread.
+
+    Parameters:
+        ident: the device, or its name.
+    Raises:
+        launch: there is no such device.
+    """
     _choose(get_device(ident))
 
 
@@ -196,21 +238,46 @@ def _choose(device: Device) -> None:
 
 
 def is_cpu_available() -> bool:
+    """Whether kernels can run on the CPU, as they always can.
+
+    Returns:
+        True.
+    Raises:
+        nothing.
+    """
     return True
 
 
 def is_cuda_available() -> bool:
-    """Whether there is a CUDA device and a driver for it."""
+    """Whether there is a CUDA device and a driver for it.
+
+    Returns:
+        a bool.
+    Raises:
+        nothing.
+    """
     return _context().count_or_none() > 0
 
 
 def get_cuda_device_count() -> int:
-    """How many CUDA devices there are."""
+    """The number of CUDA devices.
+
+    Returns:
+        an int; 0 where there is no driver.
+    Raises:
+        nothing.
+    """
     return _context().count_or_none()
 
 
 class ScopedDevice:
-    """The current device of this thread inside a `with` block."""
+    """The current device of this thread inside of a `with` block.
+
+    Parameters:
+        device: the device, or its name; None for the current one.
+    Raises:
+        launch: there is no such device.
+    """
 
     def __init__(self, device: Device | str | None) -> None:
         self.device = get_device(device)
@@ -227,7 +294,11 @@ class ScopedDevice:
 
 
 def synchronize() -> None:
-    """Wait for all devices. CPU launches are complete when `launch` returns. RunError for what kernels found."""
+    """Waits for all devices. Launches on the CPU are complete when they return.
+
+    Raises:
+        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+    """
     used = _context().contexts()
     if used:
         from tegula.runtime.cuda.report import synchronize
@@ -237,7 +308,14 @@ def synchronize() -> None:
 
 
 def synchronize_device(device: Device | str | None = None) -> None:
-    """Wait for one device, the current one by default. RunError for what its kernels found."""
+    """Waits for one device.
+
+    Parameters:
+        device: the device, or its name; the current one by default.
+    Raises:
+        launch: there is no such device.
+        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+    """
     found = get_device(device)
     if found.is_cuda:
         from tegula.runtime.cuda.report import synchronize

@@ -15,7 +15,8 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, unchanged
 from tegula.ops.gradient import gradient_element
 from tegula.runtime.adjoint import adjoint_of
-from tegula.runtime.array import adopt, allocate, array, wrap
+from tegula.runtime.array import adopt, array, wrap
+from tegula.runtime.array_memory import allocate
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import block_size, check_kernel, dimensions, launch_adjoint, plan
 from tegula.runtime.library import library
@@ -25,7 +26,7 @@ from tegula.types import DType, ElementType, element_shape, scalar_of
 if TYPE_CHECKING:
     from tegula.runtime.device import Device
     from tegula.runtime.kernel import Kernel
-    from tegula.runtime.launch import Plan
+    from tegula.runtime.launch import LaunchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,11 @@ class Needs:
 
     @property
     def current(self) -> bool:
+        """Whether what the adjoint was made from is unchanged."""
         return all(map(unchanged, self.captured))
 
 
-class Function:
+class KernelFunction:
     """A kernel whose first parameters are the inputs of a function and whose others are what it returns.
 
     `dim`, `block_dim`, `tiled`: how it is launched (`tiled`: one block for each element of `dim`). `outputs`: what is
@@ -115,7 +117,7 @@ class Function:
         """Threads in each dimension for these inputs, those of a block left out where they are `tiled`."""
         return dimensions(self.dim(*inputs) if callable(self.dim) else self.dim)
 
-    def plan(self, dims: tuple[Any, ...], arrays: Sequence[Any]) -> Plan:
+    def plan(self, dims: tuple[Any, ...], arrays: Sequence[Any]) -> LaunchPlan:
         """The launch; `arrays`: all arguments, ours."""
         block_dim = block_size(self.kernel, self.block_dim, arrays, (), len(dims) + self.tiled)
         return plan((*dims, block_dim) if self.tiled else dims, block_dim)
@@ -126,7 +128,7 @@ class Function:
 
     # Forward ---------------------------------------------------------------------------------------------------------
 
-    def run(self, plan: Plan, args: Sequence[Any], arrays: tuple[Any, ...], inputs: int) -> None:
+    def run(self, plan: LaunchPlan, args: Sequence[Any], arrays: tuple[Any, ...], inputs: int) -> None:
         """Launch the kernel. `args`: as they were given, which says in which stream; LaunchError for a kernel that
         writes one of the first `inputs` arguments."""
         try:
@@ -148,7 +150,7 @@ class Function:
         """Those of some positions at which there are arrays of floats."""
         return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
 
-    def needed(self, plan: Plan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
+    def needed(self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
         """What the adjoint for gradients at `positions` reads. CompileError where there is no gradient."""
         adjoint = adjoint_of(self.kernel, positions)
         ids, pairs = [n for n, _ in packed_arguments(self.kernel, arrays)], overlaps(arrays)
@@ -172,7 +174,7 @@ class Function:
 
     def run_adjoint(
         self,
-        plan: Plan,
+        plan: LaunchPlan,
         needs: Needs,
         described: Sequence[Any],
         saved: Mapping[int, Any],
@@ -215,7 +217,7 @@ def gradient_dtype(value: array) -> DType:
     return scalar_of(gradient_element(value.dtype))
 
 
-def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> Function:
+def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> KernelFunction:
     """The function; LaunchError for what is no kernel."""
     check_kernel(kernel)
-    return Function(kernel, dim, outputs, block_dim, tiled)
+    return KernelFunction(kernel, dim, outputs, block_dim, tiled)

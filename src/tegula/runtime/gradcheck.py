@@ -9,8 +9,9 @@ import numpy as np
 
 from tegula.errors import LaunchError, TegulaError
 from tegula.runtime.adjoint import gradients
-from tegula.runtime.array import array, clone
+from tegula.runtime.array import array
 from tegula.runtime.launch import launch
+from tegula.runtime.make_arrays import clone
 from tegula.runtime.recording import recording
 from tegula.types import scalar_of
 
@@ -34,13 +35,29 @@ def gradcheck(
     block_dim: int | None = None,
     raise_exception: bool = True,
 ) -> bool:
-    """Whether a kernel's gradients agree with central differences along random directions.
+    """Whether the gradients of a kernel agree with central differences along random directions.
 
-    `inputs`, `outputs`: the arguments of the launch; the arrays of floats among them that have `requires_grad` are
-    checked and left as they were. The derivative of the outputs' sum with random weights, along a random direction of
-    the inputs, must differ by at most atol + rtol * the size of what was summed. Steps and tolerances are by default
-    those that float64 allows where all arrays are float64, else float32. GradientMismatch where they differ, unless
-    `raise_exception` is false."""
+    Of float32 arrays differences say little: use float64.
+
+    Parameters:
+        kernel: the kernel.
+        dim: the number of threads in each dimension.
+        inputs, outputs: the arguments of the launch; arrays of floats with `requires_grad` are checked, and are
+            afterwards as they were.
+        eps: the step of the differences; by default 1e-5 where all these arrays are float64, else 1e-2.
+        atol: the absolute tolerance; by default 1e-8, else 1e-3.
+        rtol: the tolerance relative to the sum of magnitudes; by default 1e-6, else 2e-2.
+        directions: how many directions are tried; 8 by default.
+        seed: of the random numbers; 0 by default.
+        block_dim: the number of threads in a block; as for tg.launch by default.
+        raise_exception: whether a difference raises; True by default.
+    Returns:
+        True, or without `raise_exception` whether they agree.
+    Raises:
+        AssertionError: they differ (tg.GradientMismatch).
+        launch: no input or no output has a gradient, or the arguments do not fit.
+        no-gradient: the kernel has no gradient.
+    """
     args = [*inputs, *outputs]
     sources = [a for a in inputs if _has_gradient(a)]
     targets = [a for a in outputs if _has_gradient(a)]

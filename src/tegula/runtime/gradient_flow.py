@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.records import Assigned, Differentiated, Elements, Record, Use
+from tegula.runtime.records import Assigned, Differentiated, ElementRange, Record, Use
 
 DETACH = "where a view is only read, `requires_grad = False` says that its elements are constant"
 
@@ -57,7 +57,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
 
 def _one_gradient(use: Use, other: Use) -> bool:
     ours, theirs = use.array.grad, other.array.grad
-    return ours is not None and theirs is not None and Elements.of(ours).meet(Elements.of(theirs))
+    return ours is not None and theirs is not None and ElementRange.of(ours).meet(ElementRange.of(theirs))
 
 
 def _different(uses: Iterable[Use]) -> list[Use]:
@@ -86,7 +86,7 @@ def _check_written(records: Iterable[Record]) -> None:
                 "make it with requires_grad=True, or launch the first kernel with record_tape=False",
             )
         if isinstance(record, Assigned):
-            covered = Elements.of(record.target)
+            covered = ElementRange.of(record.target)
             lost = [w for w in lost if not covered.cover(w.elements)]
         if found is not None or active:
             outside = (w for w in record.writes if w.is_float and not w.has_gradient)

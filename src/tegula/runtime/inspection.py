@@ -11,7 +11,8 @@ from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
-from tegula.ops.base import TileOp
+from tegula.ir.text import print_kernel
+from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
 from tegula.passes.select_products import explain_products
@@ -23,7 +24,6 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.target import CpuTarget, CudaTarget, get_target
-from tegula.text import print_kernel
 from tegula.types import element_bytes
 
 
@@ -40,13 +40,14 @@ class Inspection:
     code: CpuCode
 
     def assembly(self) -> str:
+        """The machine code as text."""
         from tegula.backend.llvm import assembly
 
         return assembly(self.code.text, self.target)
 
     def text(self) -> str:
         """For people."""
-        loops = sum(op.NAME == "lanes" for op in self.final.walk())
+        loops = sum(isinstance(op, Lanes) for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), *self.roles]
         lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
@@ -92,13 +93,7 @@ class CudaInspection:
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
         lines += self.products
-        launches, steps = self.verdict.explored
-        if not self.verdict.passed:
-            lines.append(
-                f"schedule: {self.verdict.status}; {launches} launches were explored, {steps} steps of roles"
-            )
-        elif launches:
-            lines.append(f"schedule: {self.verdict.status} ({steps} steps of roles)")
+        lines.append(f"schedule: {self.verdict.report()}")
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
@@ -145,7 +140,7 @@ def inspect_for_gpu(
         stages[name] = print_kernel(kernel)
         if name == "lower_pipes":
             products[:] = explain_products(kernel)
-        if name in ("specialise", "combine_blocks"):
+        if name == "split_lanes":
             roles[:] = explain_roles(kernel)
 
     built = build(ir, target, config.mode == "debug", keep)
@@ -176,7 +171,7 @@ def explain_operands(kernel: KernelIR) -> list[str]:
     known = analyse(kernel)
     found: dict[tuple[int, str], None] = {}
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
+        assert isinstance(op, Op)
         views = [view_index(v, known) for v in op.operands] if op.COOPERATIVE else []
         for text in [*(text for _, text in group_operands(op, known)), *filter(None, views)]:
             found[op.loc.line, text] = None
@@ -191,11 +186,9 @@ def explain_roles(kernel: KernelIR) -> list[str]:
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
         return []
-    names, threads = roles.attrs["names"], 0
+    names, threads = roles.names, 0
     lines = ["roles:"]
-    for name, (first, count), registers in zip(
-        names, roles.attrs["warps"], roles.attrs["registers"], strict=True
-    ):
+    for name, (first, count), registers in zip(names, roles.warps, roles.registers, strict=True):
         warps = f"warps {first} to {first + count - 1}" if count > 1 else f"warp {first}"
         budget = f"{registers} registers a thread" if registers else "registers chosen by the compiler"
         lines.append(f"  {name}: {warps} ({count * WARP} threads), {budget}")
@@ -206,10 +199,10 @@ def explain_roles(kernel: KernelIR) -> list[str]:
     return lines + (["pipes:"] if pipes else []) + [_pipe(roles, op) for op in pipes]
 
 
-def _pipe(roles: Op, pipe: Op) -> str:
+def _pipe(roles: Roles, pipe: Op) -> str:
     t = pipe_type(pipe.result.type)
     size = t.stages * math.prod(t.shape) * element_bytes(t.dtype)
     tiles = f"{t.stages} stage{'s' * (t.stages > 1)} of {t.dtype} {'x'.join(map(str, t.shape))}"
-    filling, popping = ([roles.attrs["names"][k] for k in at] for at in ends(roles, pipe.result))
+    filling, popping = ([roles.names[k] for k in at] for at in ends(roles, pipe.result))
     way = f"from {', '.join(filling) or 'no role'} to {', '.join(popping) or 'no role'}"
     return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {way}"

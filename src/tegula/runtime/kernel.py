@@ -118,7 +118,16 @@ class Kernel(KernelDef):
         raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
 
     def forms_for(self, wanted: Specialisation) -> Forms:
-        """The compiled forms for a specialisation in the current modes."""
+        """The compiled forms for a specialisation in the current modes.
+
+        Parameters:
+            wanted: the types of the arguments, the class of the launch, how arrays are accessed, and the
+                device.
+        Returns:
+            the forms, of which there may be none yet.
+        Raises:
+            nothing.
+        """
         key = (wanted, config.code)
         return self._forms.setdefault(key, Forms(self, wanted))
 
@@ -128,7 +137,11 @@ class Kernel(KernelDef):
         return [form for forms in self._forms.values() for form in forms.made]
 
     def unload(self) -> None:
-        """Forget all compiled forms."""
+        """Forgets all compiled forms of the kernel.
+
+        Raises:
+            nothing.
+        """
         self.native = None
         self.ready.clear()
         self.forms.clear()
@@ -140,44 +153,96 @@ class Kernel(KernelDef):
     # Explaining ------------------------------------------------------------------------------------------------------
 
     def stages(self) -> dict[str, str]:
-        """The IR of the form compiled last after each pass, by its name; "source" is what the frontend built."""
+        """The IR of the form compiled last, after each pass.
+
+        Returns:
+            texts by the name of the pass; "source" is what the frontend built.
+        Raises:
+            launch: the kernel was not launched yet.
+        """
         return self._inspect().stages
 
     def ir(self, stage: str = SOURCE) -> str:
-        """The IR after a pass; `stages()` lists them. ValueError for an unknown one."""
+        """The IR of the form compiled last, after a pass.
+
+        Parameters:
+            stage: the name of the pass; "source", what the frontend built, by default.
+        Returns:
+            the text.
+        Raises:
+            launch: the kernel was not launched yet.
+            ValueError: there is no such stage.
+        """
         found = self.stages()
         if stage not in found:
             raise ValueError(f"no stage {stage!r}; stages: {', '.join(found)}")
         return found[stage]
 
     def llvm(self) -> str:
-        """The LLVM IR that was generated for the form compiled last."""
+        """The LLVM IR of the form compiled last.
+
+        Returns:
+            the text.
+        Raises:
+            launch: the kernel was not launched yet.
+        """
         return self._inspect().code.text
 
     def assembly(self) -> str:
-        """The machine code of the form compiled last, as text; PTX for one on a GPU."""
+        """The machine code of the form compiled last as text; PTX for one on a GPU.
+
+        Returns:
+            the text.
+        Raises:
+            launch: the kernel was not launched yet.
+        """
         return self._inspect().assembly()
 
     def ptx(self) -> str:
-        """The PTX of the form compiled last. LaunchError if the form is for the CPU."""
+        """The PTX of the form compiled last.
+
+        Returns:
+            the text.
+        Raises:
+            launch: the kernel was not launched yet, or last on the CPU.
+        """
         return self._inspect_for_gpu().assembly()
 
     def sass(self) -> str:
-        """The machine code of the form compiled last, for a GPU. RuntimeError without ptxas and a disassembler (CUDA's
-        toolkit); LaunchError if the form is for the CPU."""
+        """The machine code of the form compiled last, for a GPU.
+
+        Returns:
+            the text.
+        Raises:
+            launch: the kernel was not launched yet, or last on the CPU.
+            RuntimeError: there is no ptxas or no disassembler (CUDA's toolkit).
+        """
         return self._inspect_for_gpu().machine_code().sass()
 
     def explain(self) -> str:
-        """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU
-        threads, shared memory, registers, and what does each matmul and why warp groups do not do it as one."""
+        """How the form compiled last runs, for people.
+
+        Returns:
+            a text: launch class, arguments, lane loops, memory of each tile; for a GPU threads, shared memory,
+            registers, what does each matmul, and why warp groups do not do it as one.
+        Raises:
+            launch: the kernel was not launched yet.
+        """
         return self._inspect().text()
 
     def check(self, *types: Any, block_dim: int | None = None, target: str = "sm_90a") -> Verdict:
-        """Whether the schedule of the kernel's roles is right: proved for every launch, or explored in some, which
-        `status` says (docs/checker.md). No GPU is needed.
+        """Whether the schedule of the roles of the kernel is right: proved for every launch, or explored in
+        some.
 
-        `types`: of the arguments, as annotations are written; the parameters' own without. `target`: the GPU.
-        CompileError where the kernel cannot be compiled for it."""
+        Parameters:
+            *types: of the arguments, as annotations are written; those of the parameters by default.
+            block_dim: the number of threads in a block; that of the kernel by default.
+            target: the GPU; "sm_90a" by default.
+        Returns:
+            a verdict, whose `status` says it (docs/checker.md). No GPU is needed.
+        Raises:
+            RuntimeError: the kernel cannot be compiled for the GPU (tg.CompileError).
+        """
         from tegula.runtime.check import check_kernel
 
         return check_kernel(self, types, block_dim, target)
@@ -205,13 +270,24 @@ class Kernel(KernelDef):
 def kernel(
     function: Callable[..., Any] | None = None, /, *, source: str | None = None, **options: Any
 ) -> Any:
-    """Make a Python function a kernel, with or without arguments.
+    """Makes a Python function a kernel; a decorator with or without arguments.
 
-    `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
-    `source`: the text of the function where Python does not keep it (exec); `specialize`, `consumers`, `stages`,
-    `registers`, `persistent`, `raster`: choices of automatic schedules (docs/schedules.md); `module`, `launch_bounds`,
-    `grid_stride` are accepted and change no result, and so are `name`, `cuda_max_registers`, `cluster_dim`,
-    `enable_cuda_smem_spilling` and `module_options`. WrongArguments for another option."""
+    Parameters:
+        function: the function; None where there are arguments.
+        source: the text of the function where Python does not keep it (exec).
+        **options: `block_dim`: the number of threads in a block by default; `enable_backward`: whether
+            gradients may be asked for; `check`: "proof" or "bounded", what is asked of schedules; `specialize`,
+            `consumers`, `stages`, `registers`, `persistent`, `raster`: choices of automatic schedules
+            (docs/schedules.md). `module`, `launch_bounds`, `grid_stride`, `name`, `cuda_max_registers`,
+            `cluster_dim`, `enable_cuda_smem_spilling` and `module_options` are accepted and change no result.
+    Returns:
+        a kernel, for tg.launch.
+    Raises:
+        wrong-arguments: there is no such option.
+        TypeError: what is decorated is no function made by `def`.
+    Gradient:
+        derived from the kernel; tg.func_grad gives a function one of its own.
+    """
     chosen = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> Kernel:

@@ -15,13 +15,15 @@ from tegula.backend import pool
 from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
-from tegula.runtime.adjoint import Adjoint, Known, adjoint_of, gradients
-from tegula.runtime.array import allocate, array, wrap, zeros
+from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
+from tegula.runtime.array import array, wrap
+from tegula.runtime.array_memory import allocate
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
+from tegula.runtime.make_arrays import zeros
 from tegula.runtime.pack import adopted
 from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
@@ -30,7 +32,6 @@ from tegula.runtime.store import disk_cache
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
-    from tegula.passes.gradient import Partials
     from tegula.runtime.cuda.stream import Stream
     from tegula.types import DType
 
@@ -39,7 +40,7 @@ pool.disk_cache = disk_cache
 Dim = float | Sequence[float] | np.ndarray
 
 
-class Plan:
+class LaunchPlan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from; the address of a report, which comes
     last, is 0."""
 
@@ -64,7 +65,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4096)
-def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
+def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
     """The plan of a launch; LaunchError for one that cannot be. `device`: where a kernel without arrays runs; arrays
     say it themselves."""
     if not 1 <= len(dims) <= MAX_DIMS:
@@ -84,10 +85,10 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
             f"block_dim must be 1 to 1024, got {block_dim}",
             "use smaller blocks; dim says how many threads there are",
         )
-    return Plan(whole, block_dim, device)
+    return LaunchPlan(whole, block_dim, device)
 
 
-def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
+def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
     """The plan of a launch whose dimensions may be of any kind."""
     try:
         return plan(dims, block_dim) if device is CPU else plan(dims, block_dim, device)
@@ -134,16 +135,35 @@ def launch(
     block_dim: int | None = None,
     **unknown: Any,
 ) -> None:
-    """Run a kernel over a grid of threads.
+    """Runs a kernel over a grid of threads.
 
-    `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
-    lists of the arguments, in the order of the parameters. The kernel runs where its arrays are; `device` must say the
-    same, or says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread.
-    `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
-    is complete on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited
-    for. `adjoint`: run the kernel's adjoint instead, with `adj_inputs` and `adj_outputs` as the gradients of the
-    arguments (None: their own); `record_tape`: whether an open tape records the launch. LaunchError for arguments that
-    do not fit; CompileError for a kernel that is wrong; RunError for what it found while it ran."""
+    On the CPU the launch is complete when it returns. On a GPU it runs later, and what the kernel found is
+    raised when its stream is next waited for.
+
+    Parameters:
+        kernel: a kernel, or what tg.autotune made.
+        dim: the number of threads in each of 1 to 4 dimensions, whole numbers up to 2**31.
+        inputs, outputs: lists of the arguments, in the order of the parameters: arrays, numbers, vectors and
+            matrices; arrays of NumPy, PyTorch and others are used in place. Kernels run where their arrays are.
+        adj_inputs, adj_outputs: with `adjoint`, gradients in the order of the arguments; None stands for that
+            of the array itself.
+        device: where a kernel without arrays runs; with arrays their own device.
+        stream: a stream of a CUDA device; that of this thread by default.
+        adjoint: whether to run the adjoint of the kernel instead; False by default.
+        record_tape: whether an open tape records the launch; True by default.
+        record_cmd: is refused if True: tg.ScopedCapture records launches.
+        max_blocks: is accepted and changes nothing.
+        block_dim: the number of threads in a block, 1 to 1024; by default that of the kernel, of its roles, or
+            256.
+        **unknown: is refused.
+    Raises:
+        launch: the arguments, the dimensions, the device or an option do not fit.
+        RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
+            found while it ran on the CPU (tg.RunError).
+    Gradient:
+        tg.Tape, or `adjoint=True`: the gradients of what was written are taken and cleared, those of what was
+        read are added to.
+    """
     if unknown:
         raise _no_option(next(iter(unknown)))
     if record_cmd:
@@ -196,7 +216,7 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 """The keywords of `launch`."""
 
 
-def _teach(kernel: Kernel, key: bytes, given: tuple[Any, ...], made: Plan, compiled: Any) -> None:
+def _teach(kernel: Kernel, key: bytes, given: tuple[Any, ...], made: LaunchPlan, compiled: Any) -> None:
     """Let machine code know a launch that it did not know. `given`: what it was asked with."""
     from tegula.runtime.cuda.native import learn
 
@@ -214,7 +234,7 @@ def _padded(grads: Sequence[Any], count: int) -> list[Any]:
 
 def run_adjoint(
     kernel: Kernel,
-    shape: Plan,
+    shape: LaunchPlan,
     args: Sequence[Any],
     grads: Sequence[Any] = (),
     stream: Stream | None = None,
@@ -251,7 +271,7 @@ def run_adjoint(
 
 def launch_adjoint(
     adjoint: Adjoint,
-    shape: Plan,
+    shape: LaunchPlan,
     args: tuple[Any, ...],
     given: Sequence[Any],
     stream: Stream | None = None,
@@ -264,11 +284,11 @@ def launch_adjoint(
         check(adjoint)
     adjoint.launched[:] = [one.part for one in known]
     other = not OURS.issuperset(map(type, given))
-    rows: dict[Partials, array] = {}
+    rows: Rows = {}
     given = given if other else ()
     memory = partial(_memory, given=given, stream=stream)
     for one in known:
-        passed = (*args, *one.extra(rows, memory))
+        passed = (*args, *one.extra(args, rows, memory))
         _launch_part(one, passed, given, stream)
         if recording.on:
             recording.wrote(passed[k] for k in one.part.writes)
@@ -297,7 +317,9 @@ OURS = frozenset({array, int, float, bool, type(None)})
 """Types of what adjoints are given that no other library's streams belong to."""
 
 
-def _launch_part(one: Known, args: tuple[Any, ...], given: Sequence[Any], stream: Stream | None) -> None:
+def _launch_part(
+    one: KnownLaunch, args: tuple[Any, ...], given: Sequence[Any], stream: Stream | None
+) -> None:
     """One launch of an adjoint. `given`: what the arguments were made from, if other libraries' arrays are among it."""
     part, told = one.part, None
     if part.native is not None and not given:
@@ -336,8 +358,22 @@ def launch_tiled(
     block_dim: int | None = None,
     **options: Any,
 ) -> None:
-    """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim]). A kernel with roles
-    says itself how many threads its blocks have."""
+    """Runs a kernel with one block for each element of a grid: tg.launch with dim=(*dim, block_dim).
+
+    Parameters:
+        kernel: a kernel, or what tg.autotune made.
+        dim: the number of blocks in each of 1 to 3 dimensions, whole numbers up to 2**31.
+        inputs, outputs: lists of the arguments, in the order of the parameters.
+        block_dim: the number of threads in a block, 1 to 1024; a kernel with roles, or with a `block_dim` of
+            its own, says it itself.
+        **options: `device`, `stream`, `adjoint`, `adj_inputs`, `adj_outputs`, `record_tape`, as for tg.launch.
+    Raises:
+        launch: the arguments, the dimensions, the device or an option do not fit.
+        RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
+            found while it ran on the CPU (tg.RunError).
+    Gradient:
+        as for tg.launch.
+    """
     if options:
         unknown = options.keys() - _OPTIONS
         if unknown:
@@ -385,7 +421,7 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
-) -> tuple[Plan, Any]:
+) -> tuple[LaunchPlan, Any]:
     """Launch along the general way; the plan and the form."""
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
         inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)

@@ -22,12 +22,18 @@ quick = _Quick()
 
 
 def launch_key(*arguments: Any) -> Hashable:
-    """What launches with these arguments depend on besides addresses and elements, hashable: for each array its dtype,
-    shape, strides, device, and how its address is aligned, up to 64 bytes.
+    """What launches with these arguments depend on besides addresses and elements, as one hashable object.
 
-    A function that launches kernels can look up by it what it has decided for such arguments before: which kernel, how
-    many blocks, that they fit. Takes `tg.array`s, tensors of PyTorch, and None for arguments that are left out; None
-    where another value is among them, whose look-up would take as long as the decision. It holds no memory."""
+    A function that launches kernels can look up by it what it has decided for such arguments before.
+
+    Parameters:
+        *arguments: arrays, tensors of PyTorch, or None for arguments that are left out.
+    Returns:
+        a key: dtype, shape, strides, device and the alignment of the address up to 64 bytes of each array; None
+        where another value is among the arguments. It holds no memory.
+    Raises:
+        nothing.
+    """
     found = quick.describe(*arguments)
     if found is not None:
         return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
+from itertools import chain
+from typing import Any
 
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
@@ -12,6 +14,8 @@ from tegula.types import DTYPES, NAMED_ELEMENTS
 
 BOTH = frozenset({"mod"})
 """Names of functions of the library that are names of ops too."""
+OF_TILES = ("tile_", "_tile_")
+"""What the names of cooperative functions begin with, and of no others in the library."""
 _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
 
 
@@ -24,13 +28,13 @@ class Library(Mapping[str, FuncDef]):
     def __getitem__(self, name: str) -> FuncDef:
         if name in _ELSEWHERE:
             raise KeyError(name)
-        return _functions()[name]
+        return _tiles()[name] if name.startswith(OF_TILES) else _functions()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_functions())
+        return chain(_functions(), _tiles())
 
     def __len__(self) -> int:
-        return len(_functions())
+        return len(_functions()) + len(_tiles())
 
 
 @cache
@@ -40,13 +44,33 @@ def library() -> Library:
 
 
 @cache
+def _tiles() -> dict[str, FuncDef]:
+    """The cooperative functions, and their forms that overwrite a parameter."""
+    from tegula.lang.cooperative import CooperativeDef
+    from tegula.stdlib.tiles import DECLARED, PARTS
+
+    made = _overloaded(PARTS)
+    for name, parts in DECLARED.items():
+        made[name] = found = CooperativeDef.of_library(parts)
+        if found.overwritten is not None:
+            made[found.inplace.name] = found.inplace
+    return made
+
+
+@cache
 def _functions() -> dict[str, FuncDef]:
     from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT
 
+    return _overloaded(FUNCTIONS, SIXTEEN_BIT)
+
+
+def _overloaded(
+    functions: Mapping[str, list[Callable[..., Any]]], in_float32: Collection[str] = ()
+) -> dict[str, FuncDef]:
     made: dict[str, FuncDef] = {}
-    for name, overloads in FUNCTIONS.items():
+    for name, overloads in functions.items():
         for function in overloads:
             earlier = made[name].definitions if name in made else ()
             made[name] = FuncDef(Definition(function, library=True), earlier)
-            made[name].in_float32 = name in SIXTEEN_BIT
+            made[name].in_float32 = name in in_float32
     return made

@@ -14,15 +14,17 @@ from weakref import WeakSet
 class Observer(Protocol):
     """A tape."""
 
-    def launched(
-        self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any
-    ) -> None: ...
+    def launched(self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any) -> None:
+        """A kernel was launched."""
 
-    def assigned(self, target: Any, source: Any, new: bool) -> None: ...
+    def assigned(self, target: Any, source: Any, new: bool) -> None:
+        """A method of arrays overwrote an array."""
 
-    def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None: ...
+    def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None:
+        """The adjoint of a kernel ran."""
 
-    def written(self, target: Any) -> None: ...
+    def written(self, target: Any) -> None:
+        """An array was written in any way."""
 
 
 class _OfThread(threading.local):
@@ -40,6 +42,7 @@ class Recording:
 
     @property
     def tape(self) -> Observer | None:
+        """The observer of this thread, if there is one."""
         return self._here.tape
 
     @tape.setter
@@ -51,6 +54,7 @@ class Recording:
         self.update()
 
     def update(self) -> None:
+        """Set `on`: whether any thread has an observer."""
         self.on = len(self.watching) > 0
 
     def launched(

@@ -11,18 +11,19 @@ import numpy as np
 
 from tegula.errors import LaunchError
 from tegula.runtime.addition import add
-from tegula.runtime.array import array, empty
+from tegula.runtime.array import array
+from tegula.runtime.make_arrays import empty
 from tegula.runtime.recording import recording
 from tegula.types import components, element_bytes, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.runtime.description import Description
     from tegula.runtime.kernel import Kernel
-    from tegula.runtime.launch import Plan
+    from tegula.runtime.launch import LaunchPlan
     from tegula.runtime.quick import Form
 
 
-class Elements(NamedTuple):
+class ElementRange(NamedTuple):
     """Where the elements of an array are; it holds no memory."""
 
     device: Any
@@ -32,10 +33,11 @@ class Elements(NamedTuple):
     description: Description
 
     @classmethod
-    def of(cls, a: array) -> Elements:
+    def of(cls, a: array) -> ElementRange:
+        """The memory of an array."""
         return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
 
-    def meet(self, other: Elements) -> bool:
+    def meet(self, other: ElementRange) -> bool:
         """Whether two arrays share a byte."""
         if self.device != other.device or not (self.low < other.high and other.low < self.high):
             return False
@@ -46,7 +48,7 @@ class Elements(NamedTuple):
         except RuntimeError:  # too hard to tell
             return True
 
-    def cover(self, other: Elements) -> bool:
+    def cover(self, other: ElementRange) -> bool:
         """Whether all bytes of another array are among these."""
         if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
             return False
@@ -55,10 +57,12 @@ class Elements(NamedTuple):
 
     @property
     def low(self) -> int:
+        """The address of the first byte."""
         return self.ptr + self.description.low
 
     @property
     def high(self) -> int:
+        """The address after the last byte."""
         return self.ptr + self.description.high
 
     def _described(self) -> np.ndarray:
@@ -71,7 +75,7 @@ MOST_WORK: Any = 10_000
 
 
 class _Interface:
-    def __init__(self, of: Elements) -> None:
+    def __init__(self, of: ElementRange) -> None:
         self.__array_interface__ = {
             "version": 3,
             "data": (of.ptr, True),
@@ -89,11 +93,13 @@ class Use(NamedTuple):
     array: array
 
     @property
-    def elements(self) -> Elements:
-        return Elements.of(self.array)
+    def elements(self) -> ElementRange:
+        """The memory of the array."""
+        return ElementRange.of(self.array)
 
     @property
     def is_float(self) -> bool:
+        """Whether the array is of floats."""
         return scalar_of(self.array.dtype).is_float
 
     @property
@@ -104,20 +110,20 @@ class Use(NamedTuple):
 
 class Launched:
     """A launch, the compiled form that ran, and how many writes the tape had seen after it. `given`: the arguments as
-    they were passed, whose memory `args` show; `versions`: how often each of PyTorch's tensors was written."""
+    they were passed, whose memory `arguments` show; `versions`: how often each of PyTorch's tensors was written."""
 
     def __init__(
         self,
         kernel: Kernel,
-        plan: Plan,
+        plan: LaunchPlan,
         given: Sequence[Any],
-        args: Sequence[Any],
+        arguments: Sequence[Any],
         form: Form,
         time: int,
         versions: dict[int, int],
     ) -> None:
         self.kernel, self.plan, self.form = kernel, plan, form
-        self.given, self.args = given, args
+        self.given, self.arguments = given, arguments
         self.time, self.versions = time, versions
 
     @cached_property
@@ -132,12 +138,13 @@ class Launched:
 
     def _uses(self, positions: Sequence[int]) -> list[Use]:
         what = f"kernel {self.kernel.name}"
-        named = ((f"argument '{self.kernel.parameters[k].name}'", self.args[k]) for k in positions)
+        named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
         return [Use(what, name, a) for name, a in named if isinstance(a, array)]
 
     @property
     def arrays(self) -> Iterator[array]:
-        return (a for a in self.args if isinstance(a, array))
+        """The arrays among the arguments."""
+        return (a for a in self.arguments if isinstance(a, array))
 
 
 class Assigned:
@@ -148,14 +155,17 @@ class Assigned:
 
     @property
     def reads(self) -> list[Use]:
+        """The array that was copied, if one was."""
         return [] if self.source is None else [Use("a copy", "the source", self.source)]
 
     @property
     def writes(self) -> list[Use]:
+        """The array that was overwritten."""
         return [Use("a copy" if self.source is not None else "a fill", "the target", self.target)]
 
     @property
     def arrays(self) -> Iterator[array]:
+        """The arrays of the record."""
         return (a for a in (self.target, self.source) if a is not None)
 
     def take_gradient(self) -> None:

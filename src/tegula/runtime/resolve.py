@@ -21,14 +21,14 @@ from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
-    from tegula.runtime.launch import Plan
+    from tegula.runtime.launch import LaunchPlan
     from tegula.runtime.quick import Form
 
 KNOWN = frozenset({array, int, float, bool})
 """Types of arguments that are taken as they are."""
 
 
-def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
+def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
     """The compiled form for these arguments, their bytes, and whether one is another library's array. LaunchError for
     arguments that do not fit."""
     given = args
@@ -61,13 +61,13 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 
-def wanted_form(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> Specialisation:
+def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Specialisation:
     """What a launch with these arguments, which are ours, needs a form for. LaunchError for those that do not fit."""
     return _specialised(kernel, plan, [n for n, _ in packed_arguments(kernel, args)], overlaps(args))
 
 
 def _specialised(
-    kernel: Kernel, plan: Plan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
+    kernel: Kernel, plan: LaunchPlan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Specialisation:
     found = [SPECIALISATIONS[n] for n in ids]
     return specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
@@ -125,7 +125,7 @@ def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
     return found
 
 
-def _device_of(kernel: Kernel, plan: Plan, found: Sequence[Any]) -> Device:
+def _device_of(kernel: Kernel, plan: LaunchPlan, found: Sequence[Any]) -> Device:
     """Where the arrays among the arguments are: all on one device, or a LaunchError."""
     homes = {
         p.name: device_of(known)

@@ -7,8 +7,9 @@ from typing import Any
 
 from tegula.errors import LaunchError
 from tegula.runtime.addition import add
-from tegula.runtime.array import array, clone
-from tegula.runtime.records import Elements, Record, Use, clear, known_gradient
+from tegula.runtime.array import array
+from tegula.runtime.make_arrays import clone
+from tegula.runtime.records import ElementRange, Record, Use, clear, known_gradient
 from tegula.types import float32, scalar_of, with_scalar
 
 
@@ -33,10 +34,10 @@ class Seeds:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
             return Before([], _kept(gradients, records))
         targets = [(target, _gradient(target)) for target, _ in self.given]
-        places = [Elements.of(grad) for _, grad in targets]
+        places = [ElementRange.of(grad) for _, grad in targets]
         written = _others(uses, places)
         apart = not any(p.meet(q) for k, p in enumerate(places) for q in places[:k])
-        if not apart or any(p.meet(Elements.of(g)) for p in places for g in written):
+        if not apart or any(p.meet(ElementRange.of(g)) for p in places for g in written):
             for _, grad in targets:
                 clear(grad)
         held: list[tuple[array, array]] = []
@@ -59,6 +60,7 @@ class Before:
         self.held, self.kept = held, kept
 
     def restore(self) -> None:
+        """Add back what gradients held before, and give seeds back their values."""
         for grad, before in self.held:
             add(grad, before)
         for grad, seed in self.kept:
@@ -70,20 +72,20 @@ def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> 
     the array held before the tape."""
     reads = [u.elements for r in records for u in r.reads if u.has_gradient]
     unread = {
-        Elements.of(grad): grad
+        ElementRange.of(grad): grad
         for target, grad in targets
-        if not any(Elements.of(target).meet(read) for read in reads)
+        if not any(ElementRange.of(target).meet(read) for read in reads)
     }
     return [(grad, clone(grad)) for grad in unread.values()]
 
 
-def _others(uses: Iterable[Use], places: Sequence[Elements]) -> list[array]:
+def _others(uses: Iterable[Use], places: Sequence[ElementRange]) -> list[array]:
     """The gradients of written arrays for which there is memory, each once, without those at some places."""
-    found: dict[Elements, array] = {}
+    found: dict[ElementRange, array] = {}
     for use in uses:
         grad = known_gradient(use.array)
-        if grad is not None and Elements.of(grad) not in places:
-            found.setdefault(Elements.of(grad), grad)
+        if grad is not None and ElementRange.of(grad) not in places:
+            found.setdefault(ElementRange.of(grad), grad)
     return list(found.values())
 
 

@@ -12,13 +12,13 @@ from tegula.runtime.array import array
 from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
-from tegula.runtime.records import Assigned, Differentiated, Elements, Launched, Record, clear
+from tegula.runtime.records import Assigned, Differentiated, ElementRange, Launched, Record, clear
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 
 if TYPE_CHECKING:
     from tegula.runtime.kernel import Kernel
-    from tegula.runtime.launch import Plan
+    from tegula.runtime.launch import LaunchPlan
     from tegula.runtime.quick import Form
 
 
@@ -32,17 +32,27 @@ class Tape:
         x.grad
 
     Gradients flow through arrays with `requires_grad`, intermediate ones too. A value that the gradients need must not
-    be overwritten before `backward`; launches and methods of arrays that do are found, writes through NumPy are not."""
+    be overwritten before `backward`; launches and methods of arrays that do are found, writes through NumPy are not.
+
+    Raises:
+        launch: on entry: a tape of this thread is recording already.
+    """
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self._writes: dict[Elements, int] = {}
+        self._writes: dict[ElementRange, int] = {}
         self._time = 0
         self._spent = False
 
     @staticmethod
     def active() -> Tape | None:
-        """The tape whose `with` block runs in this thread, if there is one."""
+        """The tape whose `with` block runs in this thread.
+
+        Returns:
+            the tape, or None.
+        Raises:
+            nothing.
+        """
         found = recording.tape
         return found if isinstance(found, Tape) else None
 
@@ -58,36 +68,74 @@ class Tape:
     # Observing -------------------------------------------------------------------------------------------------------
 
     def launched(
-        self, kernel: Kernel, plan: Plan, given: Sequence[Any], args: Sequence[Any], form: Form
+        self, kernel: Kernel, plan: LaunchPlan, given: Sequence[Any], args: Sequence[Any], form: Form
     ) -> None:
-        """A kernel was launched while the tape recorded."""
+        """Notes that a kernel was launched while the tape recorded; launches call it.
+
+        Parameters:
+            kernel: the kernel.
+            plan: the shape of the launch.
+            given: the arguments as they were given.
+            args: the arguments as arrays and numbers.
+            form: the compiled form that ran.
+        Raises:
+            nothing.
+        """
         known = versions(given)
         self.records.append(Launched(kernel, plan, tuple(given), tuple(args), form, self._time, known))
 
     def assigned(self, target: array, source: array | None, new: bool) -> None:
-        """A method overwrote an array by another one, or by constants, while the tape recorded; or made it `new`."""
+        """Notes that a method overwrote an array; methods of arrays call it.
+
+        Parameters:
+            target: the array.
+            source: the array that was copied; None for constants.
+            new: whether the array was made by it.
+        Raises:
+            nothing.
+        """
         self.records.append(Assigned(target, source, new))
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
-        """The adjoint of a kernel ran while the tape recorded."""
+        """Notes that the adjoint of a kernel ran while the tape recorded.
+
+        Parameters:
+            name: the name of the kernel.
+            args: the arguments.
+            gradients: their gradients by position.
+        Raises:
+            nothing.
+        """
         self.records.append(Differentiated(name, args, gradients))
 
     def written(self, target: Any) -> None:
-        """An array was written, by a launch or by one of its methods."""
+        """Notes that an array was written, by a launch or by one of its methods.
+
+        Parameters:
+            target: the array.
+        Raises:
+            nothing.
+        """
         if self.records or recording.tape is self:
             self._time += 1
-            self._writes[Elements.of(target)] = self._time
+            self._writes[ElementRange.of(target)] = self._time
 
     # Gradients -------------------------------------------------------------------------------------------------------
 
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
-        """Add to the gradients of all arrays with `requires_grad` that were used: the derivative of `loss`, an array of
-        one element, or the product of the derivatives with `grads`, gradients by array (which stay as they are). An
-        array that had no gradient has the one that is given from then on. Without either, gradients start with what
-        is in `.grad` of the recorded arrays.
+        """Adds to the gradients of all recorded arrays with `requires_grad` the derivatives of a loss, or of
+        seeds.
 
-        LaunchError for a second call without `zero()` between, for a loss of more elements or without a gradient, where
-        an array that is needed was overwritten, and where a gradient would get lost."""
+        Parameters:
+            loss: an array of one element, whose gradient begins as 1.
+            grads: gradients by array, which stay as they are; an array without a gradient has that one from
+                then on. With neither, the gradients of the recorded arrays are the seeds.
+        Raises:
+            launch: the tape ran backwards already without tg.Tape.zero, both are given, the loss has more
+                elements or no gradient, an array that is needed was overwritten, or a gradient would get lost.
+            no-gradient: a gradient would flow through something that has none.
+            overwritten-array: a kernel overwrote what its gradient needs.
+        """
         if self._spent:
             raise LaunchError(
                 "the tape was run backwards already", "record it again, or call tape.zero() before"
@@ -111,7 +159,7 @@ class Tape:
             before.restore()
         for record in self.records if others is not None and others is not self else ():
             if isinstance(record, Launched):
-                recording.differentiated(record.kernel.name, record.args, gradients(record.args))
+                recording.differentiated(record.kernel.name, record.arguments, gradients(record.arguments))
 
     def _check(self, record: Launched, adjoint: Adjoint) -> None:
         """LaunchError where an array that the adjoint reads was written after the launch, or what the kernel captures
@@ -124,7 +172,7 @@ class Tape:
             )
         now = versions(record.given)
         for k in sorted(adjoint.reads):
-            needed = Elements.of(record.args[k])
+            needed = ElementRange.of(record.arguments[k])
             written = now.get(k) != record.versions.get(k) or any(
                 time > record.time and needed.meet(where) for where, time in self._writes.items()
             )
@@ -145,13 +193,21 @@ class Tape:
             yield from record.arrays
 
     def zero(self) -> None:
-        """Set the gradients of all arrays of the recorded launches to zero."""
+        """Sets the gradients of all recorded arrays to 0, and lets the tape run backwards once more.
+
+        Raises:
+            nothing.
+        """
         for grad in self.gradients.values():
             clear(grad)
         self._spent = False
 
     def reset(self) -> None:
-        """Forget what was recorded."""
+        """Forgets what was recorded.
+
+        Raises:
+            nothing.
+        """
         self.records.clear()
         self._writes.clear()
         self._spent = False

@@ -105,27 +105,26 @@ def _log1p_adjoint(x, y, g):
 
 
 @func
-def _is_extreme(x: float32):
-    """Whether x is so small that it has lost digits, or infinite."""
-    return (tg.abs(x) < 2.0**-126) | (tg.abs(x) > 3.4028234663852886e38)
+def _pow_slopes(x: float32, y: float32, g: float32):
+    """g times the derivatives of x**y, that by y for positive x; a power out of range may have slopes within."""
+    wide_x, wide_y, wide_g = tg.float64(x), tg.float64(y), tg.float64(g)
+    by_base = wide_g * wide_y * tg._pow_beyond(wide_x, wide_y - 1.0)
+    by_exponent = wide_g * tg.float64(tg.log(tg.abs(x))) * tg._pow_beyond(wide_x, wide_y)
+    return tg.float32(by_base), tg.float32(by_exponent)
 
 
 @func
-def _is_extreme(x: float64):
-    """Whether x is so small that it has lost digits, or infinite."""
-    return (tg.abs(x) < 2.0**-1022) | (tg.abs(x) > 1.7976931348623157e308)
+def _pow_slopes(x: float64, y: float64, g: float64):
+    return tg._times_power_of(g * y, x, y - 1.0), tg._times_power_of(g * tg.log(tg.abs(x)), x, y)
 
 
 @func
 def _pow_adjoint(x, y, z, g):
-    """x**0 is constant, and so is 0**y around a positive y. Where x**(y - 1) is too large or too small, z / x may not
-    be."""
+    """x**0 is constant, and so is 0**y around a positive y."""
+    by_base, by_exponent = tg._pow_slopes(x, y, g)
     zero = g * 0.0
-    slope = tg.pow(x, y - 1.0)
-    by_base = tg.where(tg._is_extreme(slope) & (x != 0.0), g * z / x * y, g * y * slope)
-    logarithm = tg.log(tg.where(x > 0.0, x, x * 0.0 + 1.0))
-    by_exponent = tg.where(x > 0.0, g * z * logarithm, zero)
-    return tg._kept(g, tg.where(y == 0.0, zero, by_base)), tg._kept(g, by_exponent)
+    by_base, by_exponent = tg.where(y == 0.0, zero, by_base), tg.where(x > 0.0, by_exponent, zero)
+    return tg._kept(g, by_base), tg._kept(g, by_exponent)
 
 
 @func

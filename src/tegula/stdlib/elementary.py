@@ -15,7 +15,21 @@ CBRT_BITS_64 = 715094163 << 32
 
 @func
 def rsqrt(x: float32):
-    """1 / sqrt(x)."""
+    """The reciprocal of the square root, 1 / sqrt(x); inf at 0, NaN below.
+
+    Two roundings: of the root and of the quotient. The error is at most 2 units in the last place in float32, 2
+    in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        -adjoint / 2 * x**-1.5.
+    """
     return 1.0 / tg.sqrt(x)
 
 
@@ -27,7 +41,23 @@ def rsqrt(x: float64):  # noqa: F811
 
 @func
 def cbrt(x: float32):
-    """The cube root."""
+    """The cube root of x, of either sign.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint / (3 * cbrt(x)**2); infinite at 0.
+    Source:
+        Halley's method.
+    """
     a = tg.abs(x)
     tiny, huge = a < 2.0**-100, a > 2.0**100
     scaled = tg.where(tiny, a * 2.0**72, tg.where(huge, a * 2.0**-72, a))
@@ -75,13 +105,41 @@ def _cbrt_step(t: float64, a: float64):
 
 @func
 def length(x):
-    """The length of a vector of floats."""
+    """The length of a vector of floats: sqrt(dot(x, x)).
+
+    Squares of components may overflow or vanish; tg.hypot of two scalars does without.
+
+    Parameters:
+        x: a vector (N,) of floats, or a tile of such vectors.
+    Returns:
+        a scalar of the dtype of `x`; a tile of scalars of a tile.
+    Raises:
+        type-mismatch: `x` is no vector of floats.
+    Gradient:
+        adjoint * x / length(x); 0 at length 0.
+    """
     return tg._length(x)
 
 
 @func
 def hypot(x: float32, y: float32):
-    """The root of x x + y y, without overflow on the way; inf if either is."""
+    """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow on the way; inf if either is infinite.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
+            broadcast.
+    Returns:
+        a value of the type of the operands.
+    Raises:
+        wrong-arguments: no overload takes the dtypes; integers, literals among them, vectors and float8 have
+            none.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        adjoint * x / hypot(x, y) for `x`, the same with y for `y`; 0 at the origin.
+    """
     a, b = tg.float64(x), tg.float64(y)
     root = tg.float32(tg.sqrt(tg.fma(a, a, b * b)))
     return tg.where(tg.isinf(x) | tg.isinf(y), tg.float32(inf), root)
@@ -119,7 +177,23 @@ def _exponent(x: float64):
 
 @func
 def mod(x: float32, y: float32):
-    """x - y * trunc(x / y), exactly, with the sign of x; NaN for infinite x or y = 0."""
+    """The remainder of floats, x - y * trunc(x / y), exactly, with the sign of x.
+
+    NaN where x is infinite or y is 0.
+
+    Parameters:
+        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
+            broadcast.
+    Returns:
+        a value of the type of the operands.
+    Raises:
+        mixed-scalar-types: the operands differ in dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        the adjoint for `x`; -adjoint * trunc(x / y) for `y`.
+    Source:
+        C's fmod.
+    """
     a, b = tg.abs(x), tg.abs(y)
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float32(0.0))
@@ -154,7 +228,18 @@ def mod(x: float64, y: float64):  # noqa: F811
 
 @func
 def round(x: float32):
-    """x rounded to the nearest integral number, halves away from zero."""
+    """The nearest integral number, halves away from 0; tg.rint takes halves to even.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`, exact.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        0 everywhere.
+    """
     whole = tg.trunc(x)
     up = tg.where(tg.abs(x - whole) >= 0.5, tg.float32(1.0), tg.float32(0.0))
     return tg.copysign(tg.abs(whole) + up, x)
@@ -170,7 +255,17 @@ def round(x: float64):  # noqa: F811
 
 @func
 def sign(x: float32):
-    """-1 for negative x, else 1 (also for zero); NaN stays NaN."""
+    """The sign of x: -1 below 0, else 1, also for both zeros; NaN for NaN.
+
+    Parameters:
+        x: a scalar of a float or signed integer dtype, or a tile of such elements; float8 is refused.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; unsigned integers, bools and vectors have none.
+    Gradient:
+        0 everywhere.
+    """
     return tg.where(tg.isnan(x), x, tg.where(x < 0.0, tg.float32(-1.0), tg.float32(1.0)))
 
 
@@ -206,7 +301,21 @@ def sign(x: int64):  # noqa: F811
 
 @func
 def degrees(x: float32):
-    """Radians to degrees."""
+    """An angle in degrees.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
+    Returns:
+        a value of the type of `x`, in degrees.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint * 180 / pi.
+    """
     return tg.fma(x, DEGREES_32[0], x * DEGREES_32[1])
 
 
@@ -218,7 +327,21 @@ def degrees(x: float64):  # noqa: F811
 
 @func
 def radians(x: float32):
-    """Degrees to radians."""
+    """An angle in radians.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in degrees.
+    Returns:
+        a value of the type of `x`, in radians.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint * pi / 180.
+    """
     return tg.fma(x, RADIANS_32[0], x * RADIANS_32[1])
 
 

@@ -13,7 +13,23 @@ ROOT2_LESS_1 = 0.41421356237309503
 
 @func
 def asin(x: float32):
-    """The arcsine, in radians; NaN outside -1 .. 1."""
+    """The arcsine of x; NaN outside -1 to 1.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`, in radians from -pi / 2 to pi / 2.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint / sqrt(1 - x**2).
+    Source:
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     a = tg.abs(x)
     big = a > 0.5
     z = tg.where(big, tg.fma(-0.5, a, 0.5), x * x)
@@ -37,7 +53,23 @@ def asin(x: float64):  # noqa: F811
 
 @func
 def acos(x: float32):
-    """The arccosine, in radians; NaN outside -1 .. 1."""
+    """The arccosine of x; NaN outside -1 to 1.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`, in radians from 0 to pi.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        -adjoint / sqrt(1 - x**2).
+    Source:
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     a = tg.abs(x)
     big = a > 0.5
     z = tg.where(big, tg.fma(-0.5, a, 0.5), x * x)
@@ -97,7 +129,23 @@ def _atan_octants(small: float64, large: float64, steep: bool_, back: bool_):
 
 @func
 def atan(x: float32):
-    """The arctangent, in radians."""
+    """The arctangent of x.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`, in radians from -pi / 2 to pi / 2.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint / (1 + x**2).
+    Source:
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     a = tg.abs(x)
     steep = a > 1.0
     one = tg.float32(1.0)
@@ -121,7 +169,25 @@ def atan(x: float64):  # noqa: F811
 
 @func
 def atan2(y: float32, x: float32):
-    """The angle of the point (x, y), in radians, -pi .. pi; the special cases are those of C."""
+    """The angle of the point (x, y), from the positive x axis.
+
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
+    ones, rounded once more.
+
+    Parameters:
+        y, x: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
+            broadcast.
+    Returns:
+        a value of the type of the operands, in radians from -pi to pi.
+    Raises:
+        wrong-arguments: no overload takes the dtypes; integers, literals among them, vectors and float8 have
+            none.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        adjoint * x / r**2 for `y`, -adjoint * y / r**2 for `x`, with r = hypot(x, y); 0 at the origin.
+    Source:
+        special cases: ISO C, annex F.10.1.4.
+    """
     a, b = tg.abs(y), tg.abs(x)
     steep = a > b
     large, small = tg.where(steep, a, b), tg.where(steep, b, a)

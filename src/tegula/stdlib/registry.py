@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from tegula.dataclass import dataclass
+
 FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
 """Names that start with an underscore are parts that several functions share, not for users."""
 
@@ -14,6 +16,41 @@ def func(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add a function, written in the language, to the standard library."""
     FUNCTIONS.setdefault(function.__name__, []).append(function)
     return function
+
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a function of numbers is exactly, and where that is tried. `exact`: of multiprecision numbers (mpmath);
+    `ranges`: where arguments are drawn, one tuple for each argument; `bounds`: the promised error for float32 and
+    float64, in units of the last place; `smooth`: for each argument, where its derivative is compared with
+    differences."""
+
+    exact: Callable[..., Any]
+    ranges: tuple[tuple[Range, ...], ...]
+    bounds: tuple[float, float]
+    smooth: tuple[Range, ...]
+
+
+MEANINGS: dict[str, Meaning] = {}
+"""Of functions that declare it in their files. Tests have tables with those of others."""
+
+
+def meaning(
+    name: str,
+    *ranges: tuple[Range, ...],
+    smooth: tuple[Range, ...],
+    bounds: tuple[float, float] = (2.0, 2.0),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say what a function of the library is exactly: its accuracy, its gradient and its page follow."""
+
+    def declare(exact: Callable[..., Any]) -> Callable[..., Any]:
+        MEANINGS[name] = Meaning(exact, ranges, bounds, smooth)
+        return exact
+
+    return declare
 
 
 tg: Any = ModuleType("tegula")

@@ -238,7 +238,24 @@ def _sine_of_quarter(r: float64, low: float64, q: int64):
 
 @func
 def sin(x: float32):
-    """The sine of x in radians."""
+    """The sine of an angle; NaN for infinite x.
+
+    Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
+    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint * cos(x).
+    Source:
+        remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     r, low, q = tg._quarter(x)
     value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float32(nan))
     return tg.where(tg.abs(x) < 2.0**-30, x, value)
@@ -254,7 +271,24 @@ def sin(x: float64):  # noqa: F811
 
 @func
 def cos(x: float32):
-    """The cosine of x in radians."""
+    """The cosine of an angle; NaN for infinite x.
+
+    Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
+    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        -adjoint * sin(x).
+    Source:
+        remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     r, low, q = tg._quarter(x)
     return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float32(nan))
 
@@ -283,7 +317,24 @@ def _tangent(t: float64, low: float64, inverted: bool_):
 
 @func
 def tan(x: float32):
-    """The tangent of x in radians."""
+    """The tangent of an angle; NaN for infinite x.
+
+    Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
+    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
+            none.
+    Gradient:
+        adjoint * (1 + tan(x)**2).
+    Source:
+        remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
     r, low, q = tg._quarter(x)
     z = r * r
     p = tg._poly6(z, *TAN_32)

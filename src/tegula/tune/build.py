@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from tegula.backend.cache import Cache
-from tegula.check.verdict import passes
 from tegula.dataclass import dataclass, field_names
 from tegula.errors import TegulaError
 from tegula.ir import Kernel
+from tegula.ir.text import parse_kernel, print_kernel
 from tegula.ops.roles import Roles
 from tegula.runtime.compile import build, cpu_parts, kept_text
 from tegula.runtime.config import config
 from tegula.runtime.device import Device
 from tegula.runtime.store import disk_cache
 from tegula.target import get_cuda_target, get_target
-from tegula.text import parse_kernel, print_kernel
 
 ROOT = Path(__file__).parents[2]
 """Where the package is imported from."""
@@ -83,9 +82,9 @@ def _built(job: Job) -> str:
 
         found = store.get(job.entry) if store is not None else None
         entry = found or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
-        status = entry.metadata["schedule"]["status"]
-        if not passes(status):
-            return f"its schedule does not pass the checker: it is {status}"
+        schedule = entry.metadata["schedule"]
+        if not schedule["passed"]:
+            return f"its schedule does not pass the checker: it is {schedule['status']}"
     else:
         if any(isinstance(op, Roles) for op in kernel.body.ops):
             _check(parse_kernel(job.text))
@@ -190,6 +189,7 @@ class Worker:
         return pipe
 
     def end(self) -> None:
+        """Kill the process and close its pipes."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -200,9 +200,11 @@ class Worker:
 
 
 def encoded(job: Job) -> str:
+    """A job as a line of text."""
     return json.dumps({name: getattr(job, name) for name in field_names(Job)})
 
 
 def decoded(line: str) -> Job:
+    """The job of a line of text."""
     data: dict[str, Any] = json.loads(line)
     return Job(**data)

@@ -43,6 +43,7 @@ class Runner:
 
     @property
     def median(self) -> float:
+        """The median of the measured times, in seconds."""
         return statistics.median(self.seconds)
 
 
@@ -71,10 +72,12 @@ def timed(
 
 
 def clock_for(device: Device) -> Clock:
+    """The clock that times calls on a device."""
     return GpuClock(device) if device.is_cuda else cpu_clock
 
 
 def cpu_clock(call: Call, before: Call | None, calls: int) -> float:
+    """The seconds that calls take on the CPU, without those of `before`."""
     total = 0.0
     for _ in range(calls):
         if before is not None:

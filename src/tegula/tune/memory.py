@@ -15,6 +15,7 @@ from tegula.target import get_target
 
 
 def digest(text: str) -> str:
+    """A hash of a text, as text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -25,7 +26,7 @@ def described_device(device: Device) -> str:
     return f"{get_target(config.cpu_target).key} {len(os.sched_getaffinity(0))}"
 
 
-class Memory:
+class ResultStore:
     """The choice for everything that it depends on. `parts`: that, besides Tegula's sources and llvmlite."""
 
     def __init__(self, parts: Sequence[str]) -> None:
@@ -45,5 +46,6 @@ class Memory:
         return chosen
 
     def put(self, chosen: int, kernel: str) -> None:
+        """Keep which candidate was chosen for a class of launches."""
         if self.store is not None:
             self.store.put(self.name, Entry({"chosen": chosen, "kernel": kernel}, b""))

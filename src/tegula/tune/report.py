@@ -18,7 +18,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Report:
+class TuningReport:
     """The candidates' outcomes for one class of launches, in the order of the candidates, and which one was chosen.
     `remembered`: the choice is from the disk, and nothing was run."""
 
@@ -30,6 +30,7 @@ class Report:
 
     @property
     def dropped(self) -> list[Outcome]:
+        """The candidates that were dropped before the race."""
         return [o for o in self.outcomes if o.dropped]
 
     def __str__(self) -> str:

@@ -11,10 +11,11 @@ from tegula.dataclass import dataclass
 from tegula.errors import TuningError
 from tegula.ir import Kernel
 from tegula.passes.overlap import array_root
-from tegula.runtime.array import array, clone, copy
+from tegula.runtime.array import array
 from tegula.runtime.compile import trace
 from tegula.runtime.device import Device
 from tegula.runtime.launch import block_size, launch, launch_tiled, plan
+from tegula.runtime.make_arrays import clone, copy
 from tegula.runtime.resolve import overlaps, wanted_form
 from tegula.tune.candidates import BLOCK, Candidate, called
 from tegula.tune.results import Result
@@ -26,10 +27,11 @@ UNLIKELY = 0x5A
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A launch of any candidate. `args`: arrays of ours and numbers; `tiled`: a block for each element of `dim`."""
+    """A launch of any candidate. `arguments`: arrays of ours and numbers; `tiled`: a block for each element of
+    `dim`."""
 
     dim: Any
-    args: tuple[Any, ...]
+    arguments: tuple[Any, ...]
     block_dim: int | None
     tiled: bool
     device: Any
@@ -50,16 +52,17 @@ class Request:
         if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and given is None:
             help = "give it in the launch, or to the candidates: block_dim=[128, 256]"
             raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
-        threads = block_size(candidate.kernel, given, self.args, (), len(dims) + self.tiled)
+        threads = block_size(candidate.kernel, given, self.arguments, (), len(dims) + self.tiled)
         made = plan((*dims, threads) if self.tiled else dims, threads)
-        wanted = wanted_form(candidate.kernel, made, self.args)
+        wanted = wanted_form(candidate.kernel, made, self.arguments)
         return trace(candidate.kernel, wanted.types, wanted.launch, wanted.access), wanted.device
 
     def run(self, candidate: Candidate) -> None:
+        """Launch a candidate with the arguments of the request."""
         dim, block_dim = self.shape(candidate)
         start = launch_tiled if self.tiled else launch
         options = {"device": self.device, "stream": self.stream, "record_tape": False}
-        start(candidate.kernel, dim, self.args, block_dim=block_dim, **options)
+        start(candidate.kernel, dim, self.arguments, block_dim=block_dim, **options)
 
 
 class Trial:
@@ -69,22 +72,22 @@ class Trial:
     def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
         self.request = request
         written, read = touched(kernels)
-        shared = {k for pair in overlaps(request.args) for k in pair}
-        self.written = [k for k in sorted(written) if request.args[k].size]
+        shared = {k for pair in overlaps(request.arguments) for k in pair}
+        self.written = [k for k in sorted(written) if request.arguments[k].size]
         self.used = [k for k in self.written if k in read or k in shared]
-        self.before = {k: clone(request.args[k], requires_grad=False) for k in self.written}
+        self.before = {k: clone(request.arguments[k], requires_grad=False) for k in self.written}
 
     def restore(self) -> None:
         """Give the arrays what they held."""
         for k, kept in self.before.items():
-            copy(self.request.args[k], kept)
+            copy(self.request.arguments[k], kept)
 
     @property
     def renew(self) -> Callable[[], None] | None:
         """What must happen before each run; None if nothing."""
         if not self.used:
             return None
-        pairs = [(self.request.args[k], self.before[k]) for k in self.used]
+        pairs = [(self.request.arguments[k], self.before[k]) for k in self.used]
 
         def again() -> None:
             for target, kept in pairs:
@@ -98,10 +101,10 @@ class Trial:
         self.restore()
         for k in self.written:
             if k not in self.used:
-                spoil(self.request.args[k])
+                spoil(self.request.arguments[k])
         self.request.run(candidate)
         wait()
-        arrays = [self.request.args[k] for k in self.written]
+        arrays = [self.request.arguments[k] for k in self.written]
         return [(str(scalar_of(a.dtype)), np.array(a.numpy())) for a in arrays]
 
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from tegula.errors import LaunchError, TegulaError, TuningError
 from tegula.ir import Kernel as KernelIR
+from tegula.ir.text import print_kernel
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
-from tegula.text import print_kernel
 from tegula.tune.build import build_all, job
 from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
 from tegula.tune.clock import ROUNDS, clock_for, timed
-from tegula.tune.memory import Memory, described_device, digest
+from tegula.tune.memory import ResultStore, described_device, digest
 from tegula.tune.progress import Progress
-from tegula.tune.report import Outcome, Report, first_line, reasons
+from tegula.tune.report import Outcome, TuningReport, first_line, reasons
 from tegula.tune.results import Result, agreeing
 from tegula.tune.trial import Request, Trial, is_lost
 
@@ -44,7 +44,7 @@ class Tuned(KernelChoice):
         self.candidates = kernels(made_of, values)
         self.key = key
         self.tolerance = tolerance
-        self.reports: list[Report] = []
+        self.reports: list[TuningReport] = []
         first = self.candidates[0].kernel
         self.name = self.__name__ = first.name
         self.__doc__ = first.__doc__
@@ -122,16 +122,16 @@ class Tuned(KernelChoice):
 
     # Tuning ----------------------------------------------------------------------------------------------------------
 
-    def _report(self, request: Request) -> Report:
+    def _report(self, request: Request) -> TuningReport:
         """What is remembered for a launch, or found out by running the candidates."""
-        spoken = self._spoken_class(request.args)
-        report = Report(self.name, spoken, [Outcome(c) for c in self.candidates])
+        spoken = self._spoken_class(request.arguments)
+        report = TuningReport(self.name, spoken, [Outcome(c) for c in self.candidates])
         traced, device = self._traced(request, report)
         texts = [digest(print_kernel(k)) if k is not None else "" for k in traced]
         first = next(text for text in texts if text)
         values = [described(c.values) for c in self.candidates]
         how = [str(request.tiled), str(request.block_dim), config.mode, str(self.tolerance)]
-        memory = Memory([self._text, *values, spoken, *how, first, described_device(device)])
+        memory = ResultStore([self._text, *values, spoken, *how, first, described_device(device)])
         known = memory.get(texts)
         if known is not None:
             report.chosen, report.remembered = known, True
@@ -145,7 +145,7 @@ class Tuned(KernelChoice):
         memory.put(report.chosen, texts[report.chosen])
         return report
 
-    def _traced(self, request: Request, report: Report) -> tuple[list[KernelIR | None], Device]:
+    def _traced(self, request: Request, report: TuningReport) -> tuple[list[KernelIR | None], Device]:
         """The IR of each candidate; None, with the reason in the report, for one that cannot be."""
         traced: list[KernelIR | None] = []
         device = CPU
@@ -163,7 +163,7 @@ class Tuned(KernelChoice):
         return traced, device
 
     def _built(
-        self, traced: Sequence[KernelIR | None], device: Device, report: Report, progress: Progress
+        self, traced: Sequence[KernelIR | None], device: Device, report: TuningReport, progress: Progress
     ) -> list[int]:
         """Compile the candidates and check the schedules of those with roles; the positions of those that can run."""
         whole = [(k, made) for k, made in enumerate(traced) if made is not None]
@@ -180,7 +180,7 @@ class Tuned(KernelChoice):
         traced: Sequence[KernelIR | None],
         built: Sequence[int],
         device: Device,
-        report: Report,
+        report: TuningReport,
         progress: Progress,
     ) -> None:
         """Run the candidates, compare what they write, time those that agree, and note the fastest."""
@@ -217,7 +217,7 @@ class Tuned(KernelChoice):
                 trial.restore()
                 synchronize_device(device)
 
-    def _agreeing(self, results: Mapping[int, Result], report: Report) -> list[int]:
+    def _agreeing(self, results: Mapping[int, Result], report: TuningReport) -> list[int]:
         """The candidates whose results most agree on; the others are dropped, with a warning. TuningError where there
         are none, or as many of one opinion as of another."""
         import warnings
@@ -239,7 +239,7 @@ class Tuned(KernelChoice):
                 warnings.warn(message, RuntimeWarning, stacklevel=6)
         return [at[k] for k in groups[0]]
 
-    def _none_left(self, report: Report, what: str) -> TuningError:
+    def _none_left(self, report: TuningReport, what: str) -> TuningError:
         dropped = report.dropped
         more = len(dropped) - NAMED
         lines = [*reasons(dropped[:NAMED]), *([f"  and {more} more"] if more > 0 else [])]
@@ -286,20 +286,28 @@ def autotune(
     tolerance: float | None = None,
     **values: Sequence[Any],
 ) -> Any:
-    """Have launches run the fastest of several forms of a kernel.
+    """Makes launches run the fastest of several forms of a kernel; a decorator above @tg.kernel, or above a
+    function that takes the values and returns a kernel.
 
-    Put it above `@tg.kernel`: each keyword is a variable that the kernel and the functions it calls read, with the
-    list of values that it is to have; or above a function that takes these keywords and returns a kernel. `block_dim`
-    is the number of threads per block to launch with. All combinations are candidates, those only for which
-    `where(...)`, a function of the values it names, is true; or those that `configs`, a list of dicts, gives.
+    The first launch of each class compiles the candidates, drops those whose schedule does not pass, whose
+    result differs from most others or that fail, times the rest, and keeps the choice on disk. A class is what
+    arguments have in common: types, layouts and lengths as `key` says. Arrays are afterwards as they were.
 
-    What it returns is launched as a kernel is; `dim` may be a function of the values it names. The first launch of
-    each class compiles the candidates, drops those whose schedule does not pass, whose result differs from most
-    others' (by more than `tolerance`, relative, for floats; by default what rounding in another order explains), or
-    that fail; it times the rest, and keeps the choice on disk. A class: types and layouts of the arguments, their
-    lengths up to the next power of two and with the same power of two that divides them; or, with `key`, the exact
-    lengths or values of the parameters it names. Arrays are as before when the tuning ends. TuningError for
-    candidates that cannot be made, and where none can be chosen."""
+    Parameters:
+        made_of: the kernel or the function; None where there are arguments.
+        configs: candidates, a list of dictionaries of values; by default all combinations of `values`.
+        where: a function of the values that it names, true for the candidates to keep; all by default.
+        key: the names of parameters whose exact lengths or values tell classes of launches apart; by default
+            lengths up to the next power of 2, with the same power of 2 that divides them.
+        tolerance: the relative difference of floats that results may have; by default what rounding in another
+            order explains.
+        **values: for each variable that the kernel and its functions read, and for `block_dim`, the list of
+            values that it is to have.
+    Returns:
+        something that is launched as a kernel is; `dim` may be a function of the values that it names.
+    Raises:
+        tuning: candidates cannot be made, none can be chosen, or `key` or `tolerance` is wrong.
+    """
     if tolerance is not None and not 0.0 <= tolerance < float("inf"):
         raise TuningError(f"tolerance must not be negative, got {tolerance}", "for example tolerance=1e-3")
     if isinstance(key, str):

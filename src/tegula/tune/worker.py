@@ -11,6 +11,7 @@ from tegula.tune.build import decoded, done
 
 
 def main() -> None:
+    """Compile the jobs that come as lines of text, and answer each with a line."""
     # What compilers print must not be taken for an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

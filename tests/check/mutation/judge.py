@@ -8,11 +8,10 @@ from typing import Any
 from mutation.operators import Mutant, mutants, saved
 from mutation.subjects import Subject
 from tegula.check.schedule import check_schedule
-from tegula.check.verdict import passes
 from tegula.dataclass import dataclass
-from tegula.interp.agents.launch import Launch
+from tegula.interp.agents.launch import AgentLaunch
 from tegula.interp.agents.orders import orders
-from tegula.interp.agents.state import Failed
+from tegula.interp.agents.state import ReplayFailed
 from tegula.interp.agents.trace import Wrong
 
 ORDERS = 40
@@ -21,8 +20,9 @@ ORDERS = 40
 
 @dataclass(slots=True)
 class Judged:
-    """A mutant: `status`, `kind`, `message` by the checker; `failure` by the replay, "" for none. `same`: its acts are
-    those of the kernel itself; `other`: every order stores the same, which is not what the kernel stores."""
+    """A mutant: `status`, `kind`, `message` by the checker, and whether it has `passed`; `failure` by the replay, ""
+    for none. `same`: its acts are those of the kernel itself; `other`: every order stores the same, which is not what
+    the kernel stores."""
 
     subject: str
     operator: str
@@ -30,13 +30,10 @@ class Judged:
     status: str
     kind: str
     message: str
+    passed: bool
     failure: str
     same: bool
     other: bool
-
-    @property
-    def passed(self) -> bool:
-        return passes(self.status)
 
     @property
     def missed(self) -> bool:
@@ -57,7 +54,7 @@ class Judge:
         self.graphs: list[Any] = []
         self.stored: list[Any] = []
         for args in subject.launches:
-            launch = Launch(subject.made, args, subject.dims)
+            launch = AgentLaunch(subject.made, args, subject.dims)
             self.graphs.append(graph(launch))
             self.stored.append(launch.play(next(orders(_roles(launch), 1))))
         self.saved = saved(subject)
@@ -76,7 +73,7 @@ class Judge:
             failure, same, other = self.replayed()
         finally:
             self.saved.restore(subject)
-        said = (verdict.status, verdict.kind, verdict.message)
+        said = (verdict.status, verdict.kind, verdict.message, verdict.passed)
         return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
 
     def replayed(self) -> tuple[str, bool, bool]:
@@ -84,7 +81,7 @@ class Judge:
         every, other = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:
-                launch = Launch(self.subject.made, args, self.subject.dims)
+                launch = AgentLaunch(self.subject.made, args, self.subject.dims)
             except Wrong as e:
                 return f"{e.kind}: {e.text}", False, False
             same = graph(launch) == known
@@ -95,7 +92,7 @@ class Judge:
             for order in orders(_roles(launch), self.count):
                 try:
                     found = launch.play(order)
-                except Failed as e:
+                except ReplayFailed as e:
                     return f"{e.kind}: {e.text} ({order.name})", False, False
                 first = found if first is None else first
                 if found != first:
@@ -104,11 +101,11 @@ class Judge:
         return "", every, other
 
 
-def _roles(launch: Launch) -> list[int]:
+def _roles(launch: AgentLaunch) -> list[int]:
     return [role for role, *_ in launch.programs]
 
 
-def graph(launch: Launch) -> Any:
+def graph(launch: AgentLaunch) -> Any:
     """What each warp does, where memory is named in the order of its first use."""
     names: dict[int, int] = {}
 

@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.roles import Roles
-from tegula.passes.place_shared import Place
+from tegula.passes.place_shared import SharedAllocation
 from tegula.types import BufType, MbarrierType, bool_, int32
 
 EVENTS = (
@@ -58,7 +58,7 @@ class Saved:
     """A kernel as it was."""
 
     kernel: Kernel
-    places: dict[Value, Place]
+    places: dict[Value, SharedAllocation]
     regions: list[tuple[Region, list[Op]]] = field(default_factory=list)
     ops: list[tuple[Op, Region | None, list[Value], dict[str, Any]]] = field(default_factory=list)
 
@@ -377,7 +377,7 @@ def addresses(subject: Subject) -> Iterator[Mutant]:
             if offset < 0 or offset == place.offset:
                 continue
 
-            def apply(v: Value = v, place: Place = place, offset: int = offset) -> None:
+            def apply(v: Value = v, place: SharedAllocation = place, offset: int = offset) -> None:
                 places[v] = replace(place, offset=offset)
 
             yield Mutant("address", f"{v.name or 'scratch'} {spoken}", apply)

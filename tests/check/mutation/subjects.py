@@ -17,7 +17,7 @@ from tegula.interp.lowered import Spread
 from tegula.ir import Kernel
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
-from tegula.passes.pipeline_gpu import Distribution
+from tegula.passes.runner import GpuCompilation
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
 bf16, f32 = ml_dtypes.bfloat16, np.float32
@@ -29,7 +29,7 @@ class Subject:
 
     name: str
     kernel: Kernel
-    parts: Distribution
+    parts: GpuCompilation
     made: Prepared
     dims: tuple[int, ...]
     launches: list[list[Any]]

@@ -14,8 +14,10 @@ from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import memory_type, register_type, vector_of
-from tegula.ir import Op, Value
+from tegula.ir import TileAccess, Value
 from tegula.layout import Layout, blocked
+from tegula.ops.group import AsyncCopy
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.overlap import array_root
 from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
 
@@ -28,12 +30,12 @@ FAR = 1 << 30
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def load(s: GpuState, *ops: Op) -> None:
+def load(s: GpuState, *ops: TileLoad) -> None:
     """Tiles of arrays; one branch is for all. Elements outside an array are the fill value."""
-    widths = [_width(s, op, s.layouts[op.result], s.arrays[op.operands[0]]) for op in ops]
+    widths = [_width(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
-        layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
+        layout, array = s.layouts[op.result], s.arrays[op.array]
         fits = _and(s, fits, _whole_and_aligned(s, op, array, width))
         packs = _packs(array.dtype, width)
         types += ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
@@ -46,17 +48,17 @@ def load(s: GpuState, *ops: Op) -> None:
 
     registers = wide() if fits == "true" else either(s, fits, types, wide, careful)
     for op, width in zip(ops, widths, strict=True):
-        array = s.arrays[op.operands[0]]
+        array = s.arrays[op.array]
         packs = _packs(array.dtype, width)
         count = s.layouts[op.result].register_count // packs if packs else len(s.types(op.result))
         mine, registers = registers[:count], registers[count:]
         s.bind(op.result, unpacked(s, mine, scalar_of(array.dtype)) if packs else mine)
 
 
-def _careful_load(s: GpuState, op: Op, width: int) -> list[str]:
+def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     """All registers of a tile that may leave its array, in words where `_packs`."""
-    layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
-    packs, fill = _packs(array.dtype, width), s.components(op.operands[1])
+    layout, array = s.layouts[op.result], s.arrays[op.array]
+    packs, fill = _packs(array.dtype, width), s.components(op.fill)
     made: list[str] = []
     types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
     in_array = _in_array(s, op, layout, array)
@@ -71,14 +73,14 @@ def _careful_load(s: GpuState, op: Op, width: int) -> list[str]:
     return made
 
 
-def store(s: GpuState, *ops: Op) -> None:
+def store(s: GpuState, *ops: TileStore) -> None:
     """Tiles of one layout into arrays, in order; one branch is for all. Elements outside an array, and those of absent
     lanes, are dropped."""
-    layout = s.layouts[ops[0].operands[1]]
-    widths = [_width(s, op, layout, s.arrays[op.operands[0]]) for op in ops]
+    layout = s.layouts[ops[0].tile]
+    widths = [_width(s, op, layout, s.arrays[op.array]) for op in ops]
     fits = "true"
     for op, width in zip(ops, widths, strict=True):
-        fits = _and(s, fits, _whole_and_aligned(s, op, s.arrays[op.operands[0]], width))
+        fits = _and(s, fits, _whole_and_aligned(s, op, s.arrays[op.array], width))
 
     def wide() -> list[str]:
         for op, width in zip(ops, widths, strict=True):
@@ -99,8 +101,8 @@ def store(s: GpuState, *ops: Op) -> None:
     when(s, s.owner(layout), act)
 
 
-def _careful_store(s: GpuState, op: Op) -> None:
-    tile, array = op.operands[1], s.arrays[op.operands[0]]
+def _careful_store(s: GpuState, op: TileStore) -> None:
+    tile, array = op.tile, s.arrays[op.array]
     layout = s.layouts[tile]
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
@@ -110,9 +112,9 @@ def _careful_store(s: GpuState, op: Op) -> None:
         )  # fmt: skip
 
 
-def atomic(s: GpuState, op: Op) -> None:
+def atomic(s: GpuState, op: TileAtomic) -> None:
     """Each element once; the previous ones, 0 where dropped."""
-    tile, array = op.operands[1], s.arrays[op.operands[0]]
+    tile, array = op.tile, s.arrays[op.array]
     layout, none = s.layouts[tile], list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
     made: list[str] = []
@@ -122,17 +124,17 @@ def atomic(s: GpuState, op: Op) -> None:
         ok = _and(s, ok, s.owner(layout))
 
         def act(pointer: str = pointer, r: int = r) -> list[str]:
-            return list(atomic_element(s.code, op.attrs["op"], pointer, array.dtype, s.held[tile][r]))
+            return list(atomic_element(s.code, op.op, pointer, array.dtype, s.held[tile][r]))
 
         made += chosen(s, ok, types, act, none)
     s.bind(op.result, made)
 
 
-def _where(s: GpuState, op: Op, layout: Layout, register: int) -> list[str]:
+def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[str]:
     return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
 
 
-def _in_array(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
+def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
     """Whether the element of a register lies in the array: an i1 or "true".
 
     What is compared is where the array begins and ends, seen from the thread's first element, with the constant
@@ -182,11 +184,11 @@ def _partial(tile: Value) -> bool:
     return tile.type.partial
 
 
-def _width(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> int:
+def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
     """Scalars of one access: what the layout holds together and the array's alignment allows."""
     if components(array.dtype) != 1 or not array.contiguous:
         return 1
-    parameter = array_root(op.operands[0])
+    parameter = array_root(op.array)
     access = s.kernel.access[s.kernel.params.index(parameter)]
     size = element_bytes(array.dtype)
     width = 1
@@ -196,7 +198,7 @@ def _width(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> int:
     return width
 
 
-def _whole_and_aligned(s: GpuState, op: Op, array: ArrayAt, width: int) -> str:
+def _whole_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
     """Whether the tile may be accessed `width` scalars at a time without looking at each: an i1, the same in all
     threads, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"
@@ -212,7 +214,7 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
     yield from range(0, layout.register_count, width)
 
 
-def _pointers(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
+def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
     """The address of each access, by its first register. Each is reached from the one before by whole strides, which
     needs fewer registers than one product for each."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
@@ -232,11 +234,11 @@ def _pointers(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -
     return made
 
 
-def _wide_load(s: GpuState, op: Op, width: int) -> list[str]:
+def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     """All registers of the tile, in words where `_packs`."""
-    layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
+    layout, array = s.layouts[op.result], s.arrays[op.array]
     scalar = scalar_of(array.dtype)
-    fill = list(s.components(op.operands[1])) * width
+    fill = list(s.components(op.fill)) * width
     packs = _packs(array.dtype, width)
     types = [register_type(scalar, 1)] * len(fill)
     if packs:
@@ -255,8 +257,8 @@ def _wide_load(s: GpuState, op: Op, width: int) -> list[str]:
     return made
 
 
-def _wide_store(s: GpuState, op: Op, width: int) -> None:
-    tile, array = op.operands[1], s.arrays[op.operands[0]]
+def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
+    tile, array = op.tile, s.arrays[op.array]
     layout, held, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
     for r, pointer in _pointers(s, op, layout, array, 1 if over_lanes else width).items():
 
@@ -280,6 +282,7 @@ def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str
 
 
 def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> None:
+    """Store several components next to each other with one instruction."""
     one, whole = memory_type(dtype), "poison"
     t = vector_of(one, len(values))
     if dtype.is_bool:
@@ -333,17 +336,17 @@ def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
 # Asynchronous copies -------------------------------------------------------------------------------------------------
 
 
-def async_copy(s: GpuState, op: Op) -> None:
+def async_copy(s: GpuState, op: AsyncCopy) -> None:
     """A tile of an array to a buffer, past the registers, where rows are aligned; element by element elsewhere."""
-    with s.anew() if op.attrs.get("lean") else nullcontext():
+    with s.anew() if op.lean else nullcontext():
         _start_copies(s, op)
 
 
-def _start_copies(s: GpuState, op: Op) -> None:
-    view, array = s.buffers[op.operands[0]], s.arrays[op.operands[1]]
+def _start_copies(s: GpuState, op: AsyncCopy) -> None:
+    view, array = s.buffers[op.buffer], s.arrays[op.array]
     size = element_bytes(array.dtype)
     layout = blocked(view.shape, s.threads, WIDEST // size)
-    access = Op([op.operands[1], op.operands[1], *op.operands[2:]], attrs=op.attrs, loc=op.loc)
+    access = op
     width = _width(s, access, layout, array)
     if not all(k * size % (width * size) == 0 for k in view.strides[:-1]) or width * size < 4:
         width = 1
@@ -389,7 +392,7 @@ def _start_copies(s: GpuState, op: Op) -> None:
     either(s, fits, [], of_owners(whole), lambda: either(s, aligned, [], of_owners(edge), careful))
 
 
-def _copy_elements(s: GpuState, access: Op, array: ArrayAt, view: View) -> None:
+def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
     """Element by element: neighbouring threads copy neighbouring ones. In a loop, because the places of many elements
     at once would take more registers than the elements."""
     none, types = (
@@ -411,7 +414,7 @@ def _copy_elements(s: GpuState, access: Op, array: ArrayAt, view: View) -> None:
         memory.store_view(view, index, tuple(chosen(s, ok, types, load, none)), 1)
 
 
-def _tile_inside(s: GpuState, op: Op, shape: tuple[int, ...], array: ArrayAt) -> str:
+def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
         fits = s.code.emit(f"icmp sle i64 {offset}, {s.code.emit(f'sub i64 {length}, {n}')}")

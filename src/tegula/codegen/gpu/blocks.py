@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Op
+from tegula.ops.lane import BlockPlace
 
 
 def logical_blocks(s: GpuState, op: Op) -> None:
@@ -14,24 +15,27 @@ def logical_blocks(s: GpuState, op: Op) -> None:
     s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
 
-def block_place(s: GpuState, op: Op) -> None:
+def block_place(s: GpuState, op: BlockPlace) -> None:
     """In 32 bits: a launch of a kernel that asks has fewer blocks."""
-    code, dim, raster = s.code, op.attrs["dim"], op.attrs["raster"]
+    code, dim, raster = s.code, op.dim, op.raster
     grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     across = grid[-1]
     down = grid[-2] if len(grid) > 1 else "1"
-    number = code.emit(f"trunc i64 {s.i64(op.operands[0])} to i32")
+    number = code.emit(f"trunc i64 {s.i64(op.block)} to i32")
     if len(grid) > 2:
         each = code.emit(f"mul i32 {down}, {across}")
         if dim == 0:
             s.scalars[op.result] = (code.emit(f"udiv i32 {number}, {each}"),)
             return
         number = code.emit(f"urem i32 {number}, {each}")
+    # A group of more rows than there are may have more blocks than 32 bits count. Nothing is divided by them, and what
+    # is left of a number is right even if they wrap.
     group = code.emit(f"mul i32 {across}, {raster}")
-    first = code.emit(f"mul i32 {code.emit(f'udiv i32 {number}, {group}')}, {raster}")
+    nth = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {across}")
+    first = code.emit(f"mul i32 {nth}, {raster}")
+    rest = code.emit(f"sub i32 {number}, {code.emit(f'mul i32 {nth}, {group}')}")
     below = code.emit(f"sub i32 {down}, {first}")
     height = code.emit(f"call i32 @llvm.umin.i32(i32 {below}, i32 {raster})")
-    rest = code.emit(f"urem i32 {number}, {group}")
     if dim == len(grid) - 1:
         place = code.emit(f"udiv i32 {rest}, {height}")
     else:

@@ -20,9 +20,10 @@ from tegula.codegen.gpu.schedule import (
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import memory_type, vector_of
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.ops.schedule import BulkStore
 from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
@@ -30,7 +31,7 @@ HALF = 64
 """Columns that a warp group multiplies at once, a warp a quarter, where the product is done as the transposed one."""
 
 
-def bulk_store(s: GpuState, op: Op) -> None:
+def bulk_store(s: GpuState, op: BulkStore) -> None:
     """Piece by piece: each warp group its own rows and columns, through two buffers of its own in turn."""
     staging, array, tile, *where = op.operands
     t, piece, view = tile.type, staging.type, s.buffers[staging]
@@ -38,7 +39,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
     copies, rows, columns = piece.shape
     groups = s.group.warp_groups
     copies //= groups
-    writer = (_TurnedPieces if op.attrs.get("turned") else _Pieces)(s, staging, tile)
+    writer = (_TransposedPieces if op.turned else _Pieces)(s, staging, tile)
     code = s.code
     number = s.warp_group
     high, wide = writer.share
@@ -46,7 +47,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
     left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(where[1]))}, {across_at}")
-    adds = bool(op.attrs.get("adds"))
+    adds = bool(op.adds)
     elements = scalar_of(t.dtype).name if adds else BITS
     map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
     # Copies of earlier stores may be on their way to the same elements.
@@ -139,7 +140,7 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
         asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])
 
 
-class _TurnedPieces:
+class _TransposedPieces:
     """Those of a product that is done as the transposed one: all warp groups lie side by side, and a thread holds pairs
     of columns."""
 

@@ -10,7 +10,7 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If
+from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
 UNROLLED = 16
@@ -25,7 +25,7 @@ def control(s: GpuState, op: Op, body: Body) -> None:
         _if(s, op, body)
     elif isinstance(op, For):
         _for(s, op, body)
-    else:
+    elif isinstance(op, While):
         _while(s, op, body)
 
 
@@ -121,18 +121,18 @@ def either(
     return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *made, strict=True)]
 
 
-def _if(s: GpuState, op: Op, body: Body) -> None:
+def _if(s: GpuState, op: If, body: Body) -> None:
     def branch(region: Region) -> Callable[[], list[str]]:
         def act() -> list[str]:
             kept = dict(s.inside)
             body(region)
             s.inside = kept
-            return [x for v in region.terminator.operands for x in s.flat(v)]
+            return [x for v in region.yielded for x in s.flat(v)]
 
         return act
 
     types = [t for r in op.results for t in s.types(r)]
-    made = either(s, s.scalar(op.operands[0]), types, branch(op.regions[0]), branch(op.regions[1]))
+    made = either(s, s.scalar(op.condition), types, branch(op.then), branch(op.orelse))
     _bind(s, op.results, made)
 
 
@@ -205,12 +205,12 @@ def _pair_type(s: GpuState, value: Value) -> str:
     return vector_of(register_type(dtype, 1), 2) if dtype.is_float and dtype.bits == 16 else ""
 
 
-def _for(s: GpuState, op: Op, body: Body) -> None:
-    code, region = s.code, op.regions[0]
-    t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
-    start, step = s.scalar(op.operands[0]), s.scalar(op.operands[2])
+def _for(s: GpuState, op: For, body: Body) -> None:
+    code, region = s.code, op.body
+    t = register_type(op.start.type, 1)  # type: ignore[arg-type]
+    start, step = s.scalar(op.start), s.scalar(op.step)
     count = trips(s, op)
-    carried = _Carried(s, op.operands[3:], [region.args[1:]], op.results)
+    carried = _Carried(s, op.initial, op.entries, op.results)
     head, inner, done, before = code.label("for"), code.label("trip"), code.label("endfor"), code.block
     code.jump(head)
     code.place(head)
@@ -218,7 +218,7 @@ def _for(s: GpuState, op: Op, body: Body) -> None:
     code.line("")
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
     code.place(inner)
-    s.scalars[region.args[0]] = (index,)
+    s.scalars[op.index] = (index,)
     kept = dict(s.inside)
     body(region)
     s.inside = kept
@@ -227,21 +227,21 @@ def _for(s: GpuState, op: Op, body: Body) -> None:
         f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
         f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
     ]
-    code.lines[at] = "\n".join(phis + carried.phis(before, region.terminator.operands))
+    code.lines[at] = "\n".join(phis + carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled(_short(op))}")
     code.place(done)
 
 
-def _short(op: Op) -> bool:
+def _short(op: For) -> bool:
     """Whether a loop has a small constant number of rounds."""
-    known = [v.owner.attrs["value"] for v in op.operands[:3] if isinstance(v.owner, S.Const)]
+    known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
     return len(known) == 3 and len(range(*known)) <= UNROLLED
 
 
-def _while(s: GpuState, op: Op, body: Body) -> None:
+def _while(s: GpuState, op: While, body: Body) -> None:
     code = s.code
-    condition, region = op.regions
-    carried = _Carried(s, op.operands, [condition.args, region.args], op.results)
+    condition, region = op.condition, op.body
+    carried = _Carried(s, op.initial, op.entries, op.results)
     head, inner, done, before = code.label("while"), code.label("trip"), code.label("endwhile"), code.block
     code.jump(head)
     code.place(head)
@@ -249,10 +249,10 @@ def _while(s: GpuState, op: Op, body: Body) -> None:
     code.line("")
     kept = dict(s.inside)
     body(condition)
-    code.branch(s.scalar(condition.terminator.operands[0]), inner, done)
+    code.branch(s.scalar(condition.yielded[0]), inner, done)
     code.place(inner)
     body(region)
     s.inside = kept
-    code.lines[at] = "\n".join(carried.phis(before, region.terminator.operands))
+    code.lines[at] = "\n".join(carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled()}")
     code.place(done)

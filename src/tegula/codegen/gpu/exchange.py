@@ -10,17 +10,19 @@ from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components, comes_before, elementwise
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Region, Value
+from tegula.ir import Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
+from tegula.ops.group import AddPrefix, PartialArgReduce, PartialReduce, PartialScan
 from tegula.types import DType, ElementType, TileType, bool_, int32, scalar_of
 
 ALL = "-1"
 """The mask of all threads of a warp."""
 
 
-def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str) -> str:
-    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "up"; `by` an i32."""
+def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "") -> str:
+    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or), "idx" or "up"; `by` an i32. `clamp`:
+    how the warp is cut into segments; "" for one."""
     t, code = register_type(dtype, 1), s.code
     bits = 1 if dtype.is_bool else dtype.bits
     raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")
@@ -31,7 +33,7 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str) -> str:
         low = code.emit(f"trunc i64 {raw} to i32")
         high = code.emit(f"trunc i64 {code.emit(f'lshr i64 {raw}, 32')} to i32")
         halves = [low, high]
-    clamp = "0" if mode == "up" else "31"
+    clamp = clamp or ("0" if mode == "up" else "31")
     got = [
         code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {by}, i32 {clamp})")
         for h in halves
@@ -46,6 +48,7 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str) -> str:
 
 
 def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: str) -> Components:
+    """The components of a value that another lane of the warp holds."""
     return tuple(shuffle(s, x, scalar_of(dtype), mode, by) for x in parts)
 
 
@@ -68,7 +71,7 @@ def combination(s: GpuState, region: Region) -> Combine:
 def identity(region: Region, dtype: ElementType) -> str | None:
     """The scalar that changes nothing when it is combined, for the combinations that are one op of their two
     arguments; None where none is known."""
-    if len(region.ops) != 2 or list(region.ops[0].operands) not in (region.args, region.args[::-1]):
+    if len(region.ops) != 2 or sorted(map(id, region.ops[0].operands)) != sorted(map(id, region.args)):
         return None
     scalar, kind = scalar_of(dtype), type(region.ops[0])
     if kind is S.Add:
@@ -167,13 +170,15 @@ def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
     return [[parts for parts, _ in each] for each in made]
 
 
-def partial_reduce(s: GpuState, op: Op) -> None:
+def partial_reduce(s: GpuState, op: PartialReduce) -> None:
+    """Lower `group.partial_reduce`: each warp combines its own elements in registers and shuffles."""
+
     def checked(tile: Value) -> Callable[[int], str]:
         layout, t = s.layouts[tile], tile.type
         assert isinstance(t, TileType)
         return lambda r: s.holds(layout, r, t.partial)
 
-    each = zip(op.operands, op.attrs["axes"], op.regions, strict=True)
+    each = zip(op.operands, op.axes, op.regions, strict=True)
     made = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in each])
     s.held.update(zip(op.results, made, strict=True))
 
@@ -202,31 +207,31 @@ def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
 # Extremes ------------------------------------------------------------------------------------------------------------
 
 
-def arg_reduce(s: GpuState, op: Op) -> None:
+def arg_reduce(s: GpuState, op: PartialArgReduce) -> None:
     """The extreme of a whole tile and its row-major index; index -1 where there is none yet."""
-    tile = op.operands[0]
+    tile = op.tile
     t = tile.type
     assert isinstance(t, TileType)
     layout, dtype = s.layouts[tile], scalar_of(t.dtype)
     found = [_candidate(s, op, layout, r) for r in range(layout.register_count)]
     best = found[0]
     for other in found[1:]:
-        best = _better(s, op.attrs["op"], dtype, best, other)
+        best = _better(s, op.op, dtype, best, other)
     for by in lane_steps(layout, set(range(len(t.shape)))):
         other = (shuffle(s, best[0], dtype, "bfly", str(by)), shuffle(s, best[1], int32, "bfly", str(by)))
-        best = _better(s, op.attrs["op"], dtype, best, other)
+        best = _better(s, op.op, dtype, best, other)
     s.held[op.results[0]] = [(best[0],)]
     s.held[op.results[1]] = [(best[1],)]
 
 
-def _candidate(s: GpuState, op: Op, layout: Layout, r: int) -> tuple[str, str]:
+def _candidate(s: GpuState, op: PartialArgReduce, layout: Layout, r: int) -> tuple[str, str]:
     """A register's value and index, the index -1 where it is no number or not of the tile."""
-    tile, code = op.operands[0], s.code
+    tile, code = op.tile, s.code
     t = tile.type
     assert isinstance(t, TileType)
     value = s.held[tile][r][0]
-    if len(op.operands) > 1:
-        return value, s.held[op.operands[1]][r][0]
+    if op.indices is not None:
+        return value, s.held[op.indices][r][0]
     flat = "0"
     for i, n in zip(s.index(layout, r), t.shape, strict=True):
         flat = s.memory.add(s.memory.mul(flat, str(n)), i)
@@ -259,13 +264,13 @@ def _better(s: GpuState, kind: str, dtype: DType, a: tuple[str, str], b: tuple[s
 # Scans ---------------------------------------------------------------------------------------------------------------
 
 
-def partial_scan(s: GpuState, op: Op) -> None:
+def partial_scan(s: GpuState, op: PartialScan) -> None:
     """Running combinations from the start of each warp, its whole to the buffer. Without lanes' elements: the
     identity."""
     tile, start, totals = op.operands
     t = tile.type
     assert isinstance(t, TileType)
-    layout, combine, code = s.layouts[tile], combination(s, op.regions[0]), s.code
+    layout, combine, code = s.layouts[tile], combination(s, op.combine), s.code
     neutral = s.components(start)
     held = [_present_or(s, op, layout, r, parts, neutral) for r, parts in enumerate(s.held[tile])]
     own = [held[0]]
@@ -280,7 +285,7 @@ def partial_scan(s: GpuState, op: Op) -> None:
     prefix = shuffled(s, whole, t.dtype, "up", "1")
     prefix = _select(s, code.emit(f"icmp eq i32 {lane}, 0"), neutral, prefix, t.dtype)
     running = [combine(prefix, parts) for parts in own]
-    s.held[op.result] = [prefix, *running[:-1]] if op.attrs["exclusive"] else running
+    s.held[op.result] = [prefix, *running[:-1]] if op.exclusive else running
     warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
     view = s.buffers[totals]
     last = code.emit(f"icmp eq i32 {lane}, 31")
@@ -288,29 +293,29 @@ def partial_scan(s: GpuState, op: Op) -> None:
 
 
 def _present_or(
-    s: GpuState, op: Op, layout: Layout, r: int, parts: Components, neutral: Components
+    s: GpuState, op: PartialScan, layout: Layout, r: int, parts: Components, neutral: Components
 ) -> Components:
     """The element, or the identity where the tile has none."""
-    shape = op.attrs["shape"]
+    shape = op.shape
     ok = s.holds(layout, r)
-    if op.attrs["partial"] and s.some_absent:
+    if op.partial and s.some_absent:
         (flat,) = s.index(layout, r)
         column = s.code.emit(f"urem i64 {flat}, {shape[-1]}") if len(shape) > 1 else flat
         here = s.code.emit(f"icmp ult i64 {column}, {s.present}")
         ok = here if ok == "true" else s.code.emit(f"and i1 {ok}, {here}")
     if ok == "true":
         return parts
-    t = op.operands[0].type
+    t = op.tile.type
     assert isinstance(t, TileType)
     return _select(s, ok, parts, neutral, t.dtype)
 
 
-def add_prefix(s: GpuState, op: Op) -> None:
+def add_prefix(s: GpuState, op: AddPrefix) -> None:
     """Each warp's elements combined with the wholes of the warps before it, in order."""
     tile, start, totals = op.operands
     t = tile.type
     assert isinstance(t, TileType)
-    combine, code, view = combination(s, op.regions[0]), s.code, s.buffers[totals]
+    combine, code, view = combination(s, op.combine), s.code, s.buffers[totals]
     warp = code.emit(f"lshr i32 {s.lane32}, 5")
     before = s.components(start)
     for k in range(s.threads // 32 - 1):

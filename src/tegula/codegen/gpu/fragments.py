@@ -12,9 +12,10 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView, View
 from tegula.codegen.text import memory_type
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.layout import MmaShare
 from tegula.ops.buffer import BufNew, BufReshape, BufView
+from tegula.ops.group import SharedProduct
 from tegula.ops.scalar import Const
 from tegula.passes.product_terms import Terms
 from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
@@ -59,7 +60,7 @@ class Fragments:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class FragmentSide:
     """An operand: its value, its view with rows along the result's (`across`) and columns along K, and the first of its
     rows that the warp needs. `count`: of blocks of `unit` rows. `name`: of the elements' type in PTX."""
 
@@ -73,10 +74,12 @@ class Side:
 
     @property
     def across(self) -> int:
+        """The other dimension of the operand than the one of K."""
         return 1 - self.along
 
     @property
     def dtype(self) -> DType:
+        """The scalar type of the operand's elements."""
         return scalar_of(self.view.dtype)
 
     def at(self, row: str, k: str) -> list[str]:
@@ -84,15 +87,17 @@ class Side:
         return [row, k] if self.along else [k, row]
 
 
-def sides(s: GpuState, op: Op, share: MmaShare, origin: tuple[str, str], terms: Terms) -> tuple[Side, Side]:
+def sides(
+    s: GpuState, op: SharedProduct, share: MmaShare, origin: tuple[str, str], terms: Terms
+) -> tuple[FragmentSide, FragmentSide]:
     """Both operands of a product in shared memory."""
-    a, b = op.operands[:2]
-    left = Side(a, s.buffers[a], 1, origin[0], ROWS, share.high, terms.left)
-    right = Side(b, s.buffers[b], 0, origin[1], COLUMNS, share.wide, terms.right)
+    a, b = op.a, op.b
+    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, share.high, terms.left)
+    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, share.wide, terms.right)
     return left, right
 
 
-def loader(s: GpuState, side: Side, fragments: Fragments) -> Matrices | Elements:
+def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | Elements:
     """How an operand comes to registers: by ldmatrix where 16 bytes along K, or of 16-bit elements along the other
     dimension, lie together and are aligned, and K is whole; else element by element."""
     view, size = side.view, element_bytes(side.view.dtype)
@@ -107,7 +112,7 @@ def loader(s: GpuState, side: Side, fragments: Fragments) -> Matrices | Elements
     return Elements(s, side, fragments)
 
 
-def _widens(side: Side) -> bool:
+def _widens(side: FragmentSide) -> bool:
     """Whether elements are of another type than the instruction's."""
     names = {"f16": float16, "bf16": bfloat16, "tf32": float32, "f64": float64}
     return side.name in names and side.dtype is not names[side.name]
@@ -123,13 +128,13 @@ def _runs_along(view: View, dim: int, size: int) -> bool:
 def is_aligned(s: GpuState, buffer: Value) -> bool:
     """Whether the first element of a buffer, or of a view of one, surely lies on a multiple of 16 bytes."""
     while isinstance(buffer.owner, BufView | BufReshape):
-        view, buffer = buffer.owner, buffer.owner.operands[0]
+        view, buffer = buffer.owner, buffer.owner.buffer
         if isinstance(view, BufReshape):
             continue
         source = s.buffers[buffer]
         size = element_bytes(source.dtype)
-        for d, start in enumerate(view.operands[1:]):
-            known = start.owner.attrs["value"] if isinstance(start.owner, Const) else 1
+        for d, start in enumerate(view.starts):
+            known = start.owner.value if isinstance(start.owner, Const) else 1
             # Rows and stages of swizzled tiles are whole units.
             last = isinstance(source, SwizzledView) and source.dims[d] == 2
             step = (
@@ -147,7 +152,7 @@ class Matrices:
     results beyond it, are replaced by its last ones. `turned`: 16-bit elements whose rows run along the other
     dimension."""
 
-    def __init__(self, s: GpuState, side: Side, fragments: Fragments, turned: bool) -> None:
+    def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments, turned: bool) -> None:
         self.s, self.side, self.fragments, self.turned = s, side, fragments, turned
         lane = s.first(f"and i32 {s.lane32}, 31")
         matrix = s.first(f"lshr i32 {lane}, 3")
@@ -189,7 +194,7 @@ class Matrices:
 class Elements:
     """One by one; those outside the operand are 0."""
 
-    def __init__(self, s: GpuState, side: Side, fragments: Fragments) -> None:
+    def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments) -> None:
         self.s, self.side, self.fragments = s, side, fragments
         lane = s.first(f"and i32 {s.lane32}, 31")
         self.row = s.first(f"zext nneg i32 {s.first(f'lshr i32 {lane}, 2')} to i64")

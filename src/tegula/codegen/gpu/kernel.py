@@ -10,7 +10,7 @@ from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.gpu import access, byte_reads, exchange, schedule, wgmma
+from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, schedule, segments, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.control import chosen, control, parting, when
@@ -31,7 +31,7 @@ from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
@@ -96,9 +96,9 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.groups import Group
-from tegula.passes.pipeline_gpu import Distribution
 from tegula.passes.place_shared import COUNT_BYTES
-from tegula.passes.plan_memory import Plan
+from tegula.passes.plan_memory import MemoryMap
+from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import (
     ArrayType,
@@ -124,7 +124,7 @@ class GpuCode:
     work together, if the launch makes pairs of them."""
 
     text: str
-    shared: Plan
+    shared: MemoryMap
     threads: int
     sites: list[Site]
     multiplies: bool = False
@@ -159,14 +159,15 @@ class GpuCode:
 
 
 def lower_kernel(
-    kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False, lines: bool = False
+    kernel: Kernel, parts: GpuCompilation, target: CudaTarget, debug: bool = False, lines: bool = False
 ) -> GpuCode:
     """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time; `lines`: the code
     says which Python line each instruction is of."""
-    s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
+    s = GpuState(kernel, parts.uniformity, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.places
-    s.paired = any(isinstance(op, MbarrierNew) and op.attrs.get("pair") for op in kernel.walk())
+    s.numbers = numbered(kernel.body)
+    s.paired = any(isinstance(op, MbarrierNew) and op.pair for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
     return GpuCode(
@@ -183,6 +184,7 @@ def _module(s: GpuState) -> str:
     subprogram = f" !dbg !{s.line_table.function}" if s.line_table else ""
     return (
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
+        f"{s.code.table_lines()}"
         f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0{subprogram} {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
         f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n'
@@ -199,6 +201,7 @@ class _Walk:
         self.code = s.code
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
+        s.code.table_space = f"{GLOBAL} "
         s.code.together = {S.Div: quotients, S.Sqrt: roots}
         s.run_branching = self._branching
 
@@ -271,9 +274,10 @@ class _Walk:
         """An op, and others of its kind that are lowered together with it."""
         s = self.s
         s.loc = op.loc
+        s.noted = f" // op {s.numbers[op]}" if isinstance(op, Synchronising) and op in s.numbers else ""
         if s.line_table:
             self.code.mark = s.line_table.mark(op.loc)
-        if op.attrs.get("aligned") or (s.debug and op.attrs.get("bounds_check") is False):
+        if isinstance(op, TileAccess) and (op.aligned or (s.debug and not op.bounds_check)):
             promised = _between_array_and_registers(op)
             when(s, self._first_lane(), lambda: check_access(s, promised))
             # Instructions of whole warps may follow.
@@ -301,22 +305,22 @@ class _Walk:
 
     # Lanes -----------------------------------------------------------------------------------------------------------
 
-    def tid(self, op: Op) -> None:
+    def tid(self, op: Tid) -> None:
         s = self.s
-        block = s.i64(op.operands[0]) if op.operands else None
+        block = s.i64(op.block) if op.block is not None else None
         for k, value in enumerate(op.results):
             s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
 
-    def lanes(self, op: Op) -> None:
+    def lanes(self, op: Lanes) -> None:
         """What each lane does; surplus threads skip it, and hold zeros for its results."""
-        s, body = self.s, op.regions[0]
+        s, body = self.s, op.body
 
         def act() -> list[str]:
             kept = dict(s.inside)
             with parting(s):
                 self.region(body)
             s.inside = kept
-            return [x for v in body.terminator.operands for x in s.components(v)]
+            return [x for v in body.yielded for x in s.components(v)]
 
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
         types = [t for r in op.results for t in s.types(r)]
@@ -333,15 +337,7 @@ class _Walk:
         self.s.scalars.update(zip(region.args, args, strict=True))
         with parting(self.s):
             self.region(region)
-        return [self.s.components(v) for v in region.terminator.operands]
-
-    def from_lanes(self, op: Op) -> None:
-        """A thread's own value is its element, or its column of elements."""
-        s, parts = self.s, self.s.components(op.operands[0])
-        s.held[op.result] = [parts] if op.attrs["preserve_type"] else [(p,) for p in parts]
-
-    def to_lanes(self, op: Op) -> None:
-        self.s.scalars[op.result] = tuple(x for parts in self.s.held[op.operands[0]] for x in parts)
+        return [self.s.components(v) for v in region.yielded]
 
     def publish(self, op: Op) -> None:
         """The lane's value by that lane; zeros by lane 0 where there is no such lane."""
@@ -366,9 +362,9 @@ class _Walk:
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
 
-    def full(self, op: Op) -> None:
+    def full(self, op: TileFull) -> None:
         s = self.s
-        parts = s.components(op.operands[0])
+        parts = s.components(op.value)
         s.held[op.result] = [parts] * s.layouts[op.result].register_count
 
     def empty(self, op: Op) -> None:
@@ -379,7 +375,7 @@ class _Walk:
 
     def arange(self, op: Op) -> None:
         s, layout = self.s, self.s.layouts[op.result]
-        dtype = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
+        dtype = scalar_of(op.start.type)  # type: ignore[arg-type]
         start, step = (s.scalar(v) for v in op.operands)
         dim = max(range(len(layout.shape)), key=lambda d: layout.shape[d])
         first = s.base(layout)[dim]
@@ -394,12 +390,12 @@ class _Walk:
             made.append((elementwise(s.code, S.Add([], []), dtype, [start, scaled], 1),))
         s.held[op.result] = made
 
-    def fill_absent(self, op: Op) -> None:
+    def fill_absent(self, op: TileFillAbsent) -> None:
         s, layout, t = self.s, self.s.layouts[op.result], op.result.type
         assert isinstance(t, TileType)
         made: list[Components] = []
         one = register_type(scalar_of(t.dtype), 1)
-        for r, parts in enumerate(s.held[op.operands[0]]):
+        for r, parts in enumerate(s.held[op.tile]):
             ok = s.holds(layout, r, True) if s.some_absent else "true"
             if ok != "true":
                 parts = tuple(
@@ -409,12 +405,12 @@ class _Walk:
             made.append(parts)
         s.held[op.result] = made
 
-    def same(self, op: Op) -> None:
-        self.s.held[op.result] = self.s.held[op.operands[0]]
+    def same(self, op: TileMarkPartial) -> None:
+        self.s.held[op.result] = self.s.held[op.tile]
 
-    def broadcast(self, op: Op) -> None:
+    def broadcast(self, op: TileBroadcast) -> None:
         """Each register from the one that holds the element that is repeated there."""
-        s, source = self.s, op.operands[0]
+        s, source = self.s, op.tile
         small, whole = s.layouts[source], s.layouts[op.result]
         lead = len(whole.shape) - len(small.shape)
         at = {small.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
@@ -424,13 +420,13 @@ class _Walk:
             made.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
         s.held[op.result] = made
 
-    def extract(self, op: Op) -> None:
+    def extract(self, op: TileExtract) -> None:
         """The only element of a tile, or a component of it."""
-        s, source = self.s, op.operands[0]
+        s, source = self.s, op.tile
         t = source.type
         assert isinstance(t, TileType)
         rank, parts = len(t.shape), s.held[source][0]
-        inner = op.operands[rank:][1:]
+        inner = op.indices[rank:]
         if not inner:
             s.scalars[op.result] = parts
             return
@@ -444,28 +440,28 @@ class _Walk:
 
     # Reductions ------------------------------------------------------------------------------------------------------
 
-    def reduce(self, op: Op) -> None:
-        s, tile = self.s, op.operands[0]
+    def reduce(self, op: TileReduce) -> None:
+        s, tile = self.s, op.tile
         t, layout = tile.type, s.layouts[tile]
         assert isinstance(t, TileType)
-        bases = op.attrs.get("bases")
+        bases = op.bases
 
         def checked(r: int) -> str:
             if bases is None:
                 return s.holds(layout, r, t.partial)
             return self._part_there(op, layout, r)
 
-        reduction = exchange.Reduction(tile, op.attrs["axis"], op.regions[0], checked)
+        reduction = exchange.Reduction(tile, op.axis, op.combine, checked)
         (s.held[op.result],) = exchange.reduced(s, [reduction])
 
-    def _part_there(self, op: Op, layout: Layout, r: int) -> str:
+    def _part_there(self, op: TileReduce, layout: Layout, r: int) -> str:
         """Whether the warps that gave a part had an element of it."""
-        s, axis = self.s, op.attrs["axis"] or 0
-        base = op.attrs["bases"][layout.register_offsets(r)[axis]]
-        extent, last = op.attrs["extent"], len(op.attrs["extent"]) - 1
+        s, axis = self.s, op.axis or 0
+        base = op.bases[layout.register_offsets(r)[axis]]
+        extent, last = op.extent, len(op.extent) - 1
         ok = "true"
         for d, (at, n) in enumerate(zip(base, extent, strict=True)):
-            if op.attrs["lanes"] and d == last and s.some_absent:
+            if op.lanes and d == last and s.some_absent:
                 test = s.code.emit(f"icmp ult i64 {at}, {s.present}")
                 ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
             elif at >= n:
@@ -474,7 +470,7 @@ class _Walk:
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
-    def buf_new(self, op: Op) -> None:
+    def buf_new(self, op: BufNew) -> None:
         s, t = self.s, op.result.type
         assert isinstance(t, BufType)
         place, pointer = s.places[op.result], s.shared(op.result)
@@ -482,11 +478,11 @@ class _Walk:
         if place.row_bytes:
             view = SwizzledView(pointer, t.dtype, t.shape, (FAR, FAR, 1), 1, t.shape, place.row_bytes)  # type: ignore[arg-type]
         s.buffers[op.result] = view
-        if not isinstance(op.operands[0].owner, TileEmpty):
-            self._write(op.result, op.operands[0], op.attrs.get("rounds", False))
+        if not isinstance(op.tile.owner, TileEmpty):
+            self._write(op.result, op.tile)
 
-    def buf_write(self, op: Op) -> None:
-        self._write(*op.operands, rounds=op.attrs.get("rounds", False))
+    def buf_write(self, op: BufWrite) -> None:
+        self._write(*op.operands, rounds=op.rounds)
 
     def _write(self, buffer: Value, tile: Value, rounds: bool = False) -> None:
         """`rounds`: to tf32."""
@@ -495,8 +491,8 @@ class _Walk:
         held = [tuple(to_tf32(s, x) for x in parts) for parts in s.held[tile]] if rounds else s.held[tile]
         access.buffer_store(s, s.buffers[buffer], s.layouts[tile], held, _aligned(buffer), t.partial)
 
-    def buf_read(self, op: Op) -> None:
-        s, buffer = self.s, op.operands[0]
+    def buf_read(self, op: BufRead) -> None:
+        s, buffer = self.s, op.buffer
         whole = _aligned(buffer)
         view, layout = s.buffers[buffer], s.layouts[op.result]
         if whole and byte_reads.reads_matrices(s, view, layout):
@@ -506,31 +502,31 @@ class _Walk:
         else:
             s.held[op.result] = access.buffer_load(s, view, layout, whole)
 
-    def buf_update(self, op: Op) -> None:
+    def buf_update(self, op: BufUpdate) -> None:
         """Once per lane, atomically. What shared memory has no instruction for goes by a compare-and-swap loop of ours:
         that of assemblers may hang or fault (docs/design/004)."""
         s = self.s
-        pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
-        scalar, kind = scalar_of(t), op.attrs["op"]
-        for c, value in enumerate(s.components(op.operands[1])):
+        pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
+        scalar, kind = scalar_of(t), op.op
+        for c, value in enumerate(s.components(op.value)):
             at = s.memory.offset(pointer, str(c * stride), scalar)
             update = swap_until_unchanged if scalar.bits == 64 or scalar.is_float else atomic
             update(self.code, kind, at, scalar, value)
 
-    def buf_exchange(self, op: Op) -> None:
+    def buf_exchange(self, op: BufExchange) -> None:
         """Once per lane, atomically: an exchange of 32 bits is one instruction, others are compare-and-swap loops."""
         s = self.s
-        pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+        pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar = scalar_of(t)
         exchange = atomic if scalar.bits == 32 else swap_until_unchanged
         s.scalars[op.result] = tuple(
             exchange(self.code, "exch", s.memory.offset(pointer, str(c * stride), scalar), scalar, value)
-            for c, value in enumerate(s.components(op.operands[1]))
+            for c, value in enumerate(s.components(op.value))
         )
 
-    def gather(self, op: Op) -> None:
+    def gather(self, op: SharedGather) -> None:
         s, layout = self.s, self.s.layouts[op.result]
-        source, index, axis = s.buffers[op.operands[0]], s.buffers[op.operands[1]], op.attrs["axis"]
+        source, index, axis = s.buffers[op.buffer], s.buffers[op.index], op.axis
         n = source.shape[axis]
         dtype = scalar_of(index.dtype)
         types = [register_type(scalar_of(source.dtype), 1)] * components(source.dtype)
@@ -556,25 +552,25 @@ class _Walk:
             made.append(tuple(chosen(s, s.holds(layout, r), types, pick, list(zeros(source.dtype)))))
         s.held[op.result] = made
 
-    def barrier(self, op: Op) -> None:
+    def barrier(self, op: Barrier) -> None:
         """Of the block, a warp, or the named barrier of a role."""
         group = self.s.group
-        if group.number == 0:
-            self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
-        elif group.warps == 1:
+        if op.of_warps or group.warps == 1:
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+        elif group.number == 0:
+            self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
         else:
             name, count = f"i32 {group.number}", f"i32 {group.threads}"
             self.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count({name}, {count})")
 
-    def roles(self, op: Op) -> None:
+    def roles(self, op: Roles) -> None:
         roles(self.s, op, self.region)
 
     def async_commit(self, op: Op) -> None:
         self.code.line("call void @llvm.nvvm.cp.async.commit.group()")
 
-    def async_wait(self, op: Op) -> None:
-        self.code.line(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.attrs['pending']})")
+    def async_wait(self, op: AsyncWait) -> None:
+        self.code.line(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending})")
 
     # Stacks ----------------------------------------------------------------------------------------------------------
 
@@ -586,8 +582,8 @@ class _Walk:
         s.stacks[op.result] = (count, View(data, t.dtype, (t.capacity,), (components(t.dtype),)))
         when(s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
 
-    def stack_clear(self, op: Op) -> None:
-        count, _ = self.s.stacks[op.operands[0]]
+    def stack_clear(self, op: StackClear) -> None:
+        count, _ = self.s.stacks[op.stack]
         when(self.s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
 
     def _pushing(self, flag: Value) -> str:
@@ -598,13 +594,13 @@ class _Walk:
         here = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}")
         return self.code.emit(f"and i1 {here}, {value}")
 
-    def stack_vote(self, op: Op) -> None:
+    def stack_vote(self, op: StackVote) -> None:
         s, code = self.s, self.code
-        bits = exchange.ballot(s, self._pushing(op.operands[1]))
+        bits = exchange.ballot(s, self._pushing(op.has_value))
         count = code.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
         warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
         first = code.emit(f"icmp eq i32 {code.emit(f'and i32 {s.lane32}, 31')}, 0")
-        view = s.buffers[op.operands[0]]
+        view = s.buffers[op.votes]
         when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
 
     def stack_fill(self, op: Op) -> None:
@@ -629,10 +625,10 @@ class _Walk:
         when(s, takes, lambda: s.memory.store_view(view, [at], s.components(value), 1))
         s.scalars[op.result] = (code.emit(f"select i1 {takes}, i32 {slot}, i32 -1"),)
 
-    def stack_take(self, op: Op) -> None:
+    def stack_take(self, op: StackTake) -> None:
         """Lane k takes the k-th element from the top."""
         s, code = self.s, self.code
-        count, view = s.stacks[op.operands[0]]
+        count, view = s.stacks[op.stack]
         have = code.emit(f"load i32, ptr {count}, align 4")
         left = code.emit(f"sub i32 {have}, {s.lane32}")
         slot = code.emit(f"sub i32 {left}, 1")
@@ -648,17 +644,15 @@ class _Walk:
         s.scalars[op.results[0]] = tuple(parts)
         s.scalars[op.results[1]] = (code.emit(f"select i1 {ok}, i32 {slot}, i32 -1"),)
 
-    def stack_advance(self, op: Op) -> None:
+    def stack_advance(self, op: StackAdvance) -> None:
         s, code = self.s, self.code
-        count, view = s.stacks[op.operands[0]]
+        count, view = s.stacks[op.stack]
 
         def act() -> None:
             n = code.emit(f"load i32, ptr {count}, align 4")
-            if len(op.operands) > 1:
+            if op.votes is not None:
                 for k in range(s.threads // 32):
-                    n = code.emit(
-                        f"add i32 {n}, {s.memory.load_view(s.buffers[op.operands[1]], [str(k)], 1)[0]}"
-                    )
+                    n = code.emit(f"add i32 {n}, {s.memory.load_view(s.buffers[op.votes], [str(k)], 1)[0]}")
                 n = code.emit(f"call i32 @llvm.smin.i32(i32 {n}, i32 {view.shape[0]})")
             else:
                 lanes = (
@@ -671,7 +665,7 @@ class _Walk:
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
-    def print_tile(self, op: Op) -> None:
+    def print_tile(self, op: PrintTile) -> None:
         """The elements of all operands through the report buffer, one record each, numbered through."""
         site, first = self.s.site("tile", op.loc, **printed_tiles(op)), 0
         for tile in op.operands:
@@ -697,17 +691,18 @@ class _Walk:
         when(s, s.owner(layout), act)
 
 
-def _between_array_and_registers(op: Op) -> Op:
+def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileAtomic:
     """The load or store that a copy from or to shared memory stands for: what promises were made of."""
     if isinstance(op, BulkStore):
-        return TileStore(op.operands[1:], [], op.attrs, [], op.loc)
-    if not isinstance(op, AsyncCopy | BulkLoad):
+        return TileStore([op.array, op.tile, *op.offset], [], op.promises, [], op.loc)
+    if isinstance(op, TileLoad | TileStore | TileAtomic):
         return op
-    buffer, at = op.operands[0].type, 1 if isinstance(op, AsyncCopy) else 3
+    assert isinstance(op, AsyncCopy | BulkLoad)
+    buffer = op.buffer.type
     assert isinstance(buffer, BufType)
     zero, tile = Value(buffer.dtype, None), TileType(buffer.dtype, buffer.shape)
-    operands = [op.operands[at], zero, *op.operands[at + 1 :]]
-    return TileLoad(operands, [tile], {**op.attrs, "shape": tile.shape}, [], op.loc)
+    operands = [op.array, zero, *op.offset]
+    return TileLoad(operands, [tile], {**op.promises, "shape": tile.shape}, [], op.loc)
 
 
 def _aligned(buffer: Value) -> bool:
@@ -715,13 +710,12 @@ def _aligned(buffer: Value) -> bool:
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return isinstance(owner, BufNew)
-    ring, stage = owner.operands[0], buffer.type
+    ring, stage = owner.buffer, buffer.type
     assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
-    of_stages = isinstance(ring.owner, BufNew) and any(
-        ring.owner.attrs.get(name) for name in ("pipe", "swizzled", "stages")
-    )
+    made = ring.owner
+    of_stages = isinstance(made, BufNew) and bool(made.pipe or made.swizzled or made.stages)
     whole = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
-    return of_stages and whole and owner.attrs["dims"][:1] == (1,)
+    return of_stages and whole and owner.dims[:1] == (1,)
 
 
 def _on_state(rule: Callable[..., Any]) -> Any:
@@ -733,8 +727,9 @@ _RULES: dict[type[Op], Any] = {
     LogicalBlocks: _on_state(logical_blocks),
     BlockPlace: _on_state(block_place),
     Lanes: _Walk.lanes,
-    TileFromLanes: _Walk.from_lanes,
-    TileToLanes: _Walk.to_lanes,
+    TileFromLanes: _on_state(lane_tiles.from_lanes),
+    TileToLanes: _on_state(lane_tiles.to_lanes),
+    **{kind: _on_state(rule) for kind, rule in segments.RULES.items()},
     Publish: _Walk.publish,
     Agree: _Walk.agree,
     TileMap: _on_state(mapped),

@@ -4,8 +4,8 @@ A kernel tells the hardware at its start that the next one may come where there 
 it waits, as making its barriers, costs no time then. The wait ends when all launches before are complete and what they
 wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all.
 
-Launches of an adjoint may wait at their end (`ir.Place`): that they have started says already that all they depend on
-is complete. Only those do that read arrays by bulk copies alone, which find what is in the cache of all
+Launches of an adjoint may wait at their end (`ir.LaunchOverlap`): that they have started says already that all they
+depend on is complete. Only those do that read arrays by bulk copies alone, which find what is in the cache of all
 multiprocessors; what is in that of one is renewed by waiting."""
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def launch_next(s: GpuState, op: Op) -> None:
 
 
 def waits_at_end(s: GpuState) -> bool:
+    """Whether the kernel waits for the launch before it at its end only."""
     return s.kernel.place.late and reads_by_copies(s.kernel)
 
 

@@ -25,14 +25,16 @@ Given = Sequence[Sequence[Components]]
 
 def mapped(s: GpuState, *ops: Op) -> None:
     """Maps that do the same to tiles of one layout."""
-    (region,), layout, t = ops[0].regions, s.layouts[ops[0].result], ops[0].result.type
-    assert isinstance(t, TileType) and isinstance(ops[0], TileMap)
+    first = ops[0]
+    assert isinstance(first, TileMap)
+    region, layout, t = first.function, s.layouts[first.result], first.result.type
+    assert isinstance(t, TileType)
     given = [
         [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
         for op in ops
         for r in range(layout.register_count)
     ]
-    if at_once(s, ops[0]):
+    if at_once(s, first):
         made = _straight(s, region, given, t.dtype)
         for k, op in enumerate(ops):
             s.held[op.result] = made[k * layout.register_count : (k + 1) * layout.register_count]
@@ -54,9 +56,10 @@ def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> 
     """What a region without control flow yields. Conversions of arguments that several registers share an instruction
     for are done first; where branches are shared, several registers go on side by side."""
     known = [dict[Value, Components]() for _ in given]
+    positions = {argument: k for k, argument in enumerate(region.args)}
     for op in region.ops:
-        if isinstance(op, Cast) and op.operands[0] in region.args:
-            _widen(s, op, [args[region.args.index(op.operands[0])] for args in given], known)
+        if isinstance(op, Cast) and op.x in positions:
+            _widen(s, op, [args[positions[op.x]] for args in given], known)
     several, one = goes_side_by_side(s, region), register_type(scalar_of(dtype), 1)
     size = TOGETHER if several else 1
     made: list[Components] = []
@@ -71,7 +74,7 @@ def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> 
 def _widen(
     s: GpuState, op: Cast, numbers: Sequence[Components], known: Sequence[dict[Value, Components]]
 ) -> None:
-    source, to = scalar_of(op.operands[0].type), op.attrs["to"]  # type: ignore[arg-type]
+    source, to = scalar_of(op.x.type), op.to  # type: ignore[arg-type]
     if not widens_together(s.gpu, source, to):
         return
     made = iter(widened(s.code, [x for parts in numbers for x in parts], source, to))

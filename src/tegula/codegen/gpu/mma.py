@@ -5,8 +5,8 @@ from __future__ import annotations
 from tegula.codegen.gpu.fragments import COLUMNS, ROWS, Elements, Fragments, Matrices, loader, sides
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
-from tegula.ir import Op
 from tegula.layout import MmaShare, mma_share
+from tegula.ops.group import SharedProduct
 from tegula.passes.product_terms import Terms
 from tegula.types import BufType, TileType
 
@@ -18,9 +18,9 @@ DEEP_FLOAT64 = (9, 0)
 """The first compute capability with those."""
 
 
-def product(s: GpuState, op: Op, terms: Terms, start: list[str]) -> list[str]:
+def product(s: GpuState, op: SharedProduct, terms: Terms, start: list[str]) -> list[str]:
     """start + a @ b, in the registers of `mma_result`."""
-    a, out = op.operands[0].type, op.result.type
+    a, out = op.a.type, op.result.type
     assert isinstance(a, BufType) and isinstance(out, TileType)
     share = mma_share((out.shape[0], out.shape[1]), s.threads // 32)
     length = a.shape[1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
 from tegula.ir import Op, Value
+from tegula.ops.schedule import MbarrierNew, PairEnd, PairOther
 from tegula.types import scalar_of
 
 ARRIVE_AT_BOTH = (
@@ -33,20 +34,20 @@ def other_rank(s: GpuState) -> str:
 
 def of_pair(barrier: Value) -> bool:
     """Whether both blocks of a pair arrive at a barrier."""
-    return isinstance(barrier.owner, Op) and bool(barrier.owner.attrs.get("pair"))
+    return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.pair)
 
 
-def pair_end(s: GpuState, op: Op) -> None:
+def pair_end(s: GpuState, op: PairEnd) -> None:
     """Rounded up to a multiple of the pair's blocks."""
     code, (t, size, last) = s.code, _size(s, op)
-    above = code.emit(f"add {t} {s.scalar(op.operands[0])}, {last}")
+    above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
     s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
 
 
-def pair_other(s: GpuState, op: Op) -> None:
+def pair_other(s: GpuState, op: PairOther) -> None:
     """Of the two numbers of a pair the first is even."""
     t, _, last = _size(s, op)
-    s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.operands[0])}, {last}"),)
+    s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
 
 
 def _size(s: GpuState, op: Op) -> tuple[str, str, str]:

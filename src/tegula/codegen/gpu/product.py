@@ -13,7 +13,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.ir import Op, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
-from tegula.ops.group import SharedProduct
+from tegula.ops.group import RegisterProduct, SharedProduct
 from tegula.passes.product_terms import widened_terms
 from tegula.types import DType, TileType, float32, scalar_of
 
@@ -23,26 +23,26 @@ UNROLLED = 8
 """Turns of a loop over K that LLVM may unroll."""
 
 
-def product(s: GpuState, op: Op) -> None:
+def product(s: GpuState, op: RegisterProduct | SharedProduct) -> None:
     """alpha * a @ b + beta * c under the layout of c."""
     t = op.result.type
     assert isinstance(t, TileType)
     out = scalar_of(t.dtype)
     terms = widened_terms(op)
     work = terms.sum if terms is not None else float32 if out.is_float and out.bits < 32 else out
-    held = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.operands[2]]]
-    plain = _is_one(op.operands[3]) and _is_one(op.operands[4])
+    held = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.c]]
+    plain = _is_one(op.alpha) and _is_one(op.beta)
     zero = constant(work, 0)
     start = held if plain else [zero] * len(held)
     layout = s.layouts[op.result]
-    if op.attrs.get("unit") == "wgmma":
+    if op.unit == "wgmma":
         sums = wgmma.product(s, op, start)
     else:
         assert isinstance(op, SharedProduct)
-        a, b = (s.buffers[v] for v in op.operands[:2])
+        a, b = (s.buffers[v] for v in (op.a, op.b))
         sums = _fma(s, a, b, layout, work, start) if terms is None else mma.product(s, op, terms, start)
     if not plain:
-        alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in op.operands[3:])
+        alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in (op.alpha, op.beta))
         sums = [
             _apply(s, S.Add, work, _scaled(s, work, alpha, x), _scaled(s, work, beta, c))
             for x, c in zip(sums, held, strict=True)
@@ -65,7 +65,7 @@ def _scaled(s: GpuState, work: DType, factor: str, x: str) -> str:
 
 
 def _is_one(value: Value) -> bool:
-    return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
+    return isinstance(value.owner, S.Const) and value.owner.value == 1
 
 
 # Fused multiply-adds -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region
 from tegula.ops.group import RegisterProduct, SharedProduct
-from tegula.ops.roles import STEP, WARP, WARP_GROUP, start_registers
+from tegula.ops.roles import STEP, WARP, WARP_GROUP, Roles, start_registers
 from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
@@ -34,7 +34,7 @@ class Unit:
         return all(only_starts_copies(region) for region in self.roles)
 
 
-def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
+def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     """Each warp goes to its role, warp groups with their registers. All meet at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
@@ -62,10 +62,10 @@ def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
     all_meet(s)
 
 
-def units(op: Op, threads: int) -> list[Unit]:
+def units(op: Roles, threads: int) -> list[Unit]:
     """The warp groups of a block in order, idle ones included."""
     found: list[Unit] = []
-    rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.attrs["registers"], strict=True)}
+    rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.registers, strict=True)}
     at, count = 0, -(-threads // WARP)
     while at < count:
         here = {r: g for r, (g, _) in rest.items() if at <= g.first < at + WARPS}

@@ -9,14 +9,23 @@ from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.pairs import ARRIVE_AT_BOTH, of_pair, other_rank, pair_size, rank
 from tegula.codegen.gpu.state import GpuState
 from tegula.errors import InternalError
-from tegula.ir import Op, Value
+from tegula.ir import Op, Value, root
 from tegula.ops.roles import WARP
-from tegula.ops.schedule import BulkLoad, arrivals_at
+from tegula.ops.schedule import (
+    BulkLoad,
+    BulkPrefetch,
+    BulkStore,
+    BulkWait,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    arrivals_at,
+)
 from tegula.passes.bulk_access import boxes, halved, leading_indices, unit_of
 from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
-from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
 
@@ -30,7 +39,7 @@ def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
     """Inline assembly that touches memory. Operands: constraint, type, register."""
     constraints = ",".join([*(c for c, _, _ in operands), "~{memory}"])
     args = ", ".join(f"{t} {x}" for _, t, x in operands)
-    s.code.line(f'call void asm sideeffect "{text}", "{constraints}"({args}) convergent')
+    s.code.line(f'call void asm sideeffect "{text}{s.noted}", "{constraints}"({args}) convergent')
 
 
 def elected(s: GpuState, first_warp: bool) -> str:
@@ -49,15 +58,15 @@ def elected(s: GpuState, first_warp: bool) -> str:
 # Memory barriers -----------------------------------------------------------------------------------------------------
 
 
-def barrier_new(s: GpuState, op: Op) -> None:
+def barrier_new(s: GpuState, op: MbarrierNew) -> None:
     """The first thread makes the barriers."""
     near = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
     address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
-    arrivals = op.attrs["arrivals"]
+    arrivals = op.arrivals
 
     def make() -> None:
         count = s.code.emit(f"mul i32 {pair_size(s)}, {arrivals}") if of_pair(op.result) else ""
-        for k in range(op.attrs["stages"]):
+        for k in range(op.stages):
             at = s.code.emit(f"add i32 {address}, {MBARRIER_BYTES * k}")
             text = f"mbarrier.init.shared::cta.b64 [$0], {'$1' if count else arrivals};"
             asm(s, text, [("r", "i32", at), *([("r", "i32", count)] if count else [])])
@@ -86,30 +95,31 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
     return s.code.emit(f"add i32 {s.barriers[barriers]}, {offset}")
 
 
-def barrier_wait(s: GpuState, op: Op) -> None:
+def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
     """Asleep for some time in each round, where the hardware can."""
-    at = _address(s, *op.operands[:2])
+    at = _address(s, op.barriers, op.stage)
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
-    operands = [("r", "i32", at), ("r", "i32", s.scalar(op.operands[2]))]
-    one = op.attrs.get("elected") and s.threads > WARP
+    operands = [("r", "i32", at), ("r", "i32", s.scalar(op.parity))]
+    one = op.elected and s.threads > WARP
     here = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if one else "true"
     when(s, here, lambda: asm(s, text, operands))
 
 
-def barrier_arrive(s: GpuState, op: Op) -> None:
+def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
     """By one lane of each warp, or of the first one, after the others."""
     at = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
-    one = elected(s, first_warp=bool(op.attrs.get("elected")))
+    one = elected(s, first_warp=bool(op.elected))
     text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
-    if of_pair(op.operands[0]):
+    if of_pair(op.barriers):
         text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
     when(s, one, lambda: asm(s, text, operands))
 
 
-def barrier_expect(s: GpuState, op: Op) -> None:
-    at, count = _address(s, *op.operands), op.attrs["bytes"]
+def barrier_expect(s: GpuState, op: MbarrierExpect) -> None:
+    """Lower `mbarrier.expect`: one thread announces bytes and arrives."""
+    at, count = _address(s, *op.operands), op.bytes
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {count};"
     when(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", at)]))
 
@@ -155,15 +165,15 @@ def bulk_load(s: GpuState, op: Op) -> None:
     """Box by box. For a pair they are two halves: where both blocks copy the same tile, each copies its half to both,
     and the barriers of both count the bytes."""
     assert isinstance(op, BulkLoad)
-    buffer, barriers, stage, array = op.operands[:4]
+    buffer, barriers, stage, array = op.buffer, op.barriers, op.stage, op.array
     t, view = buffer.type, s.buffers[buffer]
     assert isinstance(t, BufType)
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
-    paired = bool(op.attrs.get("pair"))
+    paired = bool(op.pair)
     box = halved(t) if paired else boxes(t, bool(swizzle))
     assert box is not None
-    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
+    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.rounds else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in op.offset]
@@ -188,7 +198,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
             copy("0", box.count, False)
             return
         there = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
-        both = s.code.emit(f"and i1 {there}, {s.scalar(op.operands[-1])}")
+        both = s.code.emit(f"and i1 {there}, {s.scalar(op.rest[-1])}")
         half = box.count // 2
         when(s, both, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
         when(s, s.code.emit(f"xor i1 {both}, true"), lambda: copy("0", box.count, False))
@@ -210,11 +220,11 @@ def _start_load(
     asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
 
 
-def as_promised(s: GpuState, op: Op, array: Value, offset: str) -> str:
+def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str) -> str:
     """The offset of a copy in a row. If the kernel promises that it is aligned, and has been told where it is not, the
     copy starts where it can: else the device would stop before anyone hears of it."""
     assert isinstance(array.type, ArrayType)
-    return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.attrs.get("aligned") else offset
+    return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.aligned else offset
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:
@@ -227,6 +237,7 @@ def _check_alignment(s: GpuState, buffer: Value) -> None:
 
 
 def bulk_put(s: GpuState, op: Op) -> None:
+    """Lower `bulk.put`: one thread starts the copy of a buffer to an array, box by box."""
     buffer, array, *where = op.operands
     t, view = buffer.type, s.buffers[buffer]
     assert isinstance(t, BufType)
@@ -245,11 +256,11 @@ def bulk_put(s: GpuState, op: Op) -> None:
     when(s, elected(s, first_warp=True), copy)
 
 
-def bulk_prefetch(s: GpuState, op: Op) -> None:
+def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
     """Box by box, by the tensor map of the copies that will come."""
     array, *where = op.operands
     assert isinstance(array.type, ArrayType)
-    shape, box, dtype = op.attrs["shape"], op.attrs["box"], scalar_of(array.type.dtype)
+    shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
     map_at = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
     offsets = [s.scalar(v) for v in where]
 
@@ -265,21 +276,24 @@ def bulk_prefetch(s: GpuState, op: Op) -> None:
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:
+    """Lower `bulk.commit`: the thread that starts copies closes a group of them."""
     when(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
 
 
-def bulk_wait(s: GpuState, op: Op) -> None:
+def bulk_wait(s: GpuState, op: BulkWait) -> None:
     """By all threads: only those that have started copies have any to wait for."""
-    wait_for_copies(s, op.attrs.get("pending", 0), op.attrs["read"])
+    wait_for_copies(s, op.pending, op.read)
 
 
 def wait_for_copies(s: GpuState, pending: int, read: bool) -> None:
+    """Wait until at most `pending` groups of copies of this thread are not done, or have not read their source."""
     asm(s, f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", [])
 
 
 def start_store(
     s: GpuState, array: Value, map_at: str, source: str, offsets: list[str], adds: bool = False
 ) -> None:
+    """Start the copy of one box from shared memory to an array by its tensor map, or (`adds`) its addition."""
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${2 + d}" for d in range(len(place)))
     kind = f"tensor.{len(place)}d.global.shared::cta{'.add' if adds else ''}"
@@ -296,14 +310,17 @@ def named_new(s: GpuState, op: Op) -> None:
 
 
 def named_sync(s: GpuState, op: Op) -> None:
+    """Lower `named.sync`: the hardware's barrier, with a wait."""
     _meet_at(s, op, "sync")
 
 
 def named_arrive(s: GpuState, op: Op) -> None:
+    """Lower `named.arrive`: the hardware's barrier, without a wait."""
     _meet_at(s, op, "arrive")
 
 
 def _meet_at(s: GpuState, op: Op, how: str) -> None:
     (barrier,) = op.operands
     count = WARP * arrivals_at(barrier)
+    s.code.line(f'call void asm sideeffect "{s.noted}", ""() convergent')
     s.code.line(f"call void @llvm.nvvm.barrier.cta.{how}.aligned.count(i32 {s.named[barrier]}, i32 {count})")

@@ -25,18 +25,25 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
     first = group[0]
     if type(op) is not type(first) or any(v.owner in group for v in op.operands):
         return False
-    if isinstance(op, TileMap):
+    if isinstance(op, TileMap) and isinstance(first, TileMap):
         return (
             at_once(s, op)
-            and goes_side_by_side(s, op.regions[0])
+            and goes_side_by_side(s, op.function)
             and s.layouts[op.result] == s.layouts[first.result]
-            and same(op.regions[0], first.regions[0])
+            and same(op.function, first.function)
         )
-    if isinstance(op, TileStore) and s.layouts[op.operands[1]] != s.layouts[first.operands[1]]:
+    if (
+        isinstance(op, TileStore)
+        and isinstance(first, TileStore)
+        and s.layouts[op.tile] != s.layouts[first.tile]
+    ):
         return False
     # Promises are checked before each access.
     return (
-        isinstance(op, TileLoad | TileStore) and all(needs_bounds(s, o) for o in (first, op)) and not s.debug
+        isinstance(op, TileLoad | TileStore)
+        and isinstance(first, TileLoad | TileStore)
+        and all(needs_bounds(s, o) for o in (first, op))
+        and not s.debug
     )
 
 
@@ -47,7 +54,7 @@ def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> 
         return False
     names = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}
     for x, y in zip(a.ops, b.ops, strict=True):
-        if type(x) is not type(y) or x.attrs != y.attrs or len(x.regions) != len(y.regions):
+        if not x.is_like(y) or len(x.regions) != len(y.regions):
             return False
         if [names.get(v, v) for v in x.operands] != y.operands:
             return False

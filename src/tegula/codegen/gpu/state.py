@@ -13,11 +13,11 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass, field
-from tegula.ir import Value
+from tegula.ir import Synchronising, Value
 from tegula.layout import COPY, Layout, Mode
 from tegula.ops.roles import WARP
 from tegula.passes.groups import Group
-from tegula.passes.place_shared import Place
+from tegula.passes.place_shared import SharedAllocation
 from tegula.target import CudaTarget
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
 
@@ -32,12 +32,13 @@ class GpuState(State):
     `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`:
     of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group. `paired`:
     whether blocks of the hardware work in pairs.
+    `numbers`: of ops that synchronise, and `noted`, what is written beside the instructions of the op at hand.
     `line_table`: where the code says its Python lines. `depth`: in how many pieces of code this is that only some
     threads of a warp run; `parted`: whether they have not met since the last one. `lane` is the thread's number in the
     group at all times; `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
-    places: dict[Value, Place] = field(default_factory=dict)
+    places: dict[Value, SharedAllocation] = field(default_factory=dict)
     group: Group = Group(0, 1)
     lanes: int = 32
     held: dict[Value, Registers] = field(default_factory=dict)
@@ -54,6 +55,8 @@ class GpuState(State):
     paired: bool = False
     depth: int = 0
     parted: bool = False
+    numbers: dict[Synchronising, int] = field(default_factory=dict)
+    noted: str = ""
 
     @property
     def gpu(self) -> CudaTarget:
@@ -140,6 +143,7 @@ class GpuState(State):
         return f", !llvm.loop !{2 * len(self.loops)}"
 
     def loop_metadata(self) -> str:
+        """The metadata of LLVM that say which loops are unrolled."""
         lines: list[str] = []
         for k, what in enumerate(self.loops, 1):
             lines.append(f"!{2 * k} = distinct !{{!{2 * k}, !{2 * k + 1}}}")
@@ -252,6 +256,7 @@ class GpuState(State):
         return [register_type(scalar_of(dtype), 1)] * (components(dtype) * count)  # type: ignore[arg-type]
 
     def bind(self, value: Value, registers: list[str]) -> None:
+        """Bind a value to the registers that hold it: of a tile, one set of components after the other."""
         t = value.type
         if isinstance(t, TileType):
             n = components(t.dtype)

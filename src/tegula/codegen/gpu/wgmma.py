@@ -31,7 +31,7 @@ ADDRESS_MASK = 0x3FFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class WgmmaOperand:
     """An operand in memory. `start`: i32 address of its stage. `depth_first`: whether K runs along the rows of the
     stage (K-major). `across`: elements of its other dimension. `depth`: of K."""
 
@@ -60,20 +60,20 @@ class Operand:
         return self.depth * self.row_bytes
 
 
-def operand(s: GpuState, value: Value, right: bool) -> Operand:
+def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
     """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is turned, and of a
     right operand's if it is."""
     turned = is_transpose(value)
-    stage = value.owner.operands[0] if turned and isinstance(value.owner, BufView) else value
+    stage = value.owner.buffer if turned and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
     assert isinstance(view, SwizzledView)
     start = shared_address(s, view.at(s.memory, ["0", "0"]))
     depth_first = turned == right
     across, depth = view.shape if depth_first else view.shape[::-1]
-    return Operand(start, view.row_bytes, element_bytes(view.dtype), depth_first, across, depth)
+    return WgmmaOperand(start, view.row_bytes, element_bytes(view.dtype), depth_first, across, depth)
 
 
-def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
+def product(s: GpuState, op: RegisterProduct | SharedProduct, start: list[str]) -> list[str]:
     """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
     (attribute): then nothing may touch these registers until a wait that covers it. If b is in registers, it is
     start.T + b.T @ a.T for the tensor cores."""
@@ -83,7 +83,7 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     rows, columns = t.shape[::-1] if turned else t.shape
     _, across, high, wide = wgmma_share((rows, columns), s.group.warp_groups)
     number = s.warp_group
-    b = operand(s, op.operands[0 if turned else 1], right=not turned)
+    b = operand(s, (op.a if turned else op.b), right=not turned)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
     terms = stored_terms(op)
     assert terms is not None
@@ -91,9 +91,9 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     fresh = all(x == constant(terms.sum, 0) for x in start)
     asm = _Assembly([one] * len(start), [] if fresh else start)
     if isinstance(op, RegisterProduct):
-        left: _Left = _Registers(s, op.operands[op.held], b.depth, asm)
+        left: _Left = _Registers(s, op.held_tile, b.depth, asm)
     else:
-        a = operand(s, op.operands[0], right=False)
+        a = operand(s, op.a, right=False)
         left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
     asm.add("wgmma.fence.sync.aligned;")
     for k in range(0, b.depth, terms.depth):
@@ -112,7 +112,7 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
                     f"{left.named(i, k)}, {right}, {', '.join(settings)};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
-    if op.attrs.get("wait", True):
+    if op.wait:
         asm.add("wgmma.wait_group.sync.aligned 0;")
     return asm.emit(s)
 
@@ -127,20 +127,20 @@ def _shape(columns: int, terms: Terms) -> str:
     return f"m{ROWS}n{columns}k{terms.depth}.{total}.{terms.left}.{terms.right}"
 
 
-def product_wait(s: GpuState, op: Op) -> None:
+def product_wait(s: GpuState, op: ProductWait) -> None:
     """The registers of accumulators go through the wait, so that nothing touches them before it; not those of the
     products that it leaves in flight, which nothing may touch after it either. What was computed while products were
     in flight goes through it too: it is not to be put off until after the wait."""
-    young = _youngest(op, op.attrs["pending"])
+    young = _youngest(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     meanwhile = _computed_meanwhile(op)
     pairs += [(v, v) for v in meanwhile]
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
     asm = _Assembly(types, [x for registers in held for x in registers])
-    if op.attrs.get("beside"):
+    if op.beside:
         asm.add(_computed_before(held, len(held) - len(meanwhile)))
-    asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
+    asm.add(f"wgmma.wait_group.sync.aligned {op.pending};")
     made = iter(asm.emit(s))
     for (_, result), registers in zip(pairs, held, strict=True):
         s.bind(result, [next(made) for _ in registers])
@@ -184,13 +184,13 @@ def _youngest(wait: Op, count: int) -> set[Value]:
     assert wait.parent is not None
     ops = wait.parent.ops
     before = [op for op in ops[: ops.index(wait)] if isinstance(op, PRODUCTS)]
-    return {op.result for op in (before[-count:] if count else []) if not op.attrs.get("wait", True)}
+    return {op.result for op in (before[-count:] if count else []) if not op.wait}
 
 
 class _Memory:
     """A left operand in shared memory."""
 
-    def __init__(self, a: Operand, low: str, asm: _Assembly) -> None:
+    def __init__(self, a: WgmmaOperand, low: str, asm: _Assembly) -> None:
         self.a, self.low, self.asm = a, low, asm
         self.turn = [str(int(not a.depth_first))]
 
@@ -234,7 +234,7 @@ def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
     return parts
 
 
-def _moved(s: GpuState, x: Operand, number: str, length: int) -> str:
+def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
     """The address of the part of a warp group."""
     if x.across == length:
         return x.start
@@ -247,7 +247,7 @@ def _low(s: GpuState, address: str) -> str:
     return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
 
 
-def _words(x: Operand, length: int) -> tuple[int, int]:
+def _words(x: WgmmaOperand, length: int) -> tuple[int, int]:
     """The rest of a descriptor: what is added to the lower half, and the upper half. The distance of boxes counts only
     where the other dimension runs along rows and goes over several boxes."""
     boxes = not x.depth_first and length * x.size > x.row_bytes
@@ -291,14 +291,16 @@ class _Assembly:
         """The accumulators afterwards."""
         n, code, head = self.count, s.code, list[str]()
         if not n:
-            code.line(f'call void asm sideeffect "{" ".join(self.lines)}", "~{{memory}}"() convergent')
+            code.line(
+                f'call void asm sideeffect "{" ".join(self.lines)}{s.noted}", "~{{memory}}"() convergent'
+            )
             return []
         if self.names:
             head.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
         for (address, offset, (below, above)), name in self.names.items():
             head.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + below};")
             head.append(f"mov.b64 {name}, {{L, {above}}};")
-        text = "\\0A".join(["{", *head, *self.lines, "}"])
+        text = "\\0A".join([f"{{{s.noted}", *head, *self.lines, "}"])
         result = f"{{ {', '.join(self.types)} }}"
         tied = [str(k) for k in range(len(self.accumulators))]
         out = [("=" if tied else "=&") + CONSTRAINTS[t] for t in self.types]

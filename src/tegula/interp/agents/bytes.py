@@ -97,7 +97,7 @@ class Footprints:
     def _forms(self, m: Recorder, op: Op, event: E.Touch, array: np.ndarray) -> list[tuple[int, int]]:
         """What each warp touches, from the start of the buffer, by which thread holds what; nothing where that is not
         known."""
-        rule = RULES.get(op.NAME)
+        rule = RULES.get(type(op))
         if rule is None:
             return []
         start, kind = array.__array_interface__["data"], "write" if event.write else "read"

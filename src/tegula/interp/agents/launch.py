@@ -12,18 +12,27 @@ from tegula.dataclass import dataclass, field
 from tegula.interp.agents.bytes import WARPS, Footprints, Spot
 from tegula.interp.agents.limits import check_limits
 from tegula.interp.agents.orders import Order
-from tegula.interp.agents.run import Name, Replay, Terms
-from tegula.interp.agents.state import Failed, Term
-from tegula.interp.agents.trace import Recorder, Step, Unsupported, Wrong
+from tegula.interp.agents.run import AgentReplay, Name, TermNumbers
+from tegula.interp.agents.state import Term
+from tegula.interp.agents.trace import AgentStep, Recorder, Unsupported, Wrong
 from tegula.interp.launch import arguments
 from tegula.interp.lowered import Spread
 from tegula.interp.machine import Grid
-from tegula.interp.report import Report
+from tegula.interp.report import RunReport
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.lane import LogicalBlocks
 from tegula.ops.roles import WARP, Roles
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
+from tegula.ops.schedule import (
+    BulkLoad,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedNew,
+    arrivals_at,
+    is_elected,
+    stages_of,
+)
 from tegula.types import DType, MatType, MbarrierType, VecType
 
 Program = tuple[int, int, str, list[tuple[Any, ...]]]
@@ -36,14 +45,15 @@ class Prepared:
     kernel: Kernel
     spread: Spread
     footprints: Footprints
-    terms: Terms = field(default_factory=Terms)
+    terms: TermNumbers = field(default_factory=TermNumbers)
 
 
 def prepared(kernel: Kernel, spread: Spread) -> Prepared:
+    """A kernel with its memory laid out and the footprints of its accesses."""
     return Prepared(kernel, spread, Footprints(spread.places))
 
 
-class Launch:
+class AgentLaunch:
     """One block of one launch, or all of its blocks where one of the hardware walks over several. Wrong, Failed and
     Unsupported where it cannot be run in any order."""
 
@@ -57,7 +67,7 @@ class Launch:
         self._first: dict[Value, tuple[int, int]] = {}
         for op in kernel.walk():
             if isinstance(op, MbarrierNew | NamedNew):
-                name, stages = op.result.name, op.attrs.get("stages", 1)
+                name, stages = op.result.name, stages_of(op)
                 self._first[op.result] = (len(self.barriers), stages)
                 self.barriers += [(f"{name}[{k}]", arrivals_at(op.result)) for k in range(stages)]
         guards = [self._guard(v) for v in self._first if isinstance(v.type, MbarrierType)]
@@ -72,12 +82,15 @@ class Launch:
         replay = self.replay(order, blind)
         return replay.play()
 
-    def replay(self, order: Order, blind: bool = False) -> Replay:
-        return Replay(self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind)
+    def replay(self, order: Order, blind: bool = False) -> AgentReplay:
+        """The replay of the launch in an order of the steps of its agents."""
+        return AgentReplay(
+            self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind
+        )
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
-    def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[Step]]:
+    def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[AgentStep]]:
         kernel, spread = self.made.kernel, self.made.spread
         lanes = kernel.launch.block_dim
         blocks = -(-math.prod(dims) // lanes)
@@ -87,7 +100,7 @@ class Launch:
         size = max((p.offset + p.size for p in spread.places.values()), default=0)
         shared = np.zeros(size, np.uint8)
         used = {v for op in kernel.walk() for v in op.operands}
-        report = Report(kernel, lambda line: None)
+        report = RunReport(kernel, lambda line: None)
         roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         if roles is None:
             raise Unsupported("a kernel without roles")
@@ -101,7 +114,7 @@ class Launch:
         if whole.made:
             raise Wrong("barrier", f"{whole.made[0].result.name} is used before threads see that it was made")
         self.machines: list[Recorder] = []
-        for region, (first, warps) in zip(roles.regions, roles.attrs["warps"], strict=True):
+        for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
             here = slice(first * WARP, (first + warps) * WARP)
             mine = [c[here] for c in tid]
             role = Recorder(
@@ -123,7 +136,7 @@ class Launch:
 
     def _programs(self) -> Iterable[Program]:
         roles = next(op for op in self.made.kernel.body.ops if isinstance(op, Roles))
-        rows = zip(roles.regions, roles.attrs["names"], roles.attrs["warps"], self.roles, strict=True)
+        rows = zip(roles.regions, roles.names, roles.warps, self.roles, strict=True)
         for r, (region, name, (_, warps), steps) in enumerate(rows):
             for w in range(1 if starts_copies_only(region) else warps):
                 program: list[tuple[Any, ...]] = []
@@ -131,51 +144,57 @@ class Launch:
                     self._step(program, step, w)
                 yield r, w, f"{name}/{w}" if warps > 1 else name, program
 
-    def _step(self, program: list[tuple[Any, ...]], step: Step, warp: int) -> None:
+    def _step(self, program: list[tuple[Any, ...]], step: AgentStep, warp: int) -> None:
         """What a warp does for a step."""
         multiplied = False
         for number, acts in enumerate(step.acts):
             event, cells = acts.event, [self.cells[s] for s in acts.spots]
             act: tuple[Any, ...] | None = None
             if isinstance(event, E.Wait) and not (event.elected and warp):
-                act = (Replay.wait, step, self._barrier(event), event.parity)
+                act = (AgentReplay.wait, step, self._barrier(event), event.parity)
             elif isinstance(event, E.Arrive) and not (event.elected and warp):
-                act = (Replay.arrive, step, self._barrier(event), event.bytes)
+                act = (AgentReplay.arrive, step, self._barrier(event), event.bytes)
             elif isinstance(event, E.CopyIn) and not warp:
-                act = (Replay.copy_in, step, self._pieces(acts, event), event.to.start, self._barrier(event))
+                act = (
+                    AgentReplay.copy_in,
+                    step,
+                    self._pieces(acts, event),
+                    event.to.start,
+                    self._barrier(event),
+                )
             elif isinstance(event, E.Touch):
                 if not cells[warp]:
                     continue
                 base = event.at.start
                 act = (
-                    (Replay.write, step, cells[warp], base, number)
+                    (AgentReplay.write, step, cells[warp], base, number)
                     if event.write
-                    else (Replay.read, step, cells[warp], base)
+                    else (AgentReplay.read, step, cells[warp], base)
                 )
             elif isinstance(event, E.Fence):
-                act = (Replay.fence, step)
+                act = (AgentReplay.fence, step)
             elif isinstance(event, E.Issue):
                 multiplied = True
-                act = (Replay.issue, step, tuple(cells), tuple(at.start for at in event.operands))
+                act = (AgentReplay.issue, step, tuple(cells), tuple(at.start for at in event.operands))
             elif isinstance(event, E.ProductsDone):
-                act = (Replay.products_done, step, event.pending)
+                act = (AgentReplay.products_done, step, event.pending)
             elif isinstance(event, E.Meet):
-                act = (Replay.meet, step, warp // WARPS if event.warp_group else -1, number)
+                act = (AgentReplay.meet, step, warp // WARPS if event.warp_group else -1, number)
             elif isinstance(event, E.CopyOut) and warp % (WARPS if event.commit else len(acts.spots)) == 0:
-                act = (Replay.copy_out, step, cells[warp], event.source.start, number, event.commit)
+                act = (AgentReplay.copy_out, step, cells[warp], event.source.start, number, event.commit)
             elif isinstance(event, E.Commit) and not warp:
-                act = (Replay.commit, step)
+                act = (AgentReplay.commit, step)
             elif isinstance(event, E.Come):
-                act = (Replay.come, step, self._first[event.barrier][0])
-            elif isinstance(event, E.Pass):
-                act = (Replay.go_past, step, self._first[event.barrier][0])
+                act = (AgentReplay.come, step, self._first[event.barrier][0])
+            elif isinstance(event, E.NamedWait):
+                act = (AgentReplay.go_past, step, self._first[event.barrier][0])
             elif isinstance(event, E.CopiesOutDone):
-                act = (Replay.stores_done, step, event.pending)
+                act = (AgentReplay.stores_done, step, event.pending)
             if act is not None:
                 program.append(act)
         reads = any(isinstance(a.event, E.Touch) and not a.event.write for a in step.acts)
         if not multiplied and (step.made or step.stores or reads):
-            program.append((Replay.finish, step))
+            program.append((AgentReplay.finish, step))
 
     def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
         unit, left = self.made.footprints.unit, event.bytes
@@ -199,9 +218,9 @@ def starts_copies_only(region: Region) -> bool:
 
 
 def _of_one_warp(op: Op) -> bool:
-    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or is_elected(op):
         return True
     return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())
 
 
-__all__ = ["Failed", "Launch", "Prepared", "prepared"]
+__all__ = ["AgentLaunch", "Prepared", "prepared"]

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from tegula.interp.agents.trace import Wrong
 from tegula.interp.lowered import Spread
-from tegula.ir import Kernel, Op
+from tegula.ir import Kernel
 from tegula.ops.roles import WARP_GROUP, Roles
 from tegula.ops.schedule import MbarrierExpect, MbarrierNew
 from tegula.types import MbarrierType
@@ -19,10 +19,10 @@ FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
 def check_limits(kernel: Kernel, spread: Spread) -> None:
     """Wrong where the hardware would refuse, or wait for ever."""
     for op in kernel.walk():
-        if isinstance(op, MbarrierNew) and not 0 < op.attrs["arrivals"] <= MOST_COUNTED:
-            raise Wrong("budget", f"{op.result.name} counts {op.attrs['arrivals']} arrivals")
-        if isinstance(op, MbarrierExpect) and not 0 <= op.attrs["bytes"] <= MOST_COUNTED:
-            raise Wrong("budget", f"{op.attrs['bytes']} bytes are announced")
+        if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MOST_COUNTED:
+            raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
+        if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MOST_COUNTED:
+            raise Wrong("budget", f"{op.bytes} bytes are announced")
     barriers = [(v, p) for v, p in spread.places.items() if isinstance(v.type, MbarrierType)]
     for (a, p), (b, q) in combinations(barriers, 2):
         if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
@@ -32,10 +32,10 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
             _registers(op, spread.threads)
 
 
-def _registers(roles: Op, threads: int) -> None:
+def _registers(roles: Roles, threads: int) -> None:
     """Warp groups that ask for more than they start with wait until others have given up enough."""
     asked: dict[int, int] = {}
-    for (first, warps), n in zip(roles.attrs["warps"], roles.attrs["registers"], strict=True):
+    for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (LEAST <= n <= MOST and n % STEP == 0):
             raise Wrong("budget", f"there is no setmaxnreg of {n}")
         for group in range(first // 4, (first + warps + 3) // 4):

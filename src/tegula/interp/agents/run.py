@@ -8,19 +8,19 @@ from typing import Any
 
 from tegula.interp.agents.orders import EARLY, RANDOM, Order
 from tegula.interp.agents.state import (
-    Barrier,
+    BarrierState,
     Cell,
-    Copy,
-    Failed,
+    CopyPiece,
     Flying,
     Late,
-    Product,
+    ProductGroup,
+    ReplayFailed,
     Seen,
     Store,
     Term,
     Warp,
 )
-from tegula.interp.agents.trace import Step
+from tegula.interp.agents.trace import AgentStep
 from tegula.ops.group import ProductWait, RegisterProduct
 
 MOST_BYTES = (1 << 20) - 1
@@ -29,7 +29,7 @@ Name = tuple[Any, ...]
 Piece = tuple[tuple[int, ...], int]
 
 
-class Terms:
+class TermNumbers:
     """Numbers for what is computed: the same ops on the same terms give the same number. What follows the first entry
     of a name: "copy" of a tile, a step's key; "made" by an op, its key, which result, from which terms; "write" to a
     buffer, which of the op's writes, its key, its terms; "product", key, operands in memory, terms; "stored" to an
@@ -39,10 +39,11 @@ class Terms:
         self.numbers: dict[Name, Term] = {("nothing",): 0}
 
     def of(self, name: Name) -> Term:
+        """The number of a term, a new one for a new name."""
         return self.numbers.setdefault(name, len(self.numbers))
 
 
-class Replay:
+class AgentReplay:
     """`programs`: of each warp its role, number, name and acts; `barriers`: name and arrivals of each; `cells`: how
     many there are, and `guarded`, those that barriers lie in. `blind`: go on where accesses are not ordered."""
 
@@ -52,23 +53,23 @@ class Replay:
         barriers: Sequence[tuple[str, int]],
         cells: int,
         guarded: Sequence[int],
-        terms: Terms,
+        terms: TermNumbers,
         order: Order,
         blind: bool = False,
     ) -> None:
         self.order, self.terms, self.blind = order, terms, blind
         self.warps = [Warp(*p) for p in programs]
-        self.barriers = [Barrier(name, count, count) for name, count in barriers]
+        self.barriers = [BarrierState(name, count, count) for name, count in barriers]
         self.cells = [Cell() for _ in range(cells)]
         for k in guarded:
             self.cells[k].barrier = True
-        self.copies: list[Copy] = []
+        self.copies: list[CopyPiece] = []
         self.flown = 0
         self.bits = 0
-        self.log: list[tuple[str, Step, str]] = []
+        self.log: list[tuple[str, AgentStep, str]] = []
         self.meetings: dict[Name, int] = {}
         self.finals: dict[Name, Term] = {}
-        self.unordered: Failed | None = None
+        self.unordered: ReplayFailed | None = None
         self.rng = random.Random(order.seed)
 
     # Turns ----------------------------------------------------------------------------------------------------------
@@ -92,12 +93,14 @@ class Replay:
                 break
         stuck = [w for w in warps if w.at < len(w.program)]
         if stuck:
-            raise Failed("deadlock", "; ".join(self._waits(w) for w in stuck))
+            raise ReplayFailed("deadlock", "; ".join(self._waits(w) for w in stuck))
         known = 0
         for warp in warps:
             known |= warp.seen.all
         if self.flown & ~known:
-            raise Failed("unfinished", f"{self._accessed(self.flown & ~known)} when all roles have ended")
+            raise ReplayFailed(
+                "unfinished", f"{self._accessed(self.flown & ~known)} when all roles have ended"
+            )
         return self.finals
 
     def _advance(self, warp: Warp) -> bool:
@@ -139,7 +142,7 @@ class Replay:
 
     def _waits(self, warp: Warp) -> str:
         act, step, *args = warp.program[warp.at]
-        if act is Replay.wait or act is Replay.go_past:
+        if act is AgentReplay.wait or act is AgentReplay.go_past:
             barrier = self.barriers[args[0]]
             return (
                 f"{warp.name} waits for {barrier.name}, which is in phase {barrier.phase} and lacks "
@@ -149,7 +152,7 @@ class Replay:
 
     # Accesses -------------------------------------------------------------------------------------------------------
 
-    def _access(self, warp: Warp, step: Step, what: str) -> int:
+    def _access(self, warp: Warp, step: AgentStep, what: str) -> int:
         bit = 1 << self.bits
         self.bits += 1
         self.log.append((warp.name, step, what))
@@ -159,7 +162,7 @@ class Replay:
         who, step, what = self.log[(mask & -mask).bit_length() - 1]
         return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
 
-    def _ordered(self, warp: Warp, step: Step, what: str, before: int, fenced: int) -> None:
+    def _ordered(self, warp: Warp, step: AgentStep, what: str, before: int, fenced: int) -> None:
         """`before` must be over, and of accesses by threads `fenced` must be seen by copies and tensor cores."""
         if before & ~warp.seen.all:
             self._unordered(
@@ -170,12 +173,13 @@ class Replay:
             self._unordered("fence", f"{warp.name} {what} ({step.op.NAME}), without a fence {found}")
 
     def _unordered(self, kind: str, text: str) -> None:
-        failed = Failed(kind, text)
+        failed = ReplayFailed(kind, text)
         if not self.blind:
             raise failed
         self.unordered = self.unordered or failed
 
-    def read(self, warp: Warp, step: Step, cells: tuple[int, ...], base: int) -> bool:
+    def read(self, warp: Warp, step: AgentStep, cells: tuple[int, ...], base: int) -> bool:
+        """Threads of a warp read cells."""
         before = 0
         bit = self._access(warp, step, "reads")
         for k in cells:
@@ -195,7 +199,8 @@ class Replay:
         warp.got.append(late)
         return True
 
-    def write(self, warp: Warp, step: Step, cells: tuple[int, ...], base: int, number: int) -> bool:
+    def write(self, warp: Warp, step: AgentStep, cells: tuple[int, ...], base: int, number: int) -> bool:
+        """Threads of a warp write cells."""
         before = 0
         inputs = tuple(self._term(x) for x in self._inputs(warp, step))
         term = self.terms.of(("write", number, step.key, inputs))
@@ -203,7 +208,7 @@ class Replay:
         for k in cells:
             cell = self.cells[k]
             if cell.barrier:
-                raise Failed(
+                raise ReplayFailed(
                     "barrier", f"{warp.name} writes where a barrier lies ({step.op.NAME}, {step.op.loc})"
                 )
             before |= cell.written | cell.copied_in | cell.read | cell.read_async
@@ -220,7 +225,8 @@ class Replay:
         warp.own |= bit
         return True
 
-    def fence(self, warp: Warp, step: Step) -> bool:
+    def fence(self, warp: Warp, step: AgentStep) -> bool:
+        """A warp orders its accesses to shared memory before later asynchronous ones."""
         warp.seen.fenced |= warp.own
         for cells in warp.unseen:
             for k in cells:
@@ -231,7 +237,7 @@ class Replay:
         warp.late.clear()
         return True
 
-    def _read_async(self, warp: Warp, step: Step, bit: int, what: str, cells: Sequence[int]) -> None:
+    def _read_async(self, warp: Warp, step: AgentStep, bit: int, what: str, cells: Sequence[int]) -> None:
         before, fenced = 0, 0
         for k in cells:
             cell = self.cells[k]
@@ -267,10 +273,10 @@ class Replay:
             return x.term if x.term >= 0 else self.terms.of(("in flight",))
         return x
 
-    def _inputs(self, warp: Warp, step: Step) -> tuple[Any, ...]:
+    def _inputs(self, warp: Warp, step: AgentStep) -> tuple[Any, ...]:
         return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
 
-    def finish(self, warp: Warp, step: Step) -> bool:
+    def finish(self, warp: Warp, step: AgentStep) -> bool:
         """All events of an op are over: what it made, or what it stored."""
         values = warp.values
         if isinstance(step.op, ProductWait):
@@ -299,7 +305,8 @@ class Replay:
 
     # Barriers -------------------------------------------------------------------------------------------------------
 
-    def wait(self, warp: Warp, step: Step, at: int, parity: int) -> bool:
+    def wait(self, warp: Warp, step: AgentStep, at: int, parity: int) -> bool:
+        """A warp waits for a phase of a memory barrier; whether it has ended."""
         barrier = self.barriers[at]
         if barrier.phase & 1 == parity:
             return False
@@ -307,10 +314,11 @@ class Replay:
         warp.seen.fenced |= barrier.ended.fenced
         return True
 
-    def arrive(self, warp: Warp, step: Step, at: int, announced: int) -> bool:
+    def arrive(self, warp: Warp, step: AgentStep, at: int, announced: int) -> bool:
+        """A warp arrives at a memory barrier, and announces bytes."""
         barrier = self.barriers[at]
         if not barrier.pending:
-            raise Failed("arrivals", f"{warp.name} arrives at {barrier.name}, which lacks bytes only")
+            raise ReplayFailed("arrivals", f"{warp.name} arrives at {barrier.name}, which lacks bytes only")
         barrier.bytes += announced
         barrier.pending -= 1
         barrier.seen.all |= warp.seen.all
@@ -318,12 +326,13 @@ class Replay:
         self._settle(barrier)
         return True
 
-    def come(self, warp: Warp, step: Step, at: int) -> bool:
+    def come(self, warp: Warp, step: AgentStep, at: int) -> bool:
         """To a named barrier, which counts warps; bytes never keep its phase."""
         warp.came[at] = self.barriers[at].phase
         return self.arrive(warp, step, at, 0)
 
-    def go_past(self, warp: Warp, step: Step, at: int) -> bool:
+    def go_past(self, warp: Warp, step: AgentStep, at: int) -> bool:
+        """A warp waits at a named barrier; whether the phase that it arrived in has ended."""
         barrier = self.barriers[at]
         if barrier.phase == warp.came[at]:
             return False
@@ -331,16 +340,16 @@ class Replay:
         warp.seen.fenced |= barrier.ended.fenced
         return True
 
-    def _settle(self, barrier: Barrier) -> None:
+    def _settle(self, barrier: BarrierState) -> None:
         if abs(barrier.bytes) > MOST_BYTES:
-            raise Failed("bytes", f"{barrier.name} is {barrier.bytes} bytes behind")
+            raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes behind")
         if barrier.pending or barrier.bytes:
             return
         barrier.phase += 1
         barrier.pending = barrier.count
         barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
 
-    def meet(self, warp: Warp, step: Step, group: int, number: int) -> bool:
+    def meet(self, warp: Warp, step: AgentStep, group: int, number: int) -> bool:
         """The last one to come, of the role or of a warp group of it, takes all with it."""
         if warp.met:
             warp.met = False
@@ -360,8 +369,9 @@ class Replay:
     # Copies, products, stores ---------------------------------------------------------------------------------------
 
     def copy_in(
-        self, warp: Warp, step: Step, pieces: Sequence[tuple[tuple[int, ...], int]], base: int, at: int
+        self, warp: Warp, step: AgentStep, pieces: Sequence[tuple[tuple[int, ...], int]], base: int, at: int
     ) -> bool:
+        """A warp starts an asynchronous copy to shared memory."""
         term = self.terms.of(("copy", step.key))
         for cells, size in pieces:
             bit = self._access(warp, step, "has a copy write")
@@ -369,20 +379,20 @@ class Replay:
             for k in cells:
                 cell = self.cells[k]
                 if cell.barrier:
-                    raise Failed("barrier", f"{warp.name} has a copy write where a barrier lies")
+                    raise ReplayFailed("barrier", f"{warp.name} has a copy write where a barrier lies")
                 before |= cell.written | cell.copied_in | cell.read | cell.read_async
                 fenced |= cell.written | cell.read
                 cell.copied_in |= bit
             self.flown |= bit
             self._ordered(warp, step, "has a copy write", before, fenced)
-            copy = Copy(bit, cells, base, term, at, size)
+            copy = CopyPiece(bit, cells, base, term, at, size)
             if self.order.copies == EARLY:
                 self._land(copy)
             else:
                 self.copies.append(copy)
         return True
 
-    def _land(self, copy: Copy) -> None:
+    def _land(self, copy: CopyPiece) -> None:
         for k in copy.cells:
             cell = self.cells[k]
             cell.holds = cell.copies_see = (copy.base, copy.term)
@@ -392,13 +402,14 @@ class Replay:
         self._settle(barrier)
 
     def issue(
-        self, warp: Warp, step: Step, operands: tuple[tuple[int, ...], ...], bases: tuple[int, ...]
+        self, warp: Warp, step: AgentStep, operands: tuple[tuple[int, ...], ...], bases: tuple[int, ...]
     ) -> bool:
+        """A warp starts a product of tensor cores."""
         bit = self._access(warp, step, "has tensor cores read")
         for cells in operands:
             self._read_async(warp, step, bit, "has tensor cores read", cells)
         result = Flying()
-        product = Product(step, bit, operands, bases, result, self._inputs(warp, step))
+        product = ProductGroup(step, bit, operands, bases, result, self._inputs(warp, step))
         self._overwrite(warp, product)
         for slot in step.made:
             warp.values[slot] = result
@@ -408,24 +419,25 @@ class Replay:
             self._multiplied(warp.products.popleft())
         return True
 
-    def _overwrite(self, warp: Warp, product: Product) -> None:
+    def _overwrite(self, warp: Warp, product: ProductGroup) -> None:
         """What the op reads from registers lies in the same ones each time, and is read when products multiply."""
         op, taken = product.step.op, list(product.step.taken)
         if not isinstance(op, RegisterProduct):
             return
-        k = taken.index(op.operands[op.held]) - len(taken)
+        k = taken.index(op.held_tile) - len(taken)
         for other in warp.products:
             if other.step.op is op:
                 inputs = list(other.inputs)
                 inputs[k] = product.inputs[k]
                 other.inputs = tuple(inputs)
 
-    def _multiplied(self, product: Product) -> None:
+    def _multiplied(self, product: ProductGroup) -> None:
         held = [self._held(c, b, True) for c, b in zip(product.operands, product.bases, strict=True)]
         inputs = tuple(self._term(x) for x in product.inputs)
         product.result.term = self.terms.of(("product", product.step.key, tuple(held), inputs))
 
-    def products_done(self, warp: Warp, step: Step, pending: int) -> bool:
+    def products_done(self, warp: Warp, step: AgentStep, pending: int) -> bool:
+        """A warp waits until at most `pending` products are in flight."""
         while len(warp.products) > pending:
             self._multiplied(warp.products.popleft())
         while len(warp.issued) > pending:
@@ -433,8 +445,9 @@ class Replay:
         return True
 
     def copy_out(
-        self, warp: Warp, step: Step, cells: tuple[int, ...], base: int, number: int, commit: bool
+        self, warp: Warp, step: AgentStep, cells: tuple[int, ...], base: int, number: int, commit: bool
     ) -> bool:
+        """A warp starts an asynchronous copy from shared memory."""
         bit = self._access(warp, step, "has a copy read")
         self._read_async(warp, step, bit, "has a copy read", cells)
         name = (warp.role, step.op, step.turn, warp.number, number)
@@ -444,7 +457,7 @@ class Replay:
         warp.open.append(store)
         return self.commit(warp, step) if commit else True
 
-    def commit(self, warp: Warp, step: Step) -> bool:
+    def commit(self, warp: Warp, step: AgentStep) -> bool:
         """What the warp has started to copy out since the last time is a group."""
         warp.started.append(sum(store.bit for store in warp.open))
         if self.order.stores != EARLY:
@@ -456,7 +469,8 @@ class Replay:
         for store in group:
             self.finals[store.name] = self._held(store.cells, store.base, True)
 
-    def stores_done(self, warp: Warp, step: Step, pending: int) -> bool:
+    def stores_done(self, warp: Warp, step: AgentStep, pending: int) -> bool:
+        """A warp waits until at most `pending` groups of its copies are in flight."""
         while len(warp.stores) > pending:
             self._stored(warp.stores.popleft())
         while len(warp.started) > pending:
@@ -464,9 +478,9 @@ class Replay:
         return True
 
 
-def _meets(warp: Warp, step: Step, number: int) -> bool:
+def _meets(warp: Warp, step: AgentStep, number: int) -> bool:
     """Whether a warp has come to a meeting."""
     if warp.at >= len(warp.program):
         return False
     act, at, *rest = warp.program[warp.at]
-    return act is Replay.meet and at is step and rest[-1] == number
+    return act is AgentReplay.meet and at is step and rest[-1] == number

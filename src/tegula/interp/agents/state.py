@@ -8,13 +8,13 @@ from collections import deque
 from typing import Any
 
 from tegula.dataclass import dataclass, field
-from tegula.interp.agents.trace import Slot, Step
+from tegula.interp.agents.trace import AgentSlot, AgentStep
 
 Term = int
 """The number of what was computed, from what, in what way: equal numbers, equal values."""
 
 
-class Failed(Exception):
+class ReplayFailed(Exception):
     """Something goes wrong. `kind`: "deadlock", "race", "fence", "value", "arrivals", "bytes", "unfinished", "stage",
     "barrier"."""
 
@@ -52,7 +52,7 @@ class Late:
     """A value that threads have asked for and that has not been looked at: a read of `cells`, or what an op makes of
     such (`inputs`, `result`). `term`: once it is known."""
 
-    step: Step
+    step: AgentStep
     cells: tuple[int, ...] = ()
     base: int = 0
     inputs: tuple[Any, ...] = ()
@@ -68,10 +68,10 @@ class Flying:
 
 
 @dataclass(slots=True)
-class Product:
+class ProductGroup:
     """A group of a warp's products. `bit`: its access; `result`, `sum`: what it adds to what."""
 
-    step: Step
+    step: AgentStep
     bit: int
     operands: tuple[tuple[int, ...], ...]
     bases: tuple[int, ...]
@@ -83,7 +83,7 @@ class Product:
 class Store:
     """A copy out of a warp."""
 
-    step: Step
+    step: AgentStep
     bit: int
     cells: tuple[int, ...]
     base: int
@@ -91,7 +91,7 @@ class Store:
 
 
 @dataclass(slots=True)
-class Copy:
+class CopyPiece:
     """A piece of a copy in."""
 
     bit: int
@@ -103,7 +103,7 @@ class Copy:
 
 
 @dataclass(slots=True)
-class Barrier:
+class BarrierState:
     """A barrier of one stage, as the hardware keeps it; `seen`: what those know who have arrived, `ended`: what was
     known when the last phase ended."""
 
@@ -132,9 +132,9 @@ class Warp:
     met: bool = False
     seen: Seen = field(default_factory=Seen)
     own: int = 0
-    values: dict[Slot, Any] = field(default_factory=dict)  # type: ignore[type-arg]
+    values: dict[AgentSlot, Any] = field(default_factory=dict)  # type: ignore[type-arg]
     got: list[Any] = field(default_factory=list)
-    products: deque[Product] = field(default_factory=deque)
+    products: deque[ProductGroup] = field(default_factory=deque)
     stores: deque[list[Store]] = field(default_factory=deque)
     open: list[Store] = field(default_factory=list)
     came: dict[int, int] = field(default_factory=dict)

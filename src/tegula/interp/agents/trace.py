@@ -14,12 +14,13 @@ from tegula.errors import InternalError
 from tegula.interp.agents.bytes import Footprints, Spot
 from tegula.interp.lowered import Spread, spread_view
 from tegula.interp.machine import Machine, Mask, RunValue
-from tegula.interp.report import Report
-from tegula.ir import Op, Region, Value
+from tegula.interp.report import RunReport
+from tegula.ir import Carrier, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.buffer import BufRead, buffer_type
+from tegula.ops.control import is_condition
 from tegula.ops.roles import WARP_GROUP
-from tegula.ops.schedule import BulkStore, MbarrierNew, MbarrierReady, NamedNew
+from tegula.ops.schedule import BulkLoad, BulkStore, MbarrierNew, MbarrierReady, NamedNew
 from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, TileType
 
 CONTROL = ("if", "for", "while")
@@ -38,7 +39,7 @@ class Wrong(Exception):
         self.kind, self.text = kind, text
 
 
-class Slot(int):
+class AgentSlot(int):
     """The number of a value that is known only when agents have run."""
 
 
@@ -51,7 +52,7 @@ class Acts:
 
 
 @dataclass(slots=True)
-class Step:
+class AgentStep:
     """An op that a role does. `acts`: its events; `known`: its operands that scalars decide; `taken`: those that are
     slots, `made`: the slots of its results; `key`: what its results depend on beside these; `turn`: how often the role
     has done the op before; `stores`: whether it writes to an array by itself."""
@@ -59,8 +60,8 @@ class Step:
     op: Op
     acts: tuple[Acts, ...]
     known: dict[Value, RunValue]
-    taken: dict[Value, Slot]
-    made: tuple[Slot, ...]
+    taken: dict[Value, AgentSlot]
+    made: tuple[AgentSlot, ...]
     key: tuple[Any, ...]
     turn: int
     stores: bool
@@ -70,13 +71,13 @@ class Recorder(Machine):
     """The threads of a block or of a role: what they do is noted in `steps`."""
 
     def __init__(
-        self, lanes: int, present: Mask, report: Report, block: int, tid: Sequence[np.ndarray],
+        self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray],
         spread: Spread, shared: np.ndarray, footprints: Footprints, used: AbstractSet[Value],
     ) -> None:  # fmt: skip
         super().__init__(lanes, present, report, block, tid)
         self.layouts, self.places, self.threads = spread.layouts, spread.places, lanes
         self.shared, self.footprints, self.used = shared, footprints, used
-        self.steps: list[Step] = []
+        self.steps: list[AgentStep] = []
         self.ready = False
         self.made: list[Op] = []
         """The barriers made that are not yet ready for all threads."""
@@ -86,8 +87,8 @@ class Recorder(Machine):
         self.active = present
 
     def op(self, op: Op, mask: Mask) -> None:
-        if op.NAME in CONTROL:
-            self._known(op, op.operands[: {"for": 3, "if": 1}.get(op.NAME, 0)])
+        if isinstance(op, Carrier):
+            self._known(op, [v for v in op.decisive if v in op.operands])
             super().op(op, mask)
         elif isinstance(op, MbarrierNew):
             self.made.append(op)
@@ -110,23 +111,23 @@ class Recorder(Machine):
     def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
         out = super().region(region, args, mask)
         parent = region.parent
-        if parent is not None and parent.NAME == "while" and region is parent.regions[0]:
-            self._known(parent, region.terminator.operands[:1])
+        if parent is not None and is_condition(region):
+            self._known(parent, region.yielded[:1])
         return out
 
     def _known(self, op: Op, values: Sequence[Value]) -> None:
-        if any(isinstance(self.env[v], Slot) for v in values):
+        if any(isinstance(self.env[v], AgentSlot) for v in values):
             raise Unsupported(f"{op.loc}: what threads compute decides about {op.NAME}")
 
     def _later(self, op: Op) -> bool:
         """Whether the op works with tiles, or with what was computed from them, or stores."""
         values = [*op.results, *_free(op)]
         return any(isinstance(v.type, TileType) for v in values) or any(
-            isinstance(self.env.get(v), Slot) for v in values
+            isinstance(self.env.get(v), AgentSlot) for v in values
         ) or any(e.kind in ("write", "atomic") for inner in op.walk() for e in inner.effects())  # fmt: skip
 
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
-        if new is old or not (isinstance(new, Slot) or isinstance(old, Slot)):
+        if new is old or not (isinstance(new, AgentSlot) or isinstance(old, AgentSlot)):
             return super().merge(op, value, mask, new, old)
         raise Unsupported(f"{op.loc}: threads part where tiles are chosen")
 
@@ -140,18 +141,18 @@ class Recorder(Machine):
         if isinstance(op.results[0].type, BufType) if op.results else False:
             self.env[op.results[0]] = self.new_buffer(op)
         values = dict.fromkeys([*_free(op)])
-        taken = {v: self.env[v] for v in values if isinstance(self.env.get(v), Slot)}
+        taken = {v: self.env[v] for v in values if isinstance(self.env.get(v), AgentSlot)}
         known = {v: self.env[v] for v in values if v in self.env and v not in taken}
         made = () if _is_buffer(op) else tuple(self._slot() for _ in op.results)
         found = tuple(self._acts(op, event) for event in E.events(op, _Known(self, op))) if acts else ()
         turn = self.turns[op] = self.turns.get(op, -1) + 1
-        self.steps.append(Step(op, found, known, taken, made, _key(op, known), turn, _stores(op)))
+        self.steps.append(AgentStep(op, found, known, taken, made, _key(op, known), turn, _stores(op)))
         if not _is_buffer(op):
             self.env.update(zip(op.results, made, strict=True))
 
-    def _slot(self) -> Slot:
+    def _slot(self) -> AgentSlot:
         self.slots += 1
-        return Slot(self.slots)
+        return AgentSlot(self.slots)
 
     def _acts(self, op: Op, event: E.Event) -> Acts:
         return Acts(event, self.footprints.of(self, op, event))
@@ -193,7 +194,7 @@ def _free(op: Op) -> list[Value]:
 def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
     """What the op computes, apart from slots and shared memory. Copies of the same tile are alike, whichever op makes
     them."""
-    who = op.NAME if op.NAME == "bulk.load" else op
+    who = op.NAME if isinstance(op, BulkLoad) else op
     return (
         who,
         *(

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import InternalError
-from tegula.interp.agents.launch import Launch
+from tegula.interp.agents.launch import AgentLaunch
 from tegula.interp.agents.run import Name
 from tegula.interp.agents.state import Term
-from tegula.interp.agents.trace import Recorder, Step
+from tegula.interp.agents.trace import AgentStep, Recorder
 from tegula.interp.machine import HANDLERS, Machine
 from tegula.interp.tiles import window
+from tegula.ir import Op
 from tegula.ops import events as E
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import buffer_type
+from tegula.ops.buffer import BufRead, buffer_type
 from tegula.ops.schedule import BulkLoad, BulkStore
 from tegula.ops.tile import tile_type
 from tegula.types import TileType, scalar_of, to_numpy
+
+WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
@@ -29,7 +31,7 @@ class Mixed(Exception):
 class Values:
     """The numbers behind the terms of a launch."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: AgentLaunch) -> None:
         self.names = {number: name for name, number in launch.made.terms.numbers.items()}
         self.steps = {s.key: (s, role) for role, steps in enumerate(launch.roles) for s in steps}
         self.machines = launch.machines
@@ -55,7 +57,7 @@ class Values:
     def _store_tile(self, pieces: set[Name], terms: set[Term], role: int, op: BulkStore) -> None:
         step = next(s for s, r in self.steps.values() if r == role and s.op is op)
         machine = self._machine(step, role)
-        tile = tile_type(op.operands[2].type)
+        tile = tile_type(op.tile.type)
         t = TileType(tile.dtype, tile.shape)
         if len(pieces) == 1 and all(self._written(x) for x in terms):
             ((key, inputs),) = pieces
@@ -64,11 +66,11 @@ class Values:
             value = self.of(inputs[-1])
         else:
             value = np.full(t.shape, 255, np.uint8).astype(to_numpy(scalar_of(t.dtype)))
-        inside, at = window(machine, op, t, op.operands[1], op.operands[3:])
-        if op.attrs.get("adds"):
-            machine.group(op.operands[1])[at] += value[inside]
+        inside, at = window(machine, op, t, op.array, op.offset)
+        if op.adds:
+            machine.group(op.array)[at] += value[inside]
         else:
-            machine.group(op.operands[1])[at] = value[inside]
+            machine.group(op.array)[at] = value[inside]
 
     def of(self, term: Term) -> Any:
         """The tile, or what else a term stands for."""
@@ -94,17 +96,17 @@ class Values:
             return self.of(rest[2][-1])
         raise Mixed(kind)
 
-    def _copied(self, step: Step, role: int) -> np.ndarray:
+    def _copied(self, step: AgentStep, role: int) -> np.ndarray:
         op, machine = step.op, self._machine(step, role)
         assert isinstance(op, BulkLoad)
-        buffer = buffer_type(op.operands[0].type)
+        buffer = buffer_type(op.buffer.type)
         t = TileType(buffer.dtype, buffer.shape)
-        inside, at = window(machine, op, t, op.operands[3], op.offset)
+        inside, at = window(machine, op, t, op.array, op.offset)
         tile = np.zeros(t.shape, to_numpy(scalar_of(t.dtype)))
-        tile[inside] = machine.group(op.operands[3])[at]
+        tile[inside] = machine.group(op.array)[at]
         return tile
 
-    def _run(self, step: Step, role: int, inputs: Name, held: Name) -> Any:
+    def _run(self, step: AgentStep, role: int, inputs: Name, held: Name) -> Any:
         """The results of an op, given what its slots and its buffers hold."""
         op, machine = step.op, self._machine(step, role)
         buffers = [a.event.at.buffer for a in step.acts if isinstance(a.event, E.Touch) and not a.event.write]
@@ -116,12 +118,12 @@ class Values:
             machine.env[value] = self._seen(term, step.known[value])
         for value, term in zip(step.taken, rest, strict=True):
             machine.env[value] = self.of(term)
-        if op.NAME == "buf.read":
-            return machine.env[op.operands[0]]
-        handler = HANDLERS.get(op.NAME)
+        if isinstance(op, BufRead):
+            return machine.env[op.buffer]
+        handler = HANDLERS.get(type(op))
         if handler is not None:
             return handler(machine, op, machine.present)
-        if not isinstance(op, TileOp):
+        if not isinstance(op, Op):
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
         return machine.by_reference(op, type(op))
 
@@ -137,10 +139,10 @@ class Values:
     def _view(self, name: Name) -> np.ndarray:
         """The buffer that something was written to."""
         step, _ = self.steps[name[1] if name[0] == "copy" else name[2]]
-        value = (step.op.results or step.op.operands)[0]
+        value = next(e.value for e in step.op.effects() if e.kind in WRITTEN and e.value is not None)
         return step.known[value] if value in step.known else self.machines[0].new_buffer(step.op)
 
-    def _machine(self, step: Step, role: int) -> Machine:
+    def _machine(self, step: AgentStep, role: int) -> Machine:
         of: Recorder = self.machines[role]
         machine = Machine(of.lanes, of.present, of.report, of.block, of.tid)
         machine.grid, machine.blocks = of.grid, of.blocks

@@ -2,20 +2,29 @@
 
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
 from tegula.passes.gradient.order import among_blocks
+from tegula.passes.gradient.owners import longest
 from tegula.passes.gradient.sequential import sequentialise
 from tegula.passes.gradient.series import in_series
-from tegula.passes.gradient.steps import BUSY, Launch, Partials, Step, kept_of_loops, parameters_of
+from tegula.passes.gradient.steps import (
+    BUSY,
+    AdjointStep,
+    ForwardLaunch,
+    Partials,
+    kept_of_loops,
+    parameters_of,
+)
 
 __all__ = [
     "BUSY",
-    "Launch",
+    "AdjointStep",
+    "ForwardLaunch",
     "Partials",
-    "Step",
     "among_blocks",
     "check_order",
     "differentiate",
     "in_series",
     "kept_of_loops",
+    "longest",
     "parameters_of",
     "reads",
     "sequentialise",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tegula.ir import Op, Region, Value
-from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufReshape, BufView
-from tegula.rewrite import OWN, carried_slots
+from tegula.ir import Carrier, Op, Region, Value, root
+from tegula.passes.overlap import array_root
 from tegula.types import ArrayType, BufType, StackType, TileType, is_element, scalar_of
 
 MEMORY = (ArrayType, BufType, StackType)
@@ -16,9 +13,7 @@ MEMORY = (ArrayType, BufType, StackType)
 
 def memory_root(value: Value) -> Value:
     """The array, object or stack that a view shows."""
-    while isinstance(value.owner, ArrayView | BufView | BufReshape):
-        value = value.owner.operands[0]
-    return value
+    return array_root(root(value))
 
 
 class Activity:
@@ -43,12 +38,10 @@ class Activity:
     def _spread(self, known: set[Value], forward: bool) -> bool:
         before = len(known)
         for op in self.body.walk():
-            slots = carried_slots(op)
-            if slots is not None:
-                own = OWN[op.NAME]
-                for slot in slots:
+            if isinstance(op, Carrier):
+                for one in op.carried:
                     # What is carried depends on where it comes from, which does not depend on what becomes of it.
-                    first, second = (slot, slot[:own]) if forward else (slot[:own], slot)
+                    first, second = (one.values, one.own) if forward else (one.own, one.values)
                     if any(v in known for v in first):
                         known.update(v for v in second if carries(v))
                 continue
@@ -60,6 +53,7 @@ class Activity:
 
 
 def is_memory(value: Value) -> bool:
+    """Whether a value is an array or a tile object."""
     return isinstance(value.type, MEMORY)
 
 
@@ -73,9 +67,8 @@ def carries(value: Value) -> bool:
 
 def _sources(op: Op) -> Iterator[Value]:
     """What the results of an op, and what it writes, depend on."""
-    assert isinstance(op, TileOp)
-    for value in op.operands[: op.signature.places]:
-        if not is_memory(value):
+    for k, value in enumerate(op.operands):
+        if not op.signature.is_place(k) and not is_memory(value):
             yield value
     for effect in op.effects():
         if effect.value is not None and effect.kind in ("read", "atomic"):

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from tegula.errors import NoGradient, OverwrittenArray
 from tegula.ir import AccessClass, Kernel, Region, Value
-from tegula.ops.base import TileOp
+from tegula.ir.rewrite import erase_dead
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
+from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.order import among_blocks, among_lanes
@@ -18,15 +19,14 @@ from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
-from tegula.passes.gradient.steps import Step
+from tegula.passes.gradient.steps import AdjointStep
 from tegula.passes.inline_calls import put_in_place
 from tegula.passes.overlap import overlap
 from tegula.passes.pipeline import check, settle
+from tegula.passes.runner import Analysis, Compilation, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.uniformity import analyse
-from tegula.rewrite import erase_dead
 from tegula.types import ArrayType
-from tegula.verify import verify
 
 PREFIX = "adj_"
 
@@ -40,15 +40,16 @@ def differentiate(
     check(kernel)
     _name_carried(kernel)
     settle(kernel)
+    put_in_place(kernel.body, lambda call: not call.has_rule)
     arrays = [kernel.params[k] for k in positions]
-    body = Region([*(p.type for p in kernel.params), *(adjoint_type(a.type) for a in arrays)])
+    body = Region()
     activity = Activity(kernel.body, arrays, arrays)
     _check_connected(kernel, activity, arrays)
     launch = kernel.launch
     made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
     made.loc = kernel.loc
-    made.scope.primals.update(zip(kernel.params, body.args, strict=False))
-    made.scope.shadows.update(zip(arrays, body.args[len(kernel.params) :], strict=True))
+    made.scope.primals.update({p: body.add_argument(p.type) for p in kernel.params})
+    made.scope.shadows.update({a: body.add_argument(adjoint_type(a.type)) for a in arrays})
     made.sweep(kernel.body.ops[:-1])
     made.backwards(kernel.body.ops[:-1])
     made.emit(Yield, [])
@@ -57,34 +58,62 @@ def differentiate(
         f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
     )
     adjoint.captured = kernel.captured
+    # The sweep leaves ops that use what is not there, and that nothing uses.
     put_in_place(body)
     erase_dead(adjoint, objects=True)
-    verify(adjoint)
-    shorten(adjoint, made.replays)
-    erase_dead(adjoint, objects=True)
-    verify(adjoint)
-    # What maps take without making anything of it is not needed.
-    simplify(adjoint)
-    _check_replayed(kernel, adjoint)
-    own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
-    verify(adjoint)
+    gradients = _unshared(adjoint, len(kernel.params))
+    run(ADJOINT, adjoint, Differentiation(gradients, made.replays, kernel))
     return adjoint
+
+
+def erase_unused(kernel: Kernel, context: Compilation) -> None:
+    """Erase ops that nothing observable depends on, and writes of tile objects that nothing reads."""
+    erase_dead(kernel, objects=True)
+
+
+def check_replayed(kernel: Kernel, context: Differentiation) -> None:
+    """NoGradient and OverwrittenArray for values that the gradient needs and that running ops again does not give."""
+    forward = context.forward
+    assert forward is not None
+    written = [forward.params[k] for k in range(len(forward.params)) if _is_written(forward, k)]
+    for op in kernel.walk():
+        if isinstance(op, Unreplayable):
+            raise NoGradient(op.loc, op=op.what, why="it cannot run a second time to give its result again")
+        for effect in op.effects():
+            if effect.kind != "read" or effect.value is None or not isinstance(effect.value.type, ArrayType):
+                continue
+            k = kernel.params.index(memory_root(effect.value))
+            if k < len(forward.params) and any(
+                w is forward.params[k] or overlap(forward, w, forward.params[k]) for w in written
+            ):
+                raise OverwrittenArray(op.loc, array=forward.param_names[k])
+
+
+ADJOINT = (
+    Pass(shorten),
+    Pass(erase_unused),
+    Pass(simplify),
+    Analysis(check_replayed),
+    Pass(own_gradients),
+)
+"""What the sweep has made becomes an adjoint: it does nothing that it need not, and adds plainly where it can. What
+maps take without making anything of it is not needed either."""
 
 
 def _name_carried(kernel: Kernel) -> None:
     """Give what loops carry the names of the objects that hold it in them."""
     for op in kernel.walk():
-        if isinstance(op, BufNew) and isinstance(op.operands[0].owner, Region):
-            op.operands[0].name = op.operands[0].name or op.result.name
+        if isinstance(op, BufNew) and isinstance(op.tile.owner, Region):
+            op.tile.name = op.tile.name or op.result.name
 
 
-def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[Step]:
+def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointStep]:
     """The launches that an adjoint kernel, which is changed, becomes so that blocks own what they add to. `count`: the
     parameters of its forward kernel, which come first; `ordered`: as many additions as possible in a fixed order."""
     return gather(adjoint, adjoint.params[count:], _unshared(adjoint, count), ordered)
 
 
-def check_order(steps: Sequence[Step]) -> None:
+def check_order(steps: Sequence[AdjointStep]) -> None:
     """NoGradient for an addition of gradients whose order is not fixed where blocks and lanes run side by side."""
     for step in steps:
         found = among_blocks(step.kernel) or among_lanes(step.kernel)
@@ -126,25 +155,6 @@ def reads(adjoint: Kernel, count: int) -> set[int]:
         and e.value is not None
         and memory_root(e.value) in adjoint.params[:count]
     }
-
-
-def _check_replayed(kernel: Kernel, adjoint: Kernel) -> None:
-    """Errors for values that the gradient needs and that running ops again does not give."""
-    written = [kernel.params[k] for k in range(len(kernel.params)) if _is_written(kernel, k)]
-    for op in adjoint.walk():
-        if isinstance(op, Unreplayable):
-            raise NoGradient(
-                op.loc, op=op.attrs["what"], why="it cannot run a second time to give its result again"
-            )
-        assert isinstance(op, TileOp)
-        for effect in op.effects():
-            if effect.kind != "read" or effect.value is None or not isinstance(effect.value.type, ArrayType):
-                continue
-            k = adjoint.params.index(memory_root(effect.value))
-            if k < len(kernel.params) and any(
-                w is kernel.params[k] or overlap(kernel, w, kernel.params[k]) for w in written
-            ):
-                raise OverwrittenArray(op.loc, array=kernel.param_names[k])
 
 
 def _is_written(kernel: Kernel, k: int) -> bool:

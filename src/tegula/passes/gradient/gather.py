@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import replace
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, LoopLike, Op, Region, TileAccess, Value
+from tegula.ir.rewrite import clone_op, erase_dead
+from tegula.ir.verify import verify
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
-from tegula.ops.control import For, While, Yield
+from tegula.ops.control import For, Yield
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileAtomic, TileStore
@@ -30,22 +33,20 @@ from tegula.passes.gradient.partials import (
 )
 from tegula.passes.gradient.retile import retile
 from tegula.passes.gradient.steps import (
+    AdjointStep,
     Dim,
     Extent,
     Merged,
     Partials,
     Pieces,
     Share,
-    Step,
     Times,
     known_to_host,
 )
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
 from tegula.passes.gradient.widen import widen
 from tegula.passes.window import apart, moves_on, window
-from tegula.rewrite import clone_op, erase_dead
 from tegula.types import ArrayType, TileType, int32, scalar_of
-from tegula.verify import verify
 
 MOST_DIMS = 3
 """Dimensions of a grid."""
@@ -55,11 +56,13 @@ class _NoOwner(Exception):
     """There is no grid that owns the tiles; why."""
 
 
-def gather(adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool) -> list[Step]:
+def gather(
+    adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool
+) -> list[AdjointStep]:
     """The steps that replace an adjoint kernel, which is changed: one for each atomic of the given gradient arrays
     whose tiles a grid owns, then what is left of the kernel. `arrays`: those of the gradients that share no bytes with
     another array. `ordered`: whether sums that all blocks add to are worth any number of registers."""
-    steps: list[Step] = []
+    steps: list[AdjointStep] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
             steps += _of_array(adjoint, array)
@@ -68,16 +71,17 @@ def gather(adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value],
     if steps and len(adjoint.body.ops) == 1:
         return steps
     positions = [adjoint.params.index(a) for a in gradients]
-    rest, *sums = share_out(adjoint, arrays, ordered) or [Step(adjoint, tuple(adjoint.params))]
+    rest, *sums = share_out(adjoint, arrays, ordered) or [AdjointStep(adjoint, tuple(adjoint.params))]
     return [*steps, *widen(rest, positions), *sums]
 
 
-def _of_array(adjoint: Kernel, array: Value) -> list[Step]:
+def _of_array(adjoint: Kernel, array: Value) -> list[AdjointStep]:
     touching = accesses_of(adjoint, array)
-    if not all(isinstance(op, TileAtomic) and op.attrs["op"] == "add" for op in touching):
+    atomics = [op for op in touching if isinstance(op, TileAtomic) and op.op == "add"]
+    if len(atomics) < len(touching):
         return []
-    steps: list[Step] = []
-    for atomic in touching:
+    steps: list[AdjointStep] = []
+    for atomic in atomics:
         try:
             steps.append(_Owner(adjoint, atomic).step())
         except _NoOwner:
@@ -90,40 +94,40 @@ def _of_array(adjoint: Kernel, array: Value) -> list[Step]:
 class _Owner:
     """Builds the kernel that owns the tiles of one atomic."""
 
-    def __init__(self, adjoint: Kernel, atomic: Op) -> None:
+    def __init__(self, adjoint: Kernel, atomic: TileAtomic) -> None:
         self.adjoint = adjoint
         self.atomic = atomic
         self.array, self.tile, *self.at = atomic.operands
-        self.loops = list(_loops_around(atomic))
+        self.loops = [op for op in _around(atomic) if isinstance(op, For)]
         self.numbers = thread_indices(adjoint)
+        self.ranges = IntegerRanges(adjoint.launch)
         self.order = {op: k for k, op in enumerate(adjoint.walk())}
         self.blocks = adjoint.launch.ndim - 1
         self.components: list[int] = []
         """Components of the block's index that say where the tile lies."""
-        self.across: list[Op] = []
+        self.across: list[For] = []
         """Loops around the atomic whose indices do."""
         self.grid: list[Extent] = []
-        self.owners: list[int | Op] = []
+        self.owners: list[int | For] = []
         """A component or one of those loops, for each dimension of the grid."""
-        self.backwards: dict[Op, list[Value]] = {}
+        self.backwards: dict[For, list[Value]] = {}
         """What counts the rounds of a loop from the first to the last, where its index counts them backwards."""
 
-    def step(self) -> Step:
+    def step(self) -> AdjointStep:
         """The step; _NoOwner if there is none."""
         self._find_owner()
         needed = self._needed()
         for loop, backwards in self.backwards.items():
-            index = loop.regions[0].args[0]
-            if any(index in _free(op) and not set(op.results) & set(backwards) for op in needed):
+            if any(loop.index in _free(op) and not set(op.results) & set(backwards) for op in needed):
                 backwards.clear()  # the index counts by itself too
-        whole = Step(*self._built(needed, False))
+        whole = AdjointStep(*self._built(needed, False))
         wide = retile(whole.kernel)
         if wide is not None:
             grid = list(self.grid)
             grid[wide.dim] = Pieces(self.grid[wide.dim], wide.factor)
             length = ArrayShape([whole.known[wide.parameter]], [int32], {"dim": wide.along}).result
             merged = Merged(
-                Step(wide.kernel, whole.known, tuple(grid), whole.counts),
+                AdjointStep(wide.kernel, whole.known, tuple(grid), whole.counts),
                 Times(wide.length, self.grid[wide.dim]),
                 length,
                 wide.for_gpu,
@@ -136,24 +140,24 @@ class _Owner:
         wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
         tiles = Share(tuple(self.grid), (), "total")
         partials = Partials(wide, (shares, Times(tile_of(self.atomic).size, tiles)))
-        first = Step(*self._built(needed, True), (partials,))
+        first = AdjointStep(*self._built(needed, True), (partials,))
         owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
         last = summing(self.adjoint, [self.atomic], shares, [partials], owners)
         return replace(whole, shared=(first, last))
 
-    def _values(self, owner: int | Op) -> list[Value]:
+    def _values(self, owner: int | For) -> list[Value]:
         """The values that are an owner's place in a dimension of its grid."""
         if isinstance(owner, int):
             return [v for v, k in self.numbers.items() if k == owner]
-        return self.backwards[owner] or owner.regions[0].args[:1]
+        return self.backwards[owner] or [owner.index]
 
     # Whose tile it is ------------------------------------------------------------------------------------------------
 
     def _find_owner(self) -> None:
         where = window(self.atomic)
-        if where is None or not all(isinstance(op, For) for op in self.loops):
+        if where is None or not all(isinstance(op, For) for op in _around(self.atomic)):
             raise _NoOwner("it is added to under a condition, or at an offset that is not known")
-        indices = {loop.regions[0].args[0]: loop for loop in self.loops}
+        indices = {loop.index: loop for loop in self.loops}
         for span in where:
             for value, _ in span.terms:
                 if value in self.numbers and self.numbers[value] < self.blocks:
@@ -169,10 +173,10 @@ class _Owner:
         if not 1 <= len(self.grid) <= MOST_DIMS:
             raise _NoOwner("all blocks add to the same tiles")
 
-    def _across(self, loop: Op) -> None:
+    def _across(self, loop: For) -> None:
         if loop in self.across:
             return
-        start, stop, step = loop.operands[:3]
+        start, stop, step = loop.bounds
         if constant(start) != 0 or constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
             raise _NoOwner("how often a loop runs is not known before the launch")
         self.across.append(loop)
@@ -180,12 +184,12 @@ class _Owner:
         self.grid.append(stop)
         self.backwards[loop] = [
             op.result
-            for op in loop.regions[0].walk()
+            for op in loop.body.walk()
             if isinstance(op, S.Sub)
-            and op.operands[1] is loop.regions[0].args[0]
-            and isinstance(op.operands[0].owner, S.Sub)
-            and op.operands[0].owner.operands[0] is stop
-            and constant(op.operands[0].owner.operands[1]) == 1
+            and op.b is loop.index
+            and isinstance(op.a.owner, S.Sub)
+            and op.a.owner.a is stop
+            and constant(op.a.owner.b) == 1
         ]
 
     # What it depends on ----------------------------------------------------------------------------------------------
@@ -194,8 +198,9 @@ class _Owner:
         """The ops that the tile depends on, in program order; loops around the atomic are not among them."""
         ops: set[Op] = set()
         seen: set[Value] = set()
-        pending = [self.tile, *self.at, *(v for a in _views(self.array) for v in a.operands[1:])]
-        pending += [v for loop in self.loops if loop not in self.across for v in loop.operands[:3]]
+        carried = {v for loop in self.loops for v in loop.arguments}
+        pending = [self.tile, *self.at, *(v for a in _views(self.array) for v in a.bounds)]
+        pending += [v for loop in self.loops if loop not in self.across for v in loop.bounds]
         ops.update(_views(self.array))
         while pending:
             value = pending.pop()
@@ -203,23 +208,17 @@ class _Owner:
                 continue
             seen.add(value)
             owner = value.owner
-            if isinstance(owner, Region):
-                pending += self._carried(owner, value)
-            elif isinstance(owner, Op) and owner not in ops and value not in self.numbers:
+            if value in carried:
+                raise _NoOwner("rounds of a loop depend on each other")
+            if isinstance(owner, Op) and owner not in ops and value not in self.numbers:
                 ops.add(owner)
                 pending += _free(owner)
         for op in ops:
-            if _is_long(op) and any(loop not in set(_loops_around(op)) for loop in self.across):
+            if _is_long(op) and any(loop not in set(_around(op)) for loop in self.across):
                 raise _NoOwner("what it is made of would be computed again for each tile")
             for inner in op.walk():
                 self._check_reads(inner)
         return sorted(ops, key=self.order.__getitem__)
-
-    def _carried(self, region: Region, value: Value) -> list[Value]:
-        """What an argument of a region depends on; _NoOwner where a round depends on the ones before."""
-        if region.parent in self.loops and value is not region.args[0]:
-            raise _NoOwner("rounds of a loop depend on each other")
-        return []
 
     def _check_reads(self, op: Op) -> None:
         """_NoOwner unless the op reads in the new kernel, which runs before all that the old one writes, what it read
@@ -253,9 +252,9 @@ class _Owner:
             written = window(store)
             if taken is None or written is None:
                 raise _NoOwner("what it is made of is overwritten")
-            common = [loop for loop in _loops_around(load) if loop in set(_loops_around(store))]
+            common = [op for op in _around(load) if op in set(_around(store))]
             after = self.order[store] > self.order[load]
-            if after and (not common or moves_on(load, store, taken, written)):
+            if after and (not common or moves_on(load, store, taken, written, self.ranges)):
                 continue
             if not apart(load, store, taken, written):
                 raise _NoOwner("what it is made of is overwritten")
@@ -278,9 +277,10 @@ class _Owner:
             counts, grid = (*counts, length, *grid[1:]), (*grid, shares)
             names += ["share", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
             arrays.append(ArrayType(scalar_of(summed_in(tile.dtype)), 2))
-        body = Region([*(p.type for p in params), *(int32 for _ in counts), *arrays])
-        mapping: dict[Value, Value] = dict(zip(params, body.args, strict=False))
-        numbers = body.args[len(params) :]
+        body = Region()
+        mapping = {p: body.add_argument(p.type) for p in params}
+        numbers = [body.add_argument(int32) for _ in counts]
+        rows = [body.add_argument(t) for t in arrays]
         made = SumBuilder(body, self.atomic.loc)
         *own, lane = made.emit(Tid, [], {"count": len(grid) + 1})
         of_component = {self.blocks: lane}
@@ -292,20 +292,19 @@ class _Owner:
         # Levels: 0 is the body, then a loop for each missing component, then the loops around the atomic.
         regions, bounds = [body], list[list[Value]]()
         for component, count in zip(missing, numbers, strict=False):
-            regions.append(Region([int32]))
-            of_component[component] = regions[-1].args[0]
+            regions.append(Region())
+            of_component[component] = regions[-1].add_argument(int32)
             bounds.append([made.const(0, int32), count, made.const(1, int32)])
         if share:
             start = made.one(S.Mul, [own[-1], numbers[len(missing)]])
             end = made.one(S.Min, [made.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
             bounds[0][:2] = [start, end]
         for loop in inner:
-            index = loop.regions[0].args[0]
-            regions.append(Region([index.type]))
-            mapping[index] = regions[-1].args[0]
+            regions.append(Region())
+            mapping[loop.index] = regions[-1].add_argument(loop.index.type)
         mapping |= {v: of_component[k] for v, k in self.numbers.items() if k in of_component}
-        made.levels = {v: 0 for v in (*body.args, *own, lane)}
-        made.levels |= {r.args[0]: k for k, r in enumerate(regions) if k}
+        made.levels = {v: k for k, r in enumerate(regions) for v in r.args}
+        made.levels |= {v: 0 for v in (*own, lane)}
         least = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
         taken = {v for values in self.backwards.values() for v in values}
         for op in needed:
@@ -313,15 +312,15 @@ class _Owner:
                 self._place(made, op, regions, mapping, least)
         if any(made.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("its offsets are not multiples of block and loop indices")
-        bounds += [[mapping[v] for v in loop.operands[:3]] for loop in inner]
+        bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
         total = self._total(made, regions, bounds, mapping[self.tile])
         if share:
-            at = [own[-1], column(made, own[:-1], numbers[len(missing) + 1 :][: len(own) - 2], tile.size)]
+            at = [own[-1], column(made, own[:-1], numbers[len(missing) + 1 :], tile.size)]
             row = made.reshaped(total, (1, tile.size))
-            made.emit(TileStore, [numbers[-1], row, *at], {"bounds_check": False, "aligned": False})
+            made.emit(TileStore, [*rows, row, *at], {"bounds_check": False, "aligned": False})
         else:
             at = [mapping[v] for v in self.at]
-            made.add_to(mapping[self.array], total, at, self.atomic.attrs["bounds_check"])
+            made.add_to(mapping[self.array], total, at, self.atomic.bounds_check)
         made.emit(Yield, [])
         name = name_of(self.adjoint, self.atomic) + "_in_shares" * share
         kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
@@ -336,12 +335,13 @@ class _Owner:
         op: Op,
         regions: Sequence[Region],
         mapping: dict[Value, Value],
-        least: dict[Op, int],
+        least: dict[For, int],
     ) -> None:
         """Put a copy of an op into the outermost loop that makes all that it depends on."""
         level = max((made.levels[mapping[v]] for v in _free(op)), default=0)
-        if any(o.attrs.get("bounds_check") is False for o in op.walk()):
-            level = max([level, *(least[loop] for loop in _loops_around(op) if loop in least)])
+        if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
+            around = set(_around(op))
+            level = max([level, *(k for loop, k in least.items() if loop in around)])
         copy = clone_op(op, mapping)
         regions[level].append(copy)
         made.levels |= {v: level for v in copy.results}
@@ -357,9 +357,7 @@ class _Owner:
         tile = tile_of(self.atomic)
         wide = TileType(summed_in(tile.dtype), tile.shape)
         made.region = regions[0]
-        carried = [made.zero(wide), *(Value(wide, r) for r in regions[1:])]
-        for region, v in zip(regions[1:], carried[1:], strict=True):
-            region.args.append(v)
+        carried = [made.zero(wide), *(r.add_argument(wide) for r in regions[1:])]
         made.region = regions[-1]
         total = made.grown(carried[-1], value)
         for level in range(len(regions) - 1, 0, -1):
@@ -372,11 +370,11 @@ class _Owner:
 
 def _is_long(op: Op) -> bool:
     """Whether an op does more than a few operations for each element."""
-    return any(isinstance(o, For | While | TileMatmul) for o in op.walk())
+    return any(isinstance(o, LoopLike | TileMatmul) for o in op.walk())
 
 
-def _loops_around(op: Op) -> Iterator[Op]:
-    """The loops around an op, the outermost first."""
+def _around(op: Op) -> Iterator[Op]:
+    """The ops that an op is in, the outermost first."""
     outer: list[Op] = []
     at = op.parent.parent if op.parent is not None else None
     while at is not None:
@@ -385,10 +383,10 @@ def _loops_around(op: Op) -> Iterator[Op]:
     yield from reversed(outer)
 
 
-def _views(array: Value) -> Iterator[Op]:
+def _views(array: Value) -> Iterator[ArrayView]:
     while isinstance(array.owner, ArrayView):
         yield array.owner
-        array = array.owner.operands[0]
+        array = array.owner.array
 
 
 def _free(op: Op) -> list[Value]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from enum import IntEnum
 
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Carrier, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayStore
-from tegula.ops.base import TileOp
-from tegula.ops.control import For, If, While, Yield
+from tegula.ops.control import Yield
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.gradient import Call
 from tegula.ops.linear import TileMatmul
@@ -32,7 +32,7 @@ from tegula.ops.tile import (
 )
 from tegula.ops.vector import VecMake, VecSplat
 from tegula.passes.gradient.activity import memory_root
-from tegula.types import TileType
+from tegula.passes.prove_bounds import Prover, is_attained
 
 
 class Hazard(IntEnum):
@@ -47,6 +47,7 @@ SAFE_FUNCTIONS = frozenset(
     ("sin", "cos", "tan", "tanh", "atan", "atan2", "erf", "erfc", "hypot", "cbrt", "sign", "round", "sigmoid")
 )
 """Functions of the library that are finite where their arguments are."""
+POWERS = frozenset(("exp", "exp2", "exp10"))
 SAFE = (
     *(S.Add, S.Sub, S.Mul, S.Fma, S.Neg, S.Abs, S.Min, S.Max, S.CopySign, S.Floor, S.Ceil, S.Trunc, S.Rint),
     *(S.Cmp, S.Classify, S.And, S.Or, S.Xor, S.Not, S.NeverAbove, Cast, TileBroadcast, TileFull, TileReshape),
@@ -70,6 +71,7 @@ class Hazards:
         self.masked = _masked(kernel)
         self.known: dict[Value, Hazard] = {}
         self.low: dict[Value, float] = {}
+        self.prover = Prover()
         self.everywhere = Hazard.DATA
         """Of what loops carry and objects hold: the worst of all."""
         risks = [op for op in kernel.walk() if isinstance(op, RISKS)]
@@ -90,6 +92,7 @@ class Hazards:
     # What a value may be ---------------------------------------------------------------------------------------------
 
     def of(self, x: Value) -> Hazard:
+        """How a value may come to be infinite or a NaN."""
         x = source(x)
         if x not in self.known:
             self.known[x] = self._of_op(x.owner) if isinstance(x.owner, Op) else self._of_argument(x)
@@ -100,28 +103,32 @@ class Hazards:
 
     def _of_op(self, op: Op) -> Hazard:
         if isinstance(op, S.Const):
-            value = op.attrs["value"]
+            value = op.value
             plain = not isinstance(value, int | float) or math.isfinite(value)
             return Hazard.NONE if plain else Hazard.COMPUTED
         if isinstance(op, TileLoad):
-            return max(Hazard.DATA, self.of(op.operands[1]))
+            return max(Hazard.DATA, self.of(op.fill))
         of = [self.of(v) for v in op.operands]
         if isinstance(op, S.Select):
-            return max(of[1:])
+            return max(self.of(op.a), self.of(op.b))
         if isinstance(op, Call):
-            safe = op.attrs["name"] in SAFE_FUNCTIONS
+            safe = op.name in SAFE_FUNCTIONS or self._is_small(op)
             return max(of, default=Hazard.NONE) if safe else Hazard.COMPUTED
         if isinstance(op, S.Div):
-            return Hazard.COMPUTED if not self.above(op.operands[1]) > 0.0 else max(of)
+            return Hazard.COMPUTED if not self.above(op.b) > 0.0 else max(of)
         if isinstance(op, S.Sqrt):
-            return Hazard.COMPUTED if self.above(op.operands[0]) < 0.0 else max(of)
+            return Hazard.COMPUTED if self.above(op.x) < 0.0 else max(of)
         if isinstance(op, TileReduce):
-            return max(of) if combination(op.regions[0]) in (S.Add, S.Min, S.Max) else Hazard.COMPUTED
+            return max(of) if combination(op.combine) in (S.Add, S.Min, S.Max) else Hazard.COMPUTED
         if isinstance(op, SAFE):
             return max(of)
         if isinstance(op, S.FastExp2 | Bitcast):
             return Hazard.COMPUTED
         return max([self.everywhere if _reads_objects(op) else Hazard.DATA, *of])
+
+    def _is_small(self, call: Call) -> bool:
+        """Whether a call gives a power of a number that is never above 0."""
+        return call.name in POWERS and self.prover.bounds(call.arguments[0])[1] <= 0.0
 
     # What a value is at least -----------------------------------------------------------------------------------------
 
@@ -135,8 +142,8 @@ class Hazards:
 
     def _above(self, x: Value) -> float:
         op = x.owner
-        if isinstance(op, S.Const) and isinstance(op.attrs["value"], int | float):
-            value = float(op.attrs["value"])
+        if isinstance(op, S.Const) and isinstance(op.value, int | float):
+            value = float(op.value)
             return -math.inf if math.isnan(value) else value
         if isinstance(op, S.Abs):
             return 0.0
@@ -158,18 +165,28 @@ class Hazards:
         if isinstance(op, S.Min):
             return min(map(self.above, op.operands))
         if isinstance(op, S.Select):
-            return min(map(self.above, op.operands[1:]))
+            return min(self.above(op.a), self.above(op.b))
         if isinstance(op, S.Sqrt):
-            return math.sqrt(max(0.0, self.above(op.operands[0])))
+            return math.sqrt(max(0.0, self.above(op.x)))
         if isinstance(op, Cast | TileBroadcast | TileFull | TileReshape):
-            low = self.above(op.operands[0])
+            (operand,) = op.operands
+            low = self.above(operand)
             return low if low >= 1e-4 else min(low, 0.0)
-        if isinstance(op, TileReduce) and combination(op.regions[0]) is S.Add:
-            low = self.above(op.operands[0])
-            return 0.0 if low >= 0.0 else -math.inf
-        if isinstance(op, Call) and op.attrs["name"] in ("exp", "exp2", "exp10", "cosh", "hypot"):
-            return 1.0 if op.attrs["name"] == "cosh" else 0.0
+        if isinstance(op, TileReduce) and combination(op.combine) is S.Add:
+            low = self.above(op.tile)
+            return self._largest(op.tile, op.axis) if low >= 0.0 else -math.inf
+        if isinstance(op, Call) and op.name in (*POWERS, "cosh", "hypot"):
+            return 1.0 if op.name == "cosh" else 0.0
         return -math.inf
+
+    def _largest(self, tile: Value, axis: int | None) -> float:
+        """A number that the largest of the elements of a tile along an axis, which are not below 0, is not below: that
+        of powers of how far numbers are below their maximum is 1."""
+        op = source(tile).owner
+        if isinstance(op, Cast):
+            return self._largest(op.x, axis)
+        power = source(op.arguments[0]).owner if isinstance(op, Call) and op.name in POWERS else None
+        return 1.0 if isinstance(power, S.Sub) and is_attained(power.b, power.a, axis) else 0.0
 
 
 def source(x: Value) -> Value:
@@ -177,42 +194,32 @@ def source(x: Value) -> Value:
     it."""
     while True:
         owner = x.owner
+        op = owner.parent if isinstance(owner, Region) else None
         if isinstance(owner, TileMap):
-            x = owner.regions[0].terminator.operands[0]
-        elif (
-            isinstance(owner, Region)
-            and isinstance(owner.parent, TileMap)
-            or isinstance(owner, Region)
-            and isinstance(owner.parent, Call)
-            and owner is owner.parent.regions[0]
-        ):
-            x = owner.parent.operands[owner.args.index(x)]
+            (x,) = owner.function.yielded
+        elif isinstance(op, TileMap):
+            x = _given(op.function, op.inputs, x)
+        elif isinstance(op, Call) and owner is op.function:
+            x = _given(op.function, op.arguments, x)
         else:
             return x
 
 
-def is_shared(x: Value) -> bool:
-    """Whether an element of a map is one number, or one of a row, at all elements."""
-    while isinstance(x.owner, Region) and isinstance(x.owner.parent, TileMap):
-        x = x.owner.parent.operands[x.owner.args.index(x)]
-        if not isinstance(x.type, TileType) or isinstance(x.owner, TileBroadcast | TileFull):
-            return True
-        if isinstance(x.owner, TileMap):
-            x = x.owner.regions[0].terminator.operands[0]
-    return False
+def _given(function: Region, operands: Sequence[Value], argument: Value) -> Value:
+    """The operand that an argument of a function stands for."""
+    return next(v for v, a in zip(operands, function.args, strict=True) if a is argument)
 
 
 def _reads_objects(op: Op) -> bool:
     """Whether what an op gives is not told from its operands: control flow, and what tile objects hold."""
-    assert isinstance(op, TileOp)
-    return isinstance(op, If | For | While) or bool(op.effects())
+    return isinstance(op, Carrier) or bool(op.effects())
 
 
 def _masked(kernel: Kernel) -> set[Value]:
     """The values of which parts may have an adjoint of 0, though others have none: what they are used for is chosen
     from, or takes parts of them, or does not always happen."""
     order, count = list(kernel.walk()), -1
-    stores = Counter(memory_root(op.operands[0]) for op in order if isinstance(op, STORES))
+    stores = Counter(memory_root(op.array) for op in order if isinstance(op, STORES))
     found = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
     while count != len(found):
         count = len(found)
@@ -221,7 +228,7 @@ def _masked(kernel: Kernel) -> set[Value]:
                 continue
             if any(r in found for r in op.results):
                 found.update(op.operands)
-                found.update(v for region in op.regions if region.ops for v in region.terminator.operands)
+                found.update(v for region in op.regions if region.ops for v in region.yielded)
             if any(a in found for region in op.regions for a in region.args):
                 found.update(op.operands)
     return found
@@ -229,10 +236,10 @@ def _masked(kernel: Kernel) -> set[Value]:
 
 def _chooses(op: Op, stores: Counter[Value]) -> bool:
     """Whether parts of what an op takes may have no gradient. `stores`: how many there are to each array."""
-    if isinstance(op, STORES) and stores[memory_root(op.operands[0])] > 1:
+    if isinstance(op, STORES) and stores[memory_root(op.array)] > 1:
         return True
     if isinstance(op, TileReduce):
-        return combination(op.regions[0]) is not S.Add
+        return combination(op.combine) is not S.Add
     return not isinstance(op, CARRY_ALL)
 
 
@@ -240,7 +247,7 @@ def _is_conditional(op: Op) -> bool:
     """Whether an op is in a branch or a loop."""
     at = op.parent.parent if op.parent is not None else None
     while at is not None:
-        if isinstance(at, If | For | While):
+        if isinstance(at, Carrier):
             return True
         at = at.parent.parent if at.parent is not None else None
     return False

@@ -13,8 +13,10 @@ from tegula.ops.tile import TileAtomic
 
 def among_blocks(kernel: Kernel) -> Op | None:
     """An addition that several blocks may make to one element; None if there is none."""
-    found = (op for op in kernel.walk() if isinstance(op, TileAtomic | ArrayAtomic))
-    return next((op for op in found if not op.attrs.get("alone")), None)
+    for op in kernel.walk():
+        if isinstance(op, ArrayAtomic) or (isinstance(op, TileAtomic) and not op.alone):
+            return op
+    return None
 
 
 def among_lanes(kernel: Kernel) -> Op | None:
@@ -30,7 +32,7 @@ def in_one_lane(op: Op) -> bool:
     at = op.parent
     while at is not None and at.parent is not None:
         outer = at.parent
-        if isinstance(outer, If) and at is outer.regions[0] and _names_lane(outer.operands[0]):
+        if isinstance(outer, If) and at is outer.then and _names_lane(outer.condition):
             return True
         at = outer.parent
     return False
@@ -40,6 +42,6 @@ def _names_lane(condition: Value) -> bool:
     owner = condition.owner
     if isinstance(owner, And):
         return any(_names_lane(v) for v in owner.operands)
-    if not isinstance(owner, Cmp) or owner.attrs["pred"] != "eq":
+    if not isinstance(owner, Cmp) or owner.pred != "eq":
         return False
     return any(isinstance(v.owner, Tid | LaneIndex) for v in owner.operands)

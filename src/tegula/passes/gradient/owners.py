@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import replace
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore
 from tegula.ops.base import element
 from tegula.ops.convert import Cast
+from tegula.ops.integer_ranges import LAST, IntegerRanges
 from tegula.ops.lane import Tid
 from tegula.ops.scalar import Add
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
-from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
+from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.sums import SumBuilder, summed_in
-from tegula.passes.window import Span, Window, in_source, loops_around, moves_on, window
-from tegula.rewrite import replace
+from tegula.passes.window import Span, Window, in_source, loops_around, moves_on, span, window
 from tegula.types import ArrayType, TileType, scalar_of
 
 BY_TILES = (TileAtomic, TileLoad, TileStore)
 BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
 
 
-def own_gradients(kernel: Kernel, arrays: Sequence[Value]) -> None:
-    """Make atomic updates of the given array parameters plain ones where no other block, or thread, can access the same
+def own_gradients(kernel: Kernel, context: Differentiation) -> None:
+    """Make atomic updates of the gradients plain ones where no other block, or thread, can access the same
     elements. Rewrites the kernel in place; no two of the arrays may share bytes. Atomics that add to an element of 16
     bits again and again stay: `widen` has them add to a float32 array."""
-    for array in arrays:
+    ranges = IntegerRanges(kernel.launch)
+    for array in context.gradients:
         ops = accesses_of(kernel, array)
-        if any(map(_rounds_again, ops)):
+        if any(_rounds_again(op, ranges) for op in ops):
             continue
-        if apart_in_blocks(kernel, ops):
-            make = _plain_tile
-        elif _apart_in_threads(kernel, ops):
-            make = _plain_element
-        else:
+        if not apart_in_blocks(kernel, ops) and not _apart_in_threads(kernel, ops):
             continue
         for op in ops:
-            if isinstance(op, TileAtomic | ArrayAtomic):
-                make(kernel, op)
+            if isinstance(op, TileAtomic):
+                _plain_tile(kernel, op)
+            elif isinstance(op, ArrayAtomic):
+                _plain_element(kernel, op)
 
 
 def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
@@ -50,19 +50,20 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
     ]
 
 
-def _rounds_again(op: Op) -> bool:
+def _rounds_again(op: Op, ranges: IntegerRanges) -> bool:
     """Whether an op adds to an element of 16 bits in several rounds of a loop."""
-    if not isinstance(op, TileAtomic | ArrayAtomic) or op.attrs["op"] != "add":
+    if not isinstance(op, TileAtomic | ArrayAtomic) or op.op != "add":
         return False
-    array = op.operands[0].type
+    array = op.array.type
     assert isinstance(array, ArrayType)
     at = _elements(op)
-    again = at is None or not moves_on(op, op, at, at)
+    again = at is None or not moves_on(op, op, at, at, ranges)
     return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and again
 
 
 def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
-    """Whether different blocks touch different elements by these accesses of one array."""
+    """Whether different blocks touch different elements by these accesses of one array, in launches of no more than the
+    `longest` dimensions."""
     if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
         return False
     return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
@@ -81,10 +82,9 @@ def thread_indices(kernel: Kernel) -> dict[Value, int]:
 
 def _elements(op: Op) -> Window | None:
     """The elements of the parameter that an access touches."""
-    if isinstance(op, BY_TILES):
-        return window(op)
-    first = 1 if isinstance(op, ArrayLoad) else 2
-    return in_source(op.operands[0], [(linear(v), 1) for v in op.operands[first:]])
+    if isinstance(op, BY_ELEMENTS):
+        return in_source(op.array, [span(v, 1) for v in op.indices])
+    return window(op)
 
 
 def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
@@ -118,12 +118,33 @@ def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -
     return high - low <= abs(steps.pop())
 
 
-def _plain_tile(kernel: Kernel, op: Op) -> None:
+def longest(kernel: Kernel) -> tuple[int, ...]:
+    """How long each dimension of a launch may be so that no tile or element which is written anew, or read of such an
+    array, begins where an offset has wrapped: different blocks and threads would own the same elements."""
+    limits, indices = [LAST[1] + 1] * kernel.launch.ndim, thread_indices(kernel)
+    written = {
+        memory_root(e.value)
+        for op in kernel.walk()
+        for e in op.effects()
+        if e.value is not None and e.kind == "write"
+    }
+    for op in kernel.walk():
+        if not isinstance(op, (*BY_TILES, *BY_ELEMENTS)) or memory_root(op.array) not in written:
+            continue
+        for at in _elements(op) or ():
+            for value, factor in at.terms:
+                if value in indices:
+                    k = indices[value]
+                    limits[k] = min(limits[k], LAST[1] // abs(factor) + 1)
+    return tuple(limits)
+
+
+def _plain_tile(kernel: Kernel, op: TileAtomic) -> None:
     """array[...] += tile, rounded once."""
     array, tile, *at = op.operands
     assert isinstance(tile.type, TileType)
     b = SumBuilder(Region(), op.loc)
-    attrs = {"bounds_check": op.attrs["bounds_check"], "aligned": False}
+    attrs = {"bounds_check": op.bounds_check, "aligned": False}
     loaded = {**attrs, "shape": tile.type.shape}
     before = b.one(TileLoad, [array, b.const(0.0, tile.type.dtype), *at], loaded)
     narrow, wide = (scalar_of(t) for t in (tile.type.dtype, summed_in(tile.type.dtype)))
@@ -133,13 +154,13 @@ def _plain_tile(kernel: Kernel, op: Op) -> None:
     _put(kernel, b, op, before)
 
 
-def _plain_element(kernel: Kernel, op: Op) -> None:
+def _plain_element(kernel: Kernel, op: ArrayAtomic) -> None:
     """array[...] += value, or array[...] = value."""
     array, value, *at = op.operands
     assert isinstance(array.type, ArrayType)
     b = SumBuilder(Region(), op.loc)
     before = b.one(ArrayLoad, [array, *at])
-    after = value if op.attrs["op"] == "exch" else _sum_of_elements(b, before, value)
+    after = value if op.op == "exch" else _sum_of_elements(b, before, value)
     b.emit(ArrayStore, [array, after, *at])
     _put(kernel, b, op, before)
 
@@ -148,8 +169,8 @@ def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
     """The sum, rounded once."""
     t = element(before.type)
     wide, owner = scalar_of(summed_in(t)), value.owner
-    if isinstance(owner, Cast) and owner.operands[0].type == summed_in(t):
-        value = owner.operands[0]
+    if isinstance(owner, Cast) and owner.x.type == summed_in(t):
+        value = owner.x
     total = b.one(Add, [b.as_scalar(before, wide), b.as_scalar(value, wide)])
     return b.as_scalar(total, scalar_of(t))
 

@@ -4,8 +4,10 @@ in a loop over them, and writes its sum to a row of its own; then the rows are a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from tegula.ir import Kernel, LaunchClass, Op, Region, Value
+from tegula.ir.rewrite import clone_op, erase_dead
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, Yield
@@ -13,12 +15,11 @@ from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
-from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, known_to_host
+from tegula.passes.gradient.steps import AdjointStep, Dim, Extent, Partials, Share, known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
+from tegula.passes.runner import Compilation, Pass, run
 from tegula.passes.simplify import simplify
-from tegula.rewrite import clone_op, erase_dead
 from tegula.types import ArrayType, DType, TileType, int32, scalar_of
-from tegula.verify import verify
 
 ROWS, COLUMNS = 128, 16
 """The most rows that a block adds up at a time, and the most columns."""
@@ -34,7 +35,7 @@ OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 """Of a lane: at least, and for each of its elements of a tile, with the gradients and sums that belong to it."""
 
 
-def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[Step] | None:
+def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
     """The steps in the place of an adjoint kernel: one in which a block runs a share of the forward blocks and adds up
     what all of them add to the same tiles of the given gradient arrays, and one for each such sum. `always`: however
     large the sums are. None where there are none; the kernel is used up otherwise."""
@@ -56,7 +57,7 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
         for some in alike.values()
     ]
     counts = (*numbers, *blocks[1:])
-    return [Step(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
+    return [AdjointStep(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
 
 
 def _resident(lanes: int, size: int) -> int:
@@ -66,53 +67,54 @@ def _resident(lanes: int, size: int) -> int:
     return max(1, min(MOST_RESIDENT, REGISTERS // (lanes * each)))
 
 
-def tile_of(op: Op) -> TileType:
+def tile_of(op: TileAtomic) -> TileType:
     """The type of what an atomic adds."""
-    t = op.operands[1].type
+    t = op.tile.type
     assert isinstance(t, TileType)
     return t
 
 
-def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[Op]:
+def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAtomic]:
     """The atomics that add to the same tile in every block."""
     launch = adjoint.launch
     if not launch.last_is_block or launch.partial:
         return []
-    found: list[Op] = []
+    found: list[TileAtomic] = []
     for array in arrays:
         ops = accesses_of(adjoint, array)
-        if all(_is_sum(op) and op.parent is adjoint.body for op in ops):
-            found += ops
+        sums = [op for op in ops if _is_sum(op) and op.parent is adjoint.body]
+        if len(sums) == len(ops):
+            found += sums
     if not always and sum(tile_of(op).size for op in found) > MOST_PER_LANE * launch.block_dim:
         return []
     return found
 
 
-def _is_sum(op: Op) -> bool:
+def _is_sum(op: Op) -> TypeGuard[TileAtomic]:
     """Whether an op adds to a tile that only the arguments place."""
-    if not isinstance(op, TileAtomic) or op.attrs["op"] != "add":
+    if not isinstance(op, TileAtomic) or op.op != "add":
         return False
     array, _, *at = op.operands
     while isinstance(array.owner, ArrayView):
-        at += array.owner.operands[1:]
-        array = array.owner.operands[0]
+        at += array.owner.bounds
+        array = array.owner.array
     return can_be_partial(op) and all(map(known_to_host, at))
 
 
-def can_be_partial(atomic: Op) -> bool:
+def can_be_partial(atomic: TileAtomic) -> bool:
     """Whether what an atomic adds has a place in rows of partial sums."""
     return isinstance(tile_of(atomic).dtype, DType) and not tile_of(atomic).partial
 
 
-def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
+def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     """The adjoint kernel in a loop over a share of the forward blocks; partial sums go to its last parameters."""
     launch, params = adjoint.launch, adjoint.params
     dims = launch.ndim - 1
-    numbers = [int32] * (len(NUMBERS) + dims - 1)
-    rows = [ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2) for op in sums]
-    out = Region([*(p.type for p in params), *numbers, *rows])
-    mapping: dict[Value, Value] = dict(zip(params, out.args, strict=False))
-    length, total, lead, step, *lengths = out.args[len(params) : len(params) + len(numbers)]
+    out = Region()
+    mapping = {p: out.add_argument(p.type) for p in params}
+    length, total, lead, step = (out.add_argument(int32) for _ in NUMBERS)
+    lengths = [out.add_argument(int32) for _ in range(1, dims)]
+    rows = [out.add_argument(ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2)) for op in sums]
     b = SumBuilder(out, adjoint.loc)
     share, lane = b.emit(Tid, [], {"count": 2})
     first = b.one(S.Mul, [share, lead])
@@ -131,18 +133,20 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
     for value, k in thread_indices(adjoint).items():
         mapping[value] = lane if k == dims else components[k]
     for op in adjoint.body.ops[:-1]:
-        if op in sums:
+        if isinstance(op, TileAtomic) and op in sums:
             k = sums.index(op)
-            totals[k] = b.grown(totals[k], mapping[op.operands[1]])
-        elif not isinstance(op, Tid):
-            copy = loop.append(clone_op(op, mapping))
+            totals[k] = b.grown(totals[k], mapping[op.tile])
+        elif isinstance(op, TileLoad):
+            load = loop.append(clone_op(op, mapping))
             if _is_unwritten(adjoint, op):
-                copy.attrs["unwritten"] = True
+                load.unwritten = True
+        elif not isinstance(op, Tid):
+            loop.append(clone_op(op, mapping))
     b.emit(Yield, totals)
     b.region = out
     zero, one = (b.const(n, int32) for n in (0, 1))
     made = b.emit(For, [zero, count, one, *zeros], None, [loop])
-    for total, array in zip(made, out.args[-len(sums) :], strict=True):
+    for total, array in zip(made, rows, strict=True):
         assert isinstance(total.type, TileType)
         row = [array, share, zero, b.const(total.type.size, int32)]
         view = b.one(ArrayView, row, {"spec": ("index", ("slice", 1))})
@@ -157,18 +161,18 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
     return finished(adjoint, adjoint.name, names, out, 1)
 
 
-def _is_unwritten(adjoint: Kernel, op: Op) -> bool:
-    """Whether an op loads elements that no block writes before, neither its own nor another one."""
-    array = memory_root(op.operands[0]) if isinstance(op, TileLoad) else None
+def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
+    """Whether no block, neither its own nor another one, writes elements before a load of them."""
+    array = memory_root(load.array)
     known = adjoint.access[adjoint.params.index(array)] if array in adjoint.params else None
-    if array is None or known is None:
+    if known is None:
         return False
     same = [array, *(adjoint.params[k] for k in known.aliases)]
     touching = [o for a in same for o in accesses_of(adjoint, a)]
     if not any(e.kind != "read" for o in touching for e in o.effects()):
         return True
     first = next(o for o in adjoint.walk() if o in touching)
-    return not known.aliases and op is first and apart_in_blocks(adjoint, touching)
+    return not known.aliases and load is first and apart_in_blocks(adjoint, touching)
 
 
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
@@ -176,19 +180,18 @@ def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dim
     launch = LaunchClass(dims + 1, adjoint.launch.block_dim, (True,) * dims + (False,), True, False)
     access = [*adjoint.access, *(None for _ in names)][: len(names)]
     kernel = Kernel(name, names, body, launch, access, adjoint.loc)
-    verify(kernel)
-    simplify(kernel)
+    run((Pass(simplify),), kernel, Compilation())
     erase_dead(kernel)
     return kernel
 
 
 def summing(
     adjoint: Kernel,
-    atomics: Sequence[Op],
+    atomics: Sequence[TileAtomic],
     shares: Extent,
     partials: Sequence[Partials],
     owners: Sequence[tuple[Sequence[Value], Extent]],
-) -> Step:
+) -> AdjointStep:
     """The step that adds rows of partial sums to what atomics add to, whose tiles have one type; each has an array of
     rows. `owners`: the values that say where the tiles lie, and how many of each there are; a row holds one tile after
     the other. A block has some columns of each tile."""
@@ -197,11 +200,11 @@ def summing(
     length = tile.shape[-1]
     columns = next(n for n in range(min(COLUMNS, length), 0, -1) if length % n == 0)
     extents = [extent for _, extent in owners]
-    rows_of = [ArrayType(wide, 2)] * len(atomics)
-    body = Region([*(p.type for p in params), int32, *(int32 for _ in extents[1:]), *rows_of])
-    mapping: dict[Value, Value] = dict(zip(params, body.args, strict=False))
-    rows, *others = body.args[len(params) :]
-    lengths, arrays = others[: len(extents[1:])], others[len(extents[1:]) :]
+    body = Region()
+    mapping = {p: body.add_argument(p.type) for p in params}
+    rows = body.add_argument(int32)
+    lengths = [body.add_argument(int32) for _ in extents[1:]]
+    arrays = [body.add_argument(ArrayType(wide, 2)) for _ in atomics]
     b = SumBuilder(body, atomics[0].loc)
     *places, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
     for (values, _), place in zip(owners, places, strict=True):
@@ -244,7 +247,7 @@ def summing(
     ]
     kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
-    return Step(kernel, tuple(params), grid, (shares, *extents[1:]), tuple(partials))
+    return AdjointStep(kernel, tuple(params), grid, (shares, *extents[1:]), tuple(partials))
 
 
 def _height(lanes: int, width: int) -> int:
@@ -253,9 +256,9 @@ def _height(lanes: int, width: int) -> int:
     return max(FEWEST_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
 
 
-def _apart(adjoint: Kernel, atomics: Sequence[Op]) -> bool:
+def _apart(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:
     """Whether atomics add to different arrays, which share no bytes."""
-    arrays = [memory_root(op.operands[0]) for op in atomics]
+    arrays = [memory_root(op.array) for op in atomics]
     known = [adjoint.access[adjoint.params.index(array)] for array in arrays]
     return len(set(arrays)) == len(arrays) and not any(a is None or a.aliases for a in known)
 
@@ -268,14 +271,14 @@ class _Target:
     def __init__(
         self,
         b: SumBuilder,
-        atomic: Op,
+        atomic: TileAtomic,
         shape: Sequence[int],
         at: Sequence[Value],
         mapping: dict[Value, Value],
     ) -> None:
-        self.array, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
+        self.array, *offsets = (_copied(b, v, mapping) for v in (atomic.array, *atomic.offset))
         self.at = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
-        self.shape, self.checked = shape, atomic.attrs["bounds_check"]
+        self.shape, self.checked = shape, atomic.bounds_check
         self.wide = scalar_of(summed_in(tile_of(atomic).dtype))
         self.before: Value | None = None
 
@@ -302,9 +305,9 @@ def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], siz
     return b.one(S.Mul, [number, b.const(size, int32)])
 
 
-def name_of(adjoint: Kernel, *atomics: Op) -> str:
+def name_of(adjoint: Kernel, *atomics: TileAtomic) -> str:
     """The name of a kernel for the sums that atomics add to."""
-    arrays = [adjoint.params.index(memory_root(op.operands[0])) for op in atomics]
+    arrays = [adjoint.params.index(memory_root(op.array)) for op in atomics]
     return f"{adjoint.name}_of_{'_'.join(adjoint.param_names[k] for k in arrays)}"
 
 

@@ -5,51 +5,49 @@ from __future__ import annotations
 from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
-from tegula.ir import Op, Region, Value
-from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ir import Carrier, LoopLike, Op, Region, Value
+from tegula.ir.rewrite import clone_op
+from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore, ArrayView
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
 from tegula.ops.scalar import Add, Const, Mul
-from tegula.ops.tile import TileEmpty
+from tegula.ops.tile import TileEmpty, TileExtract
 from tegula.passes.gradient.activity import Activity, is_memory, memory_root
-from tegula.passes.gradient.rounds import Replay as Again
-from tegula.passes.gradient.scopes import Primals, Scope
-from tegula.rewrite import clone_op
+from tegula.passes.gradient.rounds import LoopReplay
+from tegula.passes.gradient.scopes import GradientScope, Primals
 from tegula.source import Location
 from tegula.types import BufType, DType, TileType, Type, bool_, int32, is_element, scalar_of
 
-CONTROL = (If, For, While)
 Mapping = MutableMapping[Value, Value]
 
 
-SUBSCRIPTS = {
-    **dict.fromkeys(("array.load", "buf.get", "tile.extract"), "reading an element"),
-    **dict.fromkeys(("array.store", "buf.set"), "writing an element"),
-    **dict.fromkeys(("array.atomic", "buf.update"), "updating an element"),
+SUBSCRIPTS: dict[type[Op], str] = {
+    **dict.fromkeys((ArrayLoad, BufGet, TileExtract), "reading an element"),
+    **dict.fromkeys((ArrayStore, BufSet), "writing an element"),
+    **dict.fromkeys((ArrayAtomic, BufUpdate), "updating an element"),
 }
 
 
 def named(op: Op) -> str:
     """What the user wrote to get the op."""
-    return op.loc.subject or SUBSCRIPTS.get(op.NAME, op.NAME.replace(".", "_"))
+    return op.loc.subject or SUBSCRIPTS.get(type(op), op.NAME.replace(".", "_"))
 
 
-class Replay(GradientBuilder):
+class ForwardReplay(GradientBuilder):
     """The forward half of the adjoint builder."""
 
     __slots__ = ("activity", "replays", "scope")
 
     activity: Activity
-    replays: list[Again]
-    scope: Scope
+    replays: list[LoopReplay]
+    scope: GradientScope
 
     @contextmanager
-    def inside(self, region: Region) -> Generator[Scope, None, None]:
+    def inside(self, region: Region) -> Generator[GradientScope, None, None]:
         """Build into a region of its own scope."""
         outer, outer_region = self.scope, self.region
-        self.scope, self.region = Scope(region, outer), region
+        self.scope, self.region = GradientScope(region, outer), region
         try:
             yield self.scope
         finally:
@@ -70,12 +68,12 @@ class Replay(GradientBuilder):
         """Run the ops of a region again and keep what the backward sweep over the same ops needs."""
         for op in ops:
             with self.at(op.loc):
-                if not isinstance(op, CONTROL) or not self.flows(op):
-                    self.copy(op, Primals(self.scope))
-                elif isinstance(op, If):
+                if isinstance(op, If) and self.flows(op):
                     self._sweep_branches(op)
-                else:
+                elif isinstance(op, LoopLike) and self.flows(op):
                     self._sweep_loop(op)
+                else:
+                    self.copy(op, Primals(self.scope))
             self.add_shadow(op)
 
     def flows(self, op: Op) -> bool:
@@ -99,8 +97,8 @@ class Replay(GradientBuilder):
         if isinstance(op, BufNew):
             shadow = self.new_object(made)
         else:
-            operands = [self.shadow(op.operands[0]), *(self.plain(v) for v in op.operands[1:])]
-            shadow = self.one(type(op), operands, op.attrs)
+            memory, *places = op.operands
+            shadow = self.one(type(op), [self.shadow(memory), *map(self.plain, places)], op.attrs)
         self.scope.shadows[made] = shadow
 
     def new_object(self, like: Value) -> Value:
@@ -109,7 +107,7 @@ class Replay(GradientBuilder):
         assert isinstance(t, BufType)
         return self.one(BufNew, [self.zero(t.tile)], {"storage": t.storage})
 
-    def _sweep_loop(self, op: Op) -> None:
+    def _sweep_loop(self, op: LoopLike) -> None:
         """Before a loop, what the objects it touches hold; with it, how often a `while` runs."""
         for memory in self.touched(op):
             if self.parted(op):
@@ -145,30 +143,31 @@ class Replay(GradientBuilder):
                     found[memory_root(v)] = None
         return list(found)
 
-    def _counted(self, op: Op) -> Value:
+    def _counted(self, op: While) -> Value:
         """A `while` run again; the number of its rounds."""
-        for inner in op.regions[0].walk():
+        for inner in op.condition.walk():
             if any(e.kind not in ("read", "issue") for e in inner.effects()):
                 self.refuse(inner, "the condition of a loop changes memory")
-        types = [v.type for v in op.operands]
+        types = [v.type for v in op.initial]
         regions = [Region([*types, int32]), Region([*types, int32])]
         for old, new in zip(op.regions, regions, strict=True):
             with self.inside(new) as scope:
+                *_, number = new.args
                 scope.primals.update(zip(old.args, new.args, strict=False))
                 self._copy_all(old, Primals(scope))
-                results = [self.plain(v) for v in old.terminator.operands]
-                if new is regions[1]:
-                    results.append(self.one(Add, [new.args[-1], self.const(1, int32)]))
+                results = [self.plain(v) for v in old.yielded]
+                if old is op.body:
+                    results.append(self.one(Add, [number, self.const(1, int32)]))
                 self.emit(Yield, results)
-        operands = [*(self.plain(v) for v in op.operands), self.const(0, int32)]
+        operands = [*map(self.plain, op.initial), self.const(0, int32)]
         *results, count = self.emit(While, operands, None, regions)
         self.scope.primals.update(zip(op.results, results, strict=True))
         return count
 
-    def _sweep_branches(self, op: Op) -> None:
+    def _sweep_branches(self, op: If) -> None:
         """Both branches, each giving out all that it computed, so that going backwards needs no second run."""
-        scopes: list[Scope] = []
-        for branch in op.regions:
+        scopes: list[GradientScope] = []
+        for branch in op.alternatives:
             with self.inside(Region()) as scope:
                 self.sweep(branch.ops[:-1])
                 scopes.append(scope)
@@ -176,14 +175,14 @@ class Replay(GradientBuilder):
             [(table, key) for table in s.computed() for key in table if _is_kept(table[key])] for s in scopes
         ]
         types = [[table[key].type for table, key in places] for places in kept]
-        for k, (branch, scope) in enumerate(zip(op.regions, scopes, strict=True)):
+        for k, (branch, scope) in enumerate(zip(op.alternatives, scopes, strict=True)):
             with self.inside(scope.region) as inner:
                 inner.primals = scope.primals
-                own = [self.plain(v) for v in branch.terminator.operands]
+                own = [self.plain(v) for v in branch.yielded]
                 here = [table[key] for table, key in kept[k]]
                 fill = [self._unspecified(t) for t in types[1 - k]]
                 self.emit(Yield, [*own, *here, *fill] if k == 0 else [*own, *fill, *here])
-        made = iter(self.emit(If, [self.plain(op.operands[0])], None, [s.region for s in scopes]))
+        made = iter(self.emit(If, [self.plain(op.condition)], None, [s.region for s in scopes]))
         self.scope.primals.update({r: next(made) for r in op.results})
         for places in kept:
             for table, key in places:
@@ -196,11 +195,11 @@ class Replay(GradientBuilder):
         assert is_element(t)
         return self.const(False if scalar_of(t) == bool_ else 0, t)
 
-    def enter_branch(self, op: Op, which: int) -> None:
+    def enter_branch(self, op: If, which: int) -> None:
         """In the adjoint of a branch: what the branch computed, and its objects' gradients."""
         found = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
         self.scope.recall(found[which])
-        for inner in op.regions[which].ops[:-1]:
+        for inner in op.alternatives[which].ops[:-1]:
             if _is_cheap(inner):
                 self.copy(inner, Primals(self.scope))
             self.add_shadow(inner)
@@ -209,7 +208,7 @@ class Replay(GradientBuilder):
 
     def copy(self, op: Op, mapping: Mapping) -> None:
         """Run an op again. What it does to arrays, stacks and the host is left out."""
-        if isinstance(op, CONTROL):
+        if isinstance(op, Carrier):
             self._copy_control(op, mapping)
         elif any(
             e.kind != "read" and (e.value is None or not isinstance(e.value.type, BufType))
@@ -220,13 +219,13 @@ class Replay(GradientBuilder):
         else:
             self.insert(clone_op(op, mapping))
 
-    def _copy_control(self, op: Op, mapping: Mapping) -> None:
+    def _copy_control(self, op: Carrier, mapping: Mapping) -> None:
         regions: list[Region] = []
         for old in op.regions:
             with self.inside(Region([a.type for a in old.args])) as scope:
                 scope.primals.update(zip(old.args, scope.region.args, strict=True))
                 self._copy_all(old, Primals(scope))
-                self.emit(Yield, [self.plain(v) for v in old.terminator.operands])
+                self.emit(Yield, [self.plain(v) for v in old.yielded])
                 regions.append(scope.region)
         operands = [mapping[v] for v in op.operands]
         made = self.insert(type(op)(operands, [r.type for r in op.results], op.attrs, regions, op.loc))
@@ -242,38 +241,36 @@ class Replay(GradientBuilder):
         mapping: Mapping = dict(zip(body.args, args, strict=True))
         for op in body.ops[:-1]:
             self.insert(clone_op(op, mapping))
-        return [mapping[v] for v in body.terminator.operands]
+        return [mapping[v] for v in body.yielded]
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def round_index(self, op: For, number: Value) -> Value:
         """The index of a loop in a round counted from 0."""
-        start, step = (self.plain(v) for v in (op.operands[0], op.operands[2]))
+        start, step = (self.plain(v) for v in (op.start, op.step))
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
-    def before_round(self, op: For | While, number: Value) -> list[Value]:
+    def before_round(self, op: LoopLike, number: Value) -> list[Value]:
         """What a loop carries at the start of a round, and objects that hold what its objects do: the rounds before it
         are run again."""
         self._own_objects(op)
-        body = op.regions[-1]
-        carried = op.operands[3:] if isinstance(op, For) else op.operands
-        lead = 1 if isinstance(op, For) else 0
-        region = Region([number.type, *(v.type for v in carried)])
+        region = Region()
+        before = region.add_argument(number.type)
         with self.inside(region) as scope:
             if isinstance(op, For):
-                scope.primals[body.args[0]] = self.round_index(op, region.args[0])
-            scope.primals.update(zip(body.args[lead:], region.args[1:], strict=True))
-            self._copy_all(body, Primals(scope))
-            self.emit(Yield, [self.plain(v) for v in body.terminator.operands])
+                scope.primals[op.index] = self.round_index(op, before)
+            scope.primals.update({v: region.add_argument(v.type) for v in op.arguments})
+            self._copy_all(op.body, Primals(scope))
+            self.emit(Yield, [self.plain(v) for v in op.body.yielded])
         t = number.type
         assert is_element(t)
         bounds = [self.const(0, t), number, self.const(1, t)]
-        made = self.emit(For, [*bounds, *(self.plain(v) for v in carried)], None, [region])
-        for value, own in zip(body.args[lead:], made, strict=True):
+        made = self.emit(For, [*bounds, *map(self.plain, op.initial)], None, [region])
+        for value, own in zip(op.arguments, made, strict=True):
             own.name = value.name
         return made
 
-    def _own_objects(self, op: Op) -> None:
+    def _own_objects(self, op: LoopLike) -> None:
         """Copies of the objects that a loop touches, as they were before it, and the views of them that it uses."""
         if self.parted(op):
             return
@@ -291,7 +288,7 @@ class Replay(GradientBuilder):
         """A view of a copied object, made again."""
         if view in self.scope.primals or not isinstance(view.owner, BufView | BufReshape):
             return
-        self._own_view(view.owner.operands[0])
+        self._own_view(view.owner.buffer)
         self.insert(clone_op(view.owner, Primals(self.scope)))
 
 
@@ -305,6 +302,5 @@ def _is_cheap(op: Op) -> bool:
     integers and conditions, whose form says which elements of a tile they mean."""
     if isinstance(op, Const | ArrayView):
         return True
-    assert isinstance(op, TileOp)
     plain = op.PURE and not op.COOPERATIVE and not op.regions
     return plain and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)

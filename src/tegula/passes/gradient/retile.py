@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.base import Elementwise
@@ -23,7 +24,6 @@ from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.partials import finished
 from tegula.passes.gradient.sums import SumBuilder, constant
-from tegula.rewrite import clone_op
 from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
@@ -55,13 +55,18 @@ class _Side:
     """An operand of a product: its load, whether it is transposed on the way, and the number of the dimension of the
     load that is summed over."""
 
-    load: Op
+    load: TileLoad
     transposed: bool
     summed: int
 
     @property
     def shape(self) -> list[int]:
-        return list(self.load.attrs["shape"])
+        return list(self.load.shape)
+
+    @property
+    def elsewhere(self) -> Value:
+        """Its offset along the other dimension."""
+        return self.load.offset[1 - self.summed]
 
 
 def retile(kernel: Kernel) -> Wide | None:
@@ -74,32 +79,31 @@ def retile(kernel: Kernel) -> Wide | None:
     if len(loops) != 1 or len(stores) != 1 or not all(isinstance(op, known) for op in body.ops):
         return None
     (loop,), (store,) = loops, stores
-    inner = loop.regions[0]
+    inner = loop.body
     products = [op for op in inner.ops if isinstance(op, TileMatmul)]
     known = (*PLACES, TileLoad, TilePermute, TileMatmul, Yield)
     if len(products) != 1 or not all(isinstance(op, known) for op in inner.ops):
         return None
     (product,) = products
-    sides = _side(product.operands[0], 1, loop), _side(product.operands[1], 0, loop)
-    at = store.operands[2:]
+    sides = _side(product.a, 1, loop), _side(product.b, 0, loop)
+    at = store.offset
     if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, product, store):
         return None
     return _Retiling(kernel, loop, store, (sides[0], sides[1])).made()
 
 
-def _side(tile: Value, summed: int, loop: Op) -> _Side | None:
+def _side(tile: Value, summed: int, loop: For) -> _Side | None:
     load, transposed = tile.owner, False
     if isinstance(load, TilePermute):
-        load, transposed = load.operands[0].owner, True
-    if not isinstance(load, TileLoad) or load.parent is not loop.regions[0] or not load.attrs["bounds_check"]:
+        load, transposed = load.tile.owner, True
+    if not isinstance(load, TileLoad) or load.parent is not loop.body or not load.bounds_check:
         return None
-    shape = load.attrs["shape"]
-    if len(shape) != 2 or constant(load.operands[1]) != 0 or _bits(load.result) < 16:
+    shape = load.shape
+    if len(shape) != 2 or constant(load.fill) != 0 or _bits(load.result) < 16:
         return None
     side = _Side(load, transposed, 1 - summed if transposed else summed)
-    index, length = loop.regions[0].args[0], shape[side.summed]
-    steps = linear(load.operands[2 + side.summed]) == ({index: length}, 0)
-    return side if steps and index not in linear(load.operands[3 - side.summed])[0] else None
+    steps = linear(load.offset[side.summed]) == ({loop.index: shape[side.summed]}, 0)
+    return side if steps and loop.index not in linear(side.elsewhere)[0] else None
 
 
 def _bits(tile: Value) -> int:
@@ -109,24 +113,24 @@ def _bits(tile: Value) -> int:
     return scalar.bits if scalar.is_float else 0
 
 
-def _is_whole(loop: Op, product: Op, store: Op) -> bool:
+def _is_whole(loop: For, product: TileMatmul, store: TileStore) -> bool:
     """Whether the loop adds up products from the first to the last, and nothing else is stored but their sum added to
     what is there."""
-    (total,) = loop.regions[0].terminator.operands
-    start = loop.operands[3].owner
+    (total,), (before,), (initial,) = loop.body.yielded, loop.arguments, loop.initial
+    start = initial.owner
     return (
         total is product.result
-        and product.operands[2] is loop.regions[0].args[1]
-        and all(constant(v) == 1 for v in (*product.operands[3:], loop.operands[2]))
-        and constant(loop.operands[0]) == 0
+        and product.c is before
+        and all(constant(v) == 1 for v in (product.alpha, product.beta, loop.step))
+        and constant(loop.start) == 0
         and isinstance(start, TileFull)
-        and constant(start.operands[0]) == 0
-        and bool(store.attrs["bounds_check"])
+        and constant(start.value) == 0
+        and bool(store.bounds_check)
     )
 
 
 class _Retiling:
-    def __init__(self, kernel: Kernel, loop: Op, store: Op, sides: tuple[_Side, _Side]) -> None:
+    def __init__(self, kernel: Kernel, loop: For, store: TileStore, sides: tuple[_Side, _Side]) -> None:
         self.kernel = kernel
         self.loop = loop
         self.store = store
@@ -175,31 +179,30 @@ class _Retiling:
     def _place(self, growing: int, length: int) -> int | None:
         """The dimension of the grid along which tiles lie side by side, and which says nothing else."""
         side = self.sides[growing]
-        offset = self.store.operands[2 + growing]
-        terms, first = linear(offset)
+        terms, first = linear(self.store.offset[growing])
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
             return None
         (place,) = terms
-        if place not in self.tid.results[:-1] or linear(side.load.operands[3 - side.summed]) != (terms, 0):
+        if place not in self.tid.results[:-1] or linear(side.elsewhere) != (terms, 0):
             return None
         other = self.sides[1 - growing].load
-        elsewhere = [*other.operands[2:], self.store.operands[3 - growing]]
-        elsewhere += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.operands[1:]]
+        elsewhere = [*other.offset, self.store.offset[1 - growing]]
+        elsewhere += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.bounds]
         if any(place in linear(v)[0] for v in elsewhere):
             return None
         return self.tid.results.index(place)
 
     def _array(self, growing: int) -> tuple[Value | None, int]:
         """The parameter that is stored to, and its dimension along which the tiles lie."""
-        array, along = self.store.operands[0], growing
+        array, along = self.store.array, growing
         while isinstance(array.owner, ArrayView):
-            kept = [d for d, entry in enumerate(array.owner.attrs["spec"]) if entry != "index"]
-            if array.owner.attrs["spec"][kept[along]] != ("slice", 1):
+            kept = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
+            if array.owner.spec[kept[along]] != ("slice", 1):
                 return None, 0
-            before = sum(1 if entry == "index" else 2 for entry in array.owner.attrs["spec"][: kept[along]])
-            if constant(array.owner.operands[1 + before]) != 0:
+            before = sum(1 if entry == "index" else 2 for entry in array.owner.spec[: kept[along]])
+            if constant(array.owner.bounds[before]) != 0:
                 return None, 0
-            array, along = array.owner.operands[0], kept[along]
+            array, along = array.owner.array, kept[along]
         return (array if array in self.kernel.params else None), along
 
     def _built(self, growing: int, factor: int, place: int, depth: int, shorter: int, gpu: bool) -> Kernel:
@@ -215,20 +218,21 @@ class _Retiling:
         assert isinstance(t, TileType)
         shape = list(t.shape)
         shape[growing] *= factor
-        array, at = mapping[self.store.operands[0]], [mapping[v] for v in self.store.operands[2:]]
-        wide, adds = scalar_of(t.dtype), self._adds(self.store.operands[0])
+        array, at = mapping[self.store.array], [mapping[v] for v in self.store.offset]
+        wide, adds = scalar_of(t.dtype), self._adds(self.store.array)
         # Where copies do not add, the sum begins with what is there: beside it, registers hold nothing else at the end.
         at_end = adds or not gpu
         total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])
         b.region = region
-        mapping[self.loop.regions[0].args[0]] = region.args[0]
-        self._copy(b, self.loop.regions[0].ops, mapping)
-        tiles = [self._loaded(b, k, growing, factor, depth, mapping, region.args[0]) for k in (0, 1)]
+        index, before = region.args
+        mapping[self.loop.index] = index
+        self._copy(b, self.loop.body.ops, mapping)
+        tiles = [self._loaded(b, k, growing, factor, depth, mapping, index) for k in (0, 1)]
         one = b.const(1.0, scalar_of(t.dtype))
-        b.emit(Yield, [b.one(TileMatmul, [*tiles, region.args[1], one, one])])
+        b.emit(Yield, [b.one(TileMatmul, [*tiles, before, one, one])])
         b.region = body
-        rounds = b.one(S.Mul, [mapping[self.loop.operands[1]], b.const(shorter, int32)])
+        rounds = b.one(S.Mul, [mapping[self.loop.stop], b.const(shorter, int32)])
         bounds = [b.const(0, int32), rounds, b.const(1, int32)]
         (total,) = b.emit(For, [*bounds, total], None, [region])
         if not gpu:
@@ -267,6 +271,5 @@ class _Retiling:
         at[side.summed] = b.one(S.Mul, [index, b.const(depth, int32)])
         if k == growing:
             shape[1 - side.summed] *= factor
-        attrs = {**side.load.attrs, "shape": tuple(shape)}
-        tile = b.one(TileLoad, [array, zero, *at], attrs)
+        tile = b.one(TileLoad, [array, zero, *at], dict(side.load.attrs, shape=tuple(shape)))
         return b.one(TilePermute, [tile], {"perm": (1, 0)}) if side.transposed else tile

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tegula.errors import NoGradient
-from tegula.ir import Op, Region, Value
+from tegula.ir import Carrier, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp, element
+from tegula.ops.base import element
 from tegula.ops.buffer import BufRead, BufReshape, BufView
-from tegula.ops.control import For, If, While, Yield
+from tegula.ops.control import For, If, Yield
 from tegula.ops.gradient import adjoint_type
 from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
-from tegula.passes.gradient.hazards import Hazards, is_shared
+from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.order import in_one_lane
-from tegula.passes.gradient.replay import Replay, named
-from tegula.passes.gradient.rounds import Replay as Again
-from tegula.passes.gradient.scopes import Scope
+from tegula.passes.gradient.replay import ForwardReplay, named
+from tegula.passes.gradient.rounds import LoopReplay
+from tegula.passes.gradient.scopes import GradientScope
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
 
@@ -27,7 +27,7 @@ Sums = dict[tuple[Value, bool], Value]
 """What adjoints of values from outside of a region grow by in it; True: for the block, False: for each lane."""
 
 
-class Reverse(Replay):
+class Reverse(ForwardReplay):
     """Builds the adjoint of a region. `known`: the uniformity of the forward kernel; None inside mapped functions,
     where there are no lanes."""
 
@@ -43,7 +43,7 @@ class Reverse(Replay):
         partial: bool = False,
     ) -> None:
         super().__init__(region, lanes=lanes, partial=partial)
-        self.scope = Scope(region)
+        self.scope = GradientScope(region)
         self.activity = activity
         self.known = known
         self.hazards = hazards
@@ -73,9 +73,6 @@ class Reverse(Replay):
     def may_be_zero(self, value: Value) -> bool:
         return not self.hazards.above(value) > 0.0
 
-    def is_shared(self, value: Value) -> bool:
-        return is_shared(value)
-
     def shadow(self, memory: Value) -> Value:
         found = self.scope.shadow(memory)
         if found is None:
@@ -84,7 +81,7 @@ class Reverse(Replay):
             found = self.scope.shadows[memory]
         return found
 
-    def together(self, op: TileOp) -> bool:
+    def together(self, op: Op) -> bool:
         if self.known is None or self.parted(op):
             return False
         return not any(self.known.varying(v) for v in op.operands)
@@ -108,19 +105,19 @@ class Reverse(Replay):
             self.scope.accumulators[tile] = found
         return found
 
-    def element_adjoint(self, body: Region, position: int) -> Region | None:
-        (result,) = body.terminator.operands
-        activity = Activity(body, [body.args[position]], [result])
+    def element_adjoint(self, body: Region, argument: Value) -> Region | None:
+        (result,) = body.yielded
+        activity = Activity(body, [argument], [result])
         if result not in activity:
             return None
-        region = Region([*(a.type for a in body.args), adjoint_type(result.type)])
+        region = Region()
         inner = Reverse(region, activity, None, self.hazards)
         inner.loc = self.loc
-        inner.scope.primals.update(zip(body.args, region.args, strict=False))
+        inner.scope.primals.update({a: region.add_argument(a.type) for a in body.args})
         inner.sweep(body.ops[:-1])
-        inner.add(result, region.args[-1], False)
+        inner.add(result, region.add_argument(adjoint_type(result.type)), False)
         inner.backwards(body.ops[:-1])
-        made = inner.take(body.args[position])
+        made = inner.take(argument)
         if made is None:
             return None
         inner.emit(Yield, [made])
@@ -129,7 +126,7 @@ class Reverse(Replay):
     def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
         raise NoGradient(op.loc, op=named(op), why=why, help=help)
 
-    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+    def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
         if not self.parted(op) or not in_one_lane(op):
@@ -168,6 +165,7 @@ class Reverse(Replay):
         return self.plus(total, part)
 
     def take_or_zero(self, value: Value) -> Value:
+        """The adjoint of a value that is complete now; zeros where nothing was added."""
         found = self.take(value)
         return self.zero(adjoint_type(value.type)) if found is None else found
 
@@ -177,13 +175,12 @@ class Reverse(Replay):
         """The adjoints of the ops of a region, from the last to the first."""
         for op in reversed(ops):
             with self.at(op.loc):
-                if isinstance(op, If | For | While):
+                if isinstance(op, Carrier):
                     self._control(op)
                 else:
-                    assert isinstance(op, TileOp)
                     self._op(op)
 
-    def _op(self, op: TileOp) -> None:
+    def _op(self, op: Op) -> None:
         grads = [self.take(r) for r in op.results]
         if all(g is None for g in grads) and not self.writes_active(op):
             return
@@ -197,27 +194,27 @@ class Reverse(Replay):
             if more is not None and self.wanted(operand):
                 self.add(operand, more, once and k not in op.signature.lanes)
 
-    def _control(self, op: Op) -> None:
+    def _control(self, op: Carrier) -> None:
         grads = [self.take(r) for r in op.results]
         if all(g is None for g in grads) and not any(self.writes_active(o) for o in op.walk()):
             return
         inside = {r for o in op.walk() for r in o.results} | {a for r in _regions(op) for a in r.args}
         for o in op.walk():
-            if isinstance(o, TileExtract) and self.wanted(o.operands[0]) and o.operands[0] not in inside:
-                self.accumulator(o.operands[0])
+            if isinstance(o, TileExtract) and self.wanted(o.tile) and o.tile not in inside:
+                self.accumulator(o.tile)
         if isinstance(op, If):
             self._branches(op, grads)
         else:
-            assert isinstance(op, For | While)
+            assert isinstance(op, LoopLike)
             self._loop(op, grads)
 
     def _branches(self, op: If, grads: Sequence[Value | None]) -> None:
         regions: list[Region] = []
         sums: list[Sums] = []
-        for which, branch in enumerate(op.regions):
+        for which, branch in enumerate(op.alternatives):
             with self.inside(Region()) as scope:
                 self.enter_branch(op, which)
-                for value, result, g in zip(branch.terminator.operands, op.results, grads, strict=True):
+                for value, result, g in zip(branch.yielded, op.results, grads, strict=True):
                     if g is not None and self.wanted(value):
                         self.add(value, g, self.shared(result))
                 self.backwards(branch.ops[:-1])
@@ -229,54 +226,55 @@ class Reverse(Replay):
             self.region = region
             self.emit(Yield, [found[k] if k in found else self.zero(adjoint_type(k[0].type)) for k in keys])
         self.region = outer
-        made = self.emit(If, [self.plain(op.operands[0])], None, regions)
+        made = self.emit(If, [self.plain(op.condition)], None, regions)
         self._grow(keys, made)
 
     def _grow(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
         for (value, total), more in zip(keys, sums, strict=True):
             self.add(value, more, total)
 
-    def _loop(self, op: For | While, grads: Sequence[Value | None]) -> None:
+    def _loop(self, op: LoopLike, grads: Sequence[Value | None]) -> None:
         """The rounds from the last to the first: each runs its forward part again, then goes backwards through it."""
-        body = op.regions[-1]
-        args = body.args[1:] if isinstance(op, For) else body.args
-        slots = [k for k, a in enumerate(args) if self.wanted(a)]
-        initial = op.operands[3:] if isinstance(op, For) else op.operands
-        starts = [self._or_zero(grads[k], args[k]) for k in slots]
+        body = op.body
+        wanted = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
+        arguments, initial, yielded = (
+            [values[k] for k in wanted] for values in (op.arguments, op.initial, body.yielded)
+        )
+        starts = [self._or_zero(grads[k], op.results[k]) for k in wanted]
         count = self._rounds(op) if isinstance(op, For) else self.scope.round_count(op)
         number = element(count.type)
         region = Region([number, *(v.type for v in starts)])
+        done, *adjoints = region.args
         with self.inside(region) as scope:
             last = self.one(S.Sub, [count, self.const(1, number)])
-            at = self.one(S.Sub, [last, region.args[0]])
+            at = self.one(S.Sub, [last, done])
             carried = self.before_round(op, at)
-            scope.primals.update(zip(args, carried, strict=True))
+            scope.primals.update(zip(op.arguments, carried, strict=True))
             if isinstance(op, For):
-                scope.primals[body.args[0]] = self.round_index(op, at)
+                scope.primals[op.index] = self.round_index(op, at)
             self.sweep(body.ops[:-1])
-            for k, g in zip(slots, region.args[1:], strict=True):
-                value = body.terminator.operands[k]
-                if self.wanted(value):
-                    self.add(value, g, self.shared(args[k]))
+            self._flow(yielded, arguments, adjoints)
             self.backwards(body.ops[:-1])
-            ends = [self.take_or_zero(args[k]) for k in slots]
+            ends = [self.take_or_zero(a) for a in arguments]
             sums = _left(scope)
             for (value, _), more in sums.items():
-                grown = Value(adjoint_type(value.type), region)
-                region.args.append(grown)
-                ends.append(self._sum(grown, more))
+                ends.append(self._sum(region.add_argument(adjoint_type(value.type)), more))
             self.emit(Yield, ends)
         zeros = [self.zero(adjoint_type(value.type)) for value, _ in sums]
         bounds = [self.const(0, number), count, self.const(1, number)]
         made = self.emit(For, [*bounds, *starts, *zeros], None, [region])
         if carried and made:
             again, backwards = carried[0].owner, made[0].owner
-            assert isinstance(again, Op) and isinstance(backwards, Op)
-            self.replays.append(Again(again, backwards, count))
-        for k, g in zip(slots, made[: len(slots)], strict=True):
-            if self.wanted(initial[k]):
-                self.add(initial[k], g, self.shared(args[k]))
-        self._grow(list(sums), made[len(slots) :])
+            assert isinstance(again, For) and isinstance(backwards, For)
+            self.replays.append(LoopReplay(again, backwards, count))
+        self._flow(initial, arguments, made[: len(wanted)])
+        self._grow(list(sums), made[len(wanted) :])
+
+    def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
+        """Let the adjoints of what a loop carries flow to the values that the arguments of its body get."""
+        for value, argument, g in zip(values, arguments, adjoints, strict=True):
+            if self.wanted(value):
+                self.add(value, g, self.shared(argument))
 
     def _sum(self, a: Value, b: Value) -> Value:
         made = self.plus(a, b)
@@ -288,11 +286,11 @@ class Reverse(Replay):
 
     def _rounds(self, op: For) -> Value:
         """How often a loop runs; 0 or less if it does not."""
-        start, stop, step = (self.plain(v) for v in op.operands[:3])
+        start, stop, step = map(self.plain, op.bounds)
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
-        if isinstance(step.owner, S.Const) and step.owner.attrs["value"] != 0:
-            size = step.owner.attrs["value"]
+        if isinstance(step.owner, S.Const) and step.owner.value != 0:
+            size = step.owner.value
             span = self.one(S.Sub, [stop, start] if size > 0 else [start, stop])
             if abs(size) == 1:
                 return span
@@ -309,7 +307,7 @@ class Reverse(Replay):
         return self.one(S.Select, [some, rounds, zero])
 
 
-def _left(scope: Scope) -> Sums:
+def _left(scope: GradientScope) -> Sums:
     """What is left over in a scope for values made outside of it."""
     return {
         **{(value, True): x for value, x in scope.totals.items()},

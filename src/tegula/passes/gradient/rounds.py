@@ -11,17 +11,18 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad
 from tegula.ops.base import element
-from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite, root
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite
 from tegula.ops.control import For, If, Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneIndex
 from tegula.ops.tile import TileEmpty, TileExtract, TileLoad, TileReshape
+from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.uniformity import Uniformity, analyse
-from tegula.rewrite import clone_op, erase_slots, replace
 from tegula.types import BufType, TileType, Type, element_bytes, int32, is_element
 
 KEPT_BYTES = 1 << 15
@@ -29,15 +30,15 @@ MOST_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class LoopReplay:
     """In the rounds of the loop `backwards`, as many as the value `count`, the loop `again` runs up to a round."""
 
-    again: Op
-    backwards: Op
+    again: For
+    backwards: For
     count: Value
 
 
-def shorten(kernel: Kernel, replays: Sequence[Replay]) -> None:
+def shorten(kernel: Kernel, context: Differentiation) -> None:
     """Rewrite the kernel in place."""
     while _drop_invariant(kernel):
         pass
@@ -46,7 +47,7 @@ def shorten(kernel: Kernel, replays: Sequence[Replay]) -> None:
             _forget(op)
     present = set(kernel.walk())
     known = analyse(kernel)
-    for replay in replays:
+    for replay in context.replays:
         if replay.again in present and replay.again.results and _is_pure(replay.again):
             _keep(kernel, replay, known)
 
@@ -57,13 +58,10 @@ def _drop_invariant(kernel: Kernel) -> bool:
     for op in list(kernel.walk()):
         if not isinstance(op, For):
             continue
-        (body,) = op.regions
-        dead = [k for k, v in enumerate(body.terminator.operands) if v is body.args[1 + k]]
-        if dead:
-            mapping = {body.args[1 + k]: op.operands[3 + k] for k in dead}
-            mapping |= {op.results[k]: op.operands[3 + k] for k in dead}
+        mapping = op.invariants()
+        if mapping:
             replace(kernel.body, mapping)
-            erase_slots(op, dead)
+            op.erase([k for k, result in enumerate(op.results) if result in mapping])
             changed = True
     return changed
 
@@ -84,34 +82,33 @@ def _is_pure(loop: Op) -> bool:
 
 def _forget(loop: For) -> None:
     """Start a loop so late that its results are still the same."""
-    step = loop.operands[2].owner
+    step = loop.step.owner
     rounds = _memory(loop)
-    if rounds is None or not isinstance(step, S.Const) or step.attrs["value"] <= 0:
+    if rounds is None or not isinstance(step, S.Const) or step.value <= 0:
         return
     if rounds > 1 and any(_is_unchecked(op) for op in loop.walk()):
         return
     b = _before(loop)
-    t = element(loop.operands[0].type)
-    start, stop, size = loop.operands[:3]
+    t = element(loop.start.type)
+    start, stop, size = loop.bounds
     short = b.one(S.Sub, [size, b.const(1, t)])
     count = b.one(S.Div, [b.one(S.Add, [b.one(S.Sub, [stop, start]), short]), size])
     first = b.one(S.Max, [b.one(S.Sub, [count, b.const(rounds, t)]), b.const(0, t)])
-    loop.operands[0] = b.one(S.Add, [start, b.one(S.Mul, [first, size])])
+    loop.start = b.one(S.Add, [start, b.one(S.Mul, [first, size])])
     _insert(b, loop)
 
 
 def _is_unchecked(op: Op) -> bool:
     """Whether an op may read outside of memory where what is carried is not what it would be."""
     return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
-        isinstance(op, TileLoad) and not op.attrs["bounds_check"]
+        isinstance(op, TileLoad) and not op.bounds_check
     )
 
 
 def _memory(loop: For) -> int | None:
     """How many rounds back the results of a loop depend on what it carries; None: on all."""
-    (body,) = loop.regions
-    slots = {arg: k for k, arg in enumerate(body.args[1:])}
-    needs = [_slots_behind(v, body, slots) for v in body.terminator.operands]
+    slots = {arg: k for k, arg in enumerate(loop.arguments)}
+    needs = [_slots_behind(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}
     for _ in range(len(needs) + 1):
         ready = [k for k in range(len(needs)) if k not in depth and all(n in depth for n in needs[k])]
@@ -144,7 +141,6 @@ def _slots_behind(value: Value, body: Region, slots: dict[Value, int]) -> set[in
         )
         if op is None:
             continue
-        pending += op.operands
         pending += [v for inner in op.walk() for v in inner.operands]
         pending += [
             v
@@ -170,11 +166,11 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 # Keeping -------------------------------------------------------------------------------------------------------------
 
 
-def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
+def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     """Keep what is carried every few rounds in front of the loop that goes backwards. Where it enters a stretch between
     two of them, keep every few rounds of that too; start from there."""
     loop, count = replay.again, replay.count
-    if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
+    if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
         return
     parted = _divergent_above(replay.backwards, known)
     apart = {r for r in loop.results if parted or known.varying(r)}
@@ -194,10 +190,10 @@ def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
     t = element(count.type)
     zero = b.const(0, t)
     stride = _stride(b, count, most)
-    kept.run(b, loop, (zero, count), loop.operands[3:], far, stride)
+    kept.run(b, loop, (zero, count), loop.initial, far, stride)
     _insert(b, replay.backwards)
     b = _before(loop)
-    at = loop.operands[1]
+    at = loop.stop
     stretch = b.one(S.Div, [at, stride])
     first = b.one(S.Mul, [stretch, stride])
     end = b.one(S.Min, [b.one(S.Add, [first, stride]), count])
@@ -210,8 +206,8 @@ def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
             place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
             kept.store(b, near, last, loop.results, place)
     place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
-    loop.operands[0] = b.one(S.Add, [first, b.one(S.Mul, [place, within])])
-    loop.operands[3:] = [kept.load(b, x, r, place) for x, r in zip(near, loop.results, strict=True)]
+    loop.start = b.one(S.Add, [first, b.one(S.Mul, [place, within])])
+    loop.initial = [kept.load(b, x, r, place) for x, r in zip(near, loop.results, strict=True)]
     _insert(b, loop)
 
 
@@ -280,14 +276,14 @@ class _Kept:
     def run(
         self,
         b: KernelBuilder,
-        loop: Op,
+        loop: For,
         bounds: tuple[Value, Value],
         start: Sequence[Value],
         objects: Sequence[Value],
         stride: Value,
     ) -> list[Value]:
         """Run rounds of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
-        (body,) = loop.regions
+        body = loop.body
         region, outer = Region([a.type for a in body.args]), b.region
         b.region = region
         at, *carried = region.args

@@ -8,7 +8,7 @@ from typing import Any
 from tegula.ir import Op, Region, Value
 
 
-class Scope:
+class GradientScope:
     """A region of the adjoint kernel that runs a region of the forward kernel again and then backwards.
 
     `primals`: forward values computed again here; `shadows`: the gradients of memory; `totals` and `parts`: what the
@@ -16,7 +16,7 @@ class Scope:
     adjoints of tiles grow in; `rounds`: how often the `while` loops here ran; `entries`: what tile objects held before
     the loops here; `branches`: what was computed in the branches of each `if` here."""
 
-    def __init__(self, region: Region, outer: Scope | None = None) -> None:
+    def __init__(self, region: Region, outer: GradientScope | None = None) -> None:
         self.region = region
         self.outer = outer
         self.primals: dict[Value, Value] = {}
@@ -26,24 +26,29 @@ class Scope:
         self.accumulators: dict[Value, Value] = {}
         self.rounds: dict[Op, Value] = {}
         self.entries: dict[tuple[Op, Value], Value] = {}
-        self.branches: dict[Op, list[Scope]] = {}
+        self.branches: dict[Op, list[GradientScope]] = {}
 
-    def outward(self) -> Iterator[Scope]:
-        scope: Scope | None = self
+    def outward(self) -> Iterator[GradientScope]:
+        """The scope and those around it, innermost first."""
+        scope: GradientScope | None = self
         while scope is not None:
             yield scope
             scope = scope.outer
 
     def primal(self, value: Value) -> Value | None:
+        """The value of the adjoint kernel that stands for one of the forward kernel, if there is one."""
         return next((s.primals[value] for s in self.outward() if value in s.primals), None)
 
     def shadow(self, memory: Value) -> Value | None:
+        """The memory of the gradient of an array or buffer, if there is one."""
         return next((s.shadows[memory] for s in self.outward() if memory in s.shadows), None)
 
     def round_count(self, loop: Op) -> Value:
+        """The number of iterations that a loop made."""
         return next(s.rounds[loop] for s in self.outward() if loop in s.rounds)
 
     def entry(self, loop: Op, memory: Value) -> Value:
+        """What a memory held when a loop began."""
         return next(s.entries[loop, memory] for s in self.outward() if (loop, memory) in s.entries)
 
     def computed(self) -> Iterator[dict[Any, Value]]:
@@ -53,7 +58,7 @@ class Scope:
             for scope in scopes:
                 yield from scope.computed()
 
-    def recall(self, other: Scope) -> None:
+    def recall(self, other: GradientScope) -> None:
         """Know what was computed in another scope, whose values can be seen from here."""
         self.primals.update(other.primals)
         self.rounds.update(other.rounds)
@@ -61,13 +66,14 @@ class Scope:
         self.branches.update(other.branches)
 
     def accumulator(self, tile: Value) -> Value | None:
+        """The buffer in which the adjoint of a tile is added up, if there is one."""
         return next((s.accumulators[tile] for s in self.outward() if tile in s.accumulators), None)
 
 
 class Primals(MutableMapping[Value, Value]):
     """The primals of a scope and of those around it, as the mapping that cloning takes."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: GradientScope) -> None:
         self.scope = scope
 
     def __getitem__(self, value: Value) -> Value:

@@ -7,12 +7,13 @@ empty after each round."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from tegula.dataclass import dataclass
 from tegula.errors import NoGradient
 from tegula.ir import Kernel, LaunchClass, Op, Region, Value
+from tegula.ir.rewrite import clone_op, erase_dead, replace
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import For, If, Yield
 from tegula.ops.gradient import GradientBuilder
@@ -22,11 +23,10 @@ from tegula.ops.scalar import Add, Const, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
 from tegula.ops.tile import TileLoad
 from tegula.passes.gradient.steps import known_to_host
-from tegula.passes.pipeline import settle
+from tegula.passes.pipeline import SETTLE
+from tegula.passes.runner import Analysis, Compilation, Pass, run
 from tegula.passes.simplify import simplify
-from tegula.rewrite import clone_op, erase_dead, replace
 from tegula.types import DType, int32
-from tegula.verify import verify
 
 PIPES = (PipeLoad, PipePush, PipePop)
 OF_LANES = (LaneIndex, TileFromLanes, TileToLanes)
@@ -39,7 +39,18 @@ def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
     turn: its rows and columns, one block for each tile. NoGradient where roles cannot be put together."""
     if not any(isinstance(op, Roles) for op in kernel.body.ops):
         return None
-    settle(kernel)
+    return run(SEQUENTIALISE, kernel, Sequentialisation()).grid
+
+
+@dataclass(slots=True)
+class Sequentialisation(Compilation):
+    """`grid`: the rows and columns of a kernel whose blocks took tiles in turn."""
+
+    grid: tuple[Value, Value] | None = None
+
+
+def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
+    """Put the roles together in the place of them and of their pipes."""
     roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
     b = GradientBuilder(Region(), roles.loc)
     _Merged(b, {}).together([r.ops[:-1] for r in roles.regions])
@@ -48,14 +59,28 @@ def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
         op.parent = kernel.body
     kernel.body.ops[at : at + 1] = b.region.ops
     kernel.body.ops = [op for op in kernel.body.ops if not isinstance(op, PipeNew)]
-    verify(kernel)
-    grid = _spread(kernel)
+
+
+def spread_tiles(kernel: Kernel, context: Sequentialisation) -> None:
+    """Give each tile of a grid a block of its own, where the kernel is a loop over tiles that blocks take in turn."""
+    context.grid = _spread(kernel)
+
+
+def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
+    """NoGradient where blocks still take tiles in turn."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
             why = "its blocks take tiles in turn, and keep something from one tile to the next"
             raise NoGradient(op.loc, op="persistent_tiles", why=why, help=HELP)
-    simplify(kernel)
-    return grid
+
+
+SEQUENTIALISE = (
+    *SETTLE,
+    Pass(merge_roles),
+    Pass(spread_tiles),
+    Analysis(check_blocks),
+    Pass(simplify),
+)
 
 
 class _Merged:
@@ -81,7 +106,7 @@ class _Merged:
             op = ops[0]
             self.b.loc = op.loc
             if isinstance(op, PipePop):
-                waiting = self.queues.get((op.operands[0], role), [])
+                waiting = self.queues.get((op.pipe, role), [])
                 if not waiting:
                     break
                 tile = waiting.pop(0)
@@ -94,15 +119,15 @@ class _Merged:
             ops.pop(0)
         return len(ops) < before
 
-    def _fill(self, op: Op, role: int) -> None:
-        pipe = op.operands[0]
-        values = [self.mapping.get(v, v) for v in op.operands[1:]]
+    def _fill(self, op: PipeLoad | PipePush, role: int) -> None:
+        pipe = op.pipe
         if isinstance(op, PipeLoad):
-            zero = self.b.const(0.0, array_type(op.operands[1].type).dtype)
-            attrs = {**op.attrs, "shape": pipe_type(pipe.type).shape}
-            tile = self.b.one(TileLoad, [values[0], zero, *values[1:]], attrs)
+            zero = self.b.const(0.0, array_type(op.array.type).dtype)
+            array, *offset = self._made((op.array, *op.offset))
+            attrs = dict(op.attrs, shape=pipe_type(pipe.type).shape)
+            tile = self.b.one(TileLoad, [array, zero, *offset], attrs)
         else:
-            (tile,) = values
+            (tile,) = self._made([op.tile])
         for k in range(len(self.roles)):
             if k != role:
                 self.queues.setdefault((pipe, k), []).append(tile)
@@ -123,24 +148,31 @@ class _Merged:
             group |= more
         members = sorted(group)
         ops = [waiting[k] for k in members]
-        for op in ops[1:]:
+        for op in ops:
             if not self._alike(ops[0], op):
                 why = "roles that meet in this loop run it for different ranges or in different branches"
                 raise NoGradient(op.loc, op="a role", why=why, help=HELP)
         pipes = {p for op in ops for p in _pipes(op)}
         if any(self.queues.get((p, k)) for p in pipes for k in members):
             raise NoGradient(ops[0].loc, op="a role", why="tiles are left in a pipe from before", help=HELP)
-        self._one(members, ops)
+        loops = [op for op in ops if isinstance(op, For)]
+        branches = [op for op in ops if isinstance(op, If)]
+        made = self._loop(members, loops) if loops else self._branch(members, branches)
+        self.mapping.update(zip([v for op in ops for v in op.results], made, strict=True))
+        for k in members:
+            self.roles[k].pop(0)
+
+    def _made(self, values: Iterable[Value]) -> list[Value]:
+        """What values of roles are in the region."""
+        return [self.mapping.get(v, v) for v in values]
 
     def _alike(self, a: Op, b: Op) -> bool:
         """Whether two loops run for ranges that are one, but for a shift, or two branches under the same condition."""
-        if type(a) is not type(b):
-            return False
-        if isinstance(a, For):
-            shift = self._shift(a.operands[0], b.operands[0])
-            same_step = same_value(a.operands[2], b.operands[2], self.mapping)
-            return same_step and shift is not None and shift == self._shift(a.operands[1], b.operands[1])
-        return isinstance(a, If) and same_value(a.operands[0], b.operands[0], self.mapping)
+        if isinstance(a, For) and isinstance(b, For):
+            shift = self._shift(a.start, b.start)
+            same_step = same_value(a.step, b.step, self.mapping)
+            return same_step and shift is not None and shift == self._shift(a.stop, b.stop)
+        return isinstance(a, If) and isinstance(b, If) and same_value(a.condition, b.condition, self.mapping)
 
     def _shift(self, a: Value, b: Value) -> int | None:
         """By how much b is greater than a, where that is known."""
@@ -148,56 +180,52 @@ class _Merged:
         same = x is y if x is None or y is None else same_value(x, y, self.mapping)
         return second - first if same else None
 
-    def _one(self, members: Sequence[int], ops: Sequence[Op]) -> None:
-        """One op in the place of one for each of these roles."""
-        b, outer = self.b, self.b.region
-        kind = For if isinstance(ops[0], For) else If
-        count = 3 if kind is For else 1
+    def _loop(self, members: Sequence[int], loops: Sequence[For]) -> list[Value]:
+        """One loop in the place of one for each of these roles; its results."""
+        b, first, region = self.b, loops[0], Region()
+        index = region.add_argument(first.index.type, first.index.name)
+        assert isinstance(index.type, DType)
+        self.mapping[first.index] = index
+        for v in (v for loop in loops for v in loop.arguments):
+            self.mapping[v] = region.add_argument(v.type, v.name)
+        outer, b.region = b.region, region
+        for loop in loops[1:]:
+            by = self._shift(first.start, loop.start)
+            assert by is not None
+            self.mapping[loop.index] = b.one(Add, [index, b.const(by, index.type)]) if by else index
+        self._nest(members, loops, [loop.body for loop in loops])
+        b.region, b.loc = outer, first.loc
+        initial = [v for loop in loops for v in loop.initial]
+        return b.emit(For, self._made([*first.bounds, *initial]), None, [region])
+
+    def _branch(self, members: Sequence[int], branches: Sequence[If]) -> list[Value]:
+        """One branch in the place of one for each of these roles; its results."""
+        b, first, outer = self.b, branches[0], self.b.region
         regions: list[Region] = []
-        for which in range(len(ops[0].regions)):
-            inner = [op.regions[which] for op in ops]
-            region, shifted = Region(), dict[Value, Op]()
-            for r, op in zip(inner, ops, strict=True):
-                shared = 0 if r is inner[0] or not isinstance(ops[0], For) else 1
-                for k, a in enumerate(r.args):
-                    if k < shared:
-                        shifted[a] = op
-                        continue
-                    made = Value(a.type, region, a.name)
-                    region.args.append(made)
-                    self.mapping[a] = made
-            b.region = region
-            for index, op in shifted.items():
-                by = self._shift(ops[0].operands[0], op.operands[0])
-                assert by is not None
-                index_type = region.args[0].type
-                assert isinstance(index_type, DType)
-                moved = b.one(Add, [region.args[0], b.const(by, index_type)]) if by else region.args[0]
-                self.mapping[index] = moved
-            nested = _Merged(b, self.mapping)
-            bodies: list[Sequence[Op]] = [[] for _ in self.roles]
-            for k, r in zip(members, inner, strict=True):
-                bodies[k] = r.ops[:-1]
-            nested.together(bodies)
-            if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
-                raise NoGradient(ops[0].loc, op="a role", why="a round leaves tiles in a pipe", help=HELP)
-            b.emit(Yield, [self.mapping.get(v, v) for r in inner for v in r.terminator.operands])
-            regions.append(region)
-        b.region, b.loc = outer, ops[0].loc
-        bounds = [self.mapping.get(v, v) for v in ops[0].operands[:count]]
-        carried = [self.mapping.get(v, v) for op in ops for v in op.operands[count:]]
-        made = b.emit(kind, [*bounds, *carried], None, regions)
-        results = [v for op in ops for v in op.results]
-        self.mapping.update(zip(results, made, strict=True))
-        for k in members:
-            self.roles[k].pop(0)
+        for inner in zip(*(op.alternatives for op in branches), strict=True):
+            b.region = Region()
+            regions.append(b.region)
+            self._nest(members, branches, inner)
+        b.region, b.loc = outer, first.loc
+        return b.emit(If, self._made([first.condition]), None, regions)
+
+    def _nest(self, members: Sequence[int], ops: Sequence[Op], inner: Sequence[Region]) -> None:
+        """Put the regions `inner` of ops of these roles together here."""
+        nested = _Merged(self.b, self.mapping)
+        bodies: list[Sequence[Op]] = [[] for _ in self.roles]
+        for k, r in zip(members, inner, strict=True):
+            bodies[k] = r.ops[:-1]
+        nested.together(bodies)
+        if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
+            raise NoGradient(ops[0].loc, op="a role", why="a round leaves tiles in a pipe", help=HELP)
+        self.b.emit(Yield, self._made(v for r in inner for v in r.yielded))
 
     def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
         """Whether a role takes tiles from a pipe in one of these ops."""
         if role not in members:
             return False
         op = ops[members.index(role)]
-        return any(isinstance(o, PipePop) and o.operands[0] is pipe for o in op.walk())
+        return any(isinstance(o, PipePop) and o.pipe is pipe for o in op.walk())
 
 
 def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> bool:
@@ -206,12 +234,12 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
     if a is b:
         return True
     x, y = a.owner, b.owner
-    if not isinstance(x, TileOp) or not isinstance(y, Op) or type(x) is not type(y):
+    if not isinstance(x, Op) or not isinstance(y, Op):
         return False
     return (
-        x.PURE
+        x.is_like(y)
+        and x.PURE
         and not x.regions
-        and x.attrs == y.attrs
         and x.results.index(a) == y.results.index(b)
         and all(same_value(p, q, mapping) for p, q in zip(x.operands, y.operands, strict=True))
     )
@@ -220,8 +248,8 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
 def _apart(value: Value) -> tuple[Value | None, int]:
     """A value as what is computed, and a number that is added to it; None where it is that number."""
     op = value.owner
-    if isinstance(op, Const) and isinstance(op.attrs["value"], int):
-        return None, op.attrs["value"]
+    if isinstance(op, Const) and isinstance(op.value, int):
+        return None, op.value
     if isinstance(op, Add | Sub):
         (a, more), (b, most) = map(_apart, op.operands)
         if b is None:
@@ -233,14 +261,13 @@ def _apart(value: Value) -> tuple[Value | None, int]:
 
 def _pipes(op: Op) -> list[Value]:
     """The pipes that an op and those in it fill or pop."""
-    return [o.operands[0] for o in op.walk() if isinstance(o, PIPES)]
+    return [o.pipe for o in op.walk() if isinstance(o, PIPES)]
 
 
 def _check(op: Op) -> None:
     """NoGradient for ops that mean the lanes of a role, or order roles by other means than pipes."""
     for o in op.walk():
-        assert isinstance(o, TileOp)
-        if isinstance(o, OF_LANES) or "lanes" in o.attrs:
+        if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
             why = "it means the threads of a role, and there are none when the roles run in turn"
             raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
         if isinstance(o, ScheduleOp):
@@ -252,28 +279,22 @@ def _check(op: Op) -> None:
 
 
 def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
-    """Give each tile of a grid a block of its own, where the kernel is a loop over tiles that blocks take in turn. The
-    grid's rows and columns."""
+    """The grid's rows and columns; None where the kernel is left as it is."""
     loops = [op for op in kernel.body.ops if isinstance(op, For)]
     if len(loops) != 1 or loops[0].results or any(_acts(op) for op in kernel.body.ops if op is not loops[0]):
         return None
     (loop,) = loops
-    start, stop, step = (v.owner for v in loop.operands[:3])
+    start, stop, step = (v.owner for v in loop.bounds)
     if not isinstance(start, BlockIndex) or not isinstance(stop, Mul) or not isinstance(step, BlockCount):
         return None
     rows, columns = stop.operands
-    (body,) = loop.regions
-    (index,) = body.args
+    body, index = loop.body, loop.index
     places: dict[Value, Value] = {}
     launch = kernel.launch
     tid = Tid([], [int32] * 3, {"count": 3}, [], loop.loc)
     for op in body.walk():
         if index in op.operands:
-            if (
-                not isinstance(op, FloorDiv | Mod)
-                or op.operands[0] is not index
-                or not same_value(op.operands[1], columns)
-            ):
+            if not isinstance(op, FloorDiv | Mod) or op.a is not index or not same_value(op.b, columns):
                 return None
             places[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
     uses_tid = any(isinstance(op, Tid | BlockIndex | BlockCount) for op in body.walk())
@@ -287,7 +308,6 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
     replace(kernel.body, places)
     kernel.launch = LaunchClass(3, launch.block_dim, (True, True, False), True, False)
     erase_dead(kernel)
-    verify(kernel)
     return rows, columns
 
 

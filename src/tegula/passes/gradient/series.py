@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import ALONE, LOOPED, READ, WAITED, Place
+from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
 from tegula.ops.tile import TileAtomic
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.steps import Partials, Share, Step
+from tegula.passes.gradient.steps import AdjointStep, Partials, Share
 
 Memory = int | Partials
 """An array: the position of a parameter of the adjoint, or what lives as long as it runs."""
@@ -34,7 +34,7 @@ class _Touched:
         return not before.written & (self.read | self.written)
 
 
-def in_series(steps: Sequence[Step]) -> list[Place]:
+def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
     """The place of each launch. `steps`: as they are launched."""
     touched = [_touched(step) for step in steps]
     places = [ALONE] * len(steps)
@@ -44,34 +44,34 @@ def in_series(steps: Sequence[Step]) -> list[Place]:
         if first == k or mine is None or len(others) < k - first:
             first = k
         elif all(map(mine.apart, others)):
-            places[first] = Place(lets=WAITED)
-            places[k] = Place(late=True)
+            places[first] = LaunchOverlap(lets=WAITED)
+            places[k] = LaunchOverlap(late=True)
         elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
-            places[k - 1] = Place(places[k - 1].late, READ)
-            places[k] = Place(late=True)
+            places[k - 1] = LaunchOverlap(places[k - 1].late, READ)
+            places[k] = LaunchOverlap(late=True)
             # What comes now waits for all: this one lets it start before it has waited itself.
             first = k + 1
         else:
             first = k
     return [
-        Place(lets=LOOPED) if place == ALONE and _runs_at_once(step) else place
+        LaunchOverlap(lets=LOOPED) if place == ALONE and _runs_at_once(step) else place
         for step, place in zip(steps, places, strict=True)
     ]
 
 
-def _runs_at_once(step: Step) -> bool:
+def _runs_at_once(step: AdjointStep) -> bool:
     """Whether all blocks are there from the start to the end, about: those of a launch that started with them would
     crowd where the first ones end."""
     return any(isinstance(extent, Share) and extent.resident for extent in step.grid or ())
 
 
-def _reads_first(step: Step) -> bool:
+def _reads_first(step: AdjointStep) -> bool:
     """Whether the last that a block does is to add what it has made of all that it read."""
     _, *rest = reversed(step.kernel.body.ops)
-    return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].attrs.get("alone"))
+    return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].alone)
 
 
-def _touched(step: Step) -> _Touched | None:
+def _touched(step: AdjointStep) -> _Touched | None:
     """None where that is not known, or arrays share bytes."""
     kernel, count = step.kernel, len(step.known)
     partials = dict(enumerate(step.partials, len(kernel.params) - len(step.partials)))

@@ -13,6 +13,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Value
 from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
+from tegula.ops.buffer import BufNew
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
 from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, to_numpy
@@ -65,18 +66,27 @@ Extent = Dim | Share | Times | Pieces | Value | int
 
 
 class Partials:
-    """An array that lives as long as the adjoint runs, of sums that a later step adds up; `zeroed`: zeros at first."""
+    """An array that lives as long as the adjoint runs, of sums that a later step adds up; `zeroed`: zeros at first.
+    `like`: positions of arguments that share bytes. It stands for the first of them, in another type, and what they
+    share is shared by the arrays that stand for them."""
 
-    __slots__ = ("dtype", "shape", "zeroed")
+    __slots__ = ("dtype", "like", "shape", "zeroed")
 
-    def __init__(self, dtype: ElementType, shape: tuple[Extent, ...], zeroed: bool = False) -> None:
+    def __init__(
+        self,
+        dtype: ElementType,
+        shape: tuple[Extent, ...],
+        zeroed: bool = False,
+        like: tuple[int, ...] = (),
+    ) -> None:
         self.dtype = dtype
         self.shape = shape
         self.zeroed = zeroed
+        self.like = like
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AdjointStep:
     """One launch of an adjoint. `known`: the parameters of the adjoint kernel, which extents may be values of. `grid`:
     its blocks, in each dimension; None: the grid of the forward launch. `counts`: int32 arguments that follow those of
     the adjoint kernel, `partials`: arrays that follow them. `shared`: what is launched instead where the grid would
@@ -87,7 +97,7 @@ class Step:
     grid: tuple[Extent, ...] | None = None
     counts: tuple[Extent, ...] = ()
     partials: tuple[Partials, ...] = ()
-    shared: tuple[Step, ...] = ()
+    shared: tuple[AdjointStep, ...] = ()
     wide: Merged | None = None
 
     def extents(self) -> list[Extent]:
@@ -103,7 +113,7 @@ class Merged:
     """A step whose blocks own several tiles each, some of them perhaps beyond the last one: that is the same where the
     elements that all tiles cover are no less than the length of the array. `for_gpu`: which devices it is for."""
 
-    step: Step
+    step: AdjointStep
     covered: Extent
     length: Extent
     for_gpu: bool
@@ -120,7 +130,7 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
             left.append(extent.of)
         elif isinstance(extent, Value):
             if isinstance(extent.owner, Op):
-                left += extent.owner.operands
+                left.extend(extent.owner.operands)
             else:
                 found.add(extent)
     return found
@@ -131,10 +141,10 @@ def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
     line."""
     found: dict[tuple[str, int], int] = {}
     for op in kernel.walk():
-        if "kept" in op.attrs:
-            t = op.results[0].type
+        if isinstance(op, BufNew) and op.kept:
+            t = op.result.type
             assert isinstance(t, BufType)
-            key = op.attrs["kept"], op.loc.chain()[-1].line
+            key = op.kept, op.loc.chain()[-1].line
             found[key] = found.get(key, 0) + math.prod(t.shape) * element_bytes(t.dtype)
     return found
 
@@ -148,7 +158,7 @@ def known_to_host(value: Value) -> bool:
         region = value.owner
         return region is not None and region.parent is None and isinstance(value.type, DType)
     if isinstance(value.owner, ArrayShape):
-        return not isinstance(value.owner.operands[0].owner, Op)
+        return not isinstance(value.owner.array.owner, Op)
     return (
         isinstance(value.owner, PURE)
         and isinstance(value.type, DType)
@@ -157,7 +167,7 @@ def known_to_host(value: Value) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ForwardLaunch:
     """A launch of the forward kernel: its dimensions, the adjoint's arguments by parameter, and how many blocks keep
     the device busy. `cores`: of a CPU; results do not depend on them."""
 
@@ -182,6 +192,7 @@ class Launch:
         return _number(extent, _facts(self.arguments))
 
     def numbers(self, extents: Sequence[Extent]) -> tuple[int, ...]:
+        """The numbers that extents are in a launch."""
         return tuple(self.number(x) for x in extents)
 
     def _shared(self, share: Share) -> int:
@@ -198,7 +209,7 @@ class Launch:
             share.what
         ]
 
-    def steps(self, step: Step) -> tuple[Step, ...]:
+    def steps(self, step: AdjointStep) -> tuple[AdjointStep, ...]:
         """What is launched for a step."""
         if step.grid is None:
             return (step,)
@@ -209,7 +220,7 @@ class Launch:
             return step.shared
         return (step.wide.step,) if step.wide is not None and fits else (step,)
 
-    def _idles(self, grid: Sequence[Extent], shared: Sequence[Step]) -> bool:
+    def _idles(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
         """Whether a grid leaves the device idle, and shares would not."""
         blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
@@ -246,8 +257,8 @@ def _value(value: Value, facts: Mapping[Value, Any]) -> np.ndarray:
     if not isinstance(op, Op):
         return np.array([facts[value]], kind)
     if isinstance(op, Const):
-        return np.array([op.attrs["value"]], kind)
+        return np.array([op.value], kind)
     if isinstance(op, ArrayShape):
-        return np.array([facts[op.operands[0]][op.attrs["dim"]]], kind)
+        return np.array([facts[op.array][op.dim]], kind)
     assert isinstance(op, Elementwise | Cast | Select)
     return op.ref(op.attrs, *(_value(v, facts) for v in op.operands))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.linear import TileMatmul
@@ -29,7 +29,7 @@ class SumBuilder(GradientBuilder):
         product = (more if before is None else before).owner
         if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
             one = self.const(1.0, scalar)
-            x, y = (self.narrow(v, scalar) for v in product.operands[:2])
+            x, y = (self.narrow(v, scalar) for v in (product.a, product.b))
             if before is not None:
                 x, y = self.turned(y), self.turned(x)
             return self.one(TileMatmul, [x, y, total, one, one], product.attrs)
@@ -72,6 +72,7 @@ class SumBuilder(GradientBuilder):
         self.emit(TileStore, [array, self.converted(tile, scalar_of(array.type.dtype)), *at], attrs)
 
     def converted(self, tile: Value, to: DType) -> Value:
+        """A tile in another scalar type."""
         assert isinstance(tile.type, TileType)
         return tile if scalar_of(tile.type.dtype) == to else self.as_scalar(tile, to)
 
@@ -79,8 +80,8 @@ class SumBuilder(GradientBuilder):
         """What a tile was rounded from, of a type that sums are made in."""
         owner = tile.owner
         if isinstance(owner, TilePermute | TileReshape):
-            inner = self.unrounded(owner.operands[0], wide)
-            return tile if inner is owner.operands[0] else self.one(type(owner), [inner], owner.attrs)
+            inner = self.unrounded(owner.tile, wide)
+            return tile if inner is owner.tile else self.one(type(owner), [inner], owner.attrs)
         source = cast_from(tile)
         return tile if source is None or _scalar(source) != wide else source
 
@@ -88,8 +89,8 @@ class SumBuilder(GradientBuilder):
         """What a tile was widened from, where the product that takes it would do that itself."""
         owner = tile.owner
         if isinstance(owner, TilePermute):
-            inner = self.narrow(owner.operands[0], wide)
-            return tile if inner is owner.operands[0] else self.one(TilePermute, [inner], owner.attrs)
+            inner = self.narrow(owner.tile, wide)
+            return tile if inner is owner.tile else self.one(TilePermute, [inner], owner.attrs)
         source = cast_from(tile)
         if source is None or _scalar(tile) != wide or not _scalar(source).is_float:
             return tile
@@ -99,18 +100,19 @@ class SumBuilder(GradientBuilder):
 def cast_from(tile: Value) -> Value | None:
     """The tile of floats that this one is in another type."""
     owner = tile.owner
-    if not isinstance(owner, TileMap) or len(owner.operands) != 1:
+    if not isinstance(owner, TileMap) or len(owner.inputs) != 1:
         return None
-    cast, *rest = owner.regions[0].ops
-    if not isinstance(cast, Cast) or len(rest) != 1 or rest[0].operands[0] is not cast.result:
+    cast, *rest = owner.function.ops
+    (source,), (made,) = owner.inputs, owner.function.yielded
+    if not isinstance(cast, Cast) or len(rest) != 1 or made is not cast.result:
         return None
-    return owner.operands[0] if _scalar(owner.operands[0]).is_float else None
+    return source if _scalar(source).is_float else None
 
 
 def _transposed_from(tile: Value) -> Value | None:
     """The tile that this one is the transpose of."""
     owner = tile.owner
-    return owner.operands[0] if isinstance(owner, TilePermute) and owner.attrs["perm"] == (1, 0) else None
+    return owner.tile if isinstance(owner, TilePermute) and owner.perm == (1, 0) else None
 
 
 def _scalar(tile: Value) -> DType:
@@ -118,14 +120,14 @@ def _scalar(tile: Value) -> DType:
     return scalar_of(tile.type.dtype)
 
 
-def is_plain(product: Op) -> bool:
+def is_plain(product: TileMatmul) -> bool:
     """Whether it is a product of two tiles and nothing else."""
-    zero = product.operands[2].owner
+    zero = product.c.owner
     return (
-        constant(product.operands[3]) == 1
+        constant(product.alpha) == 1
         and isinstance(zero, TileFull)
-        and constant(zero.operands[0]) == 0
-        and scalar_of(product.operands[0].type.dtype).is_float  # type: ignore[union-attr]
+        and constant(zero.value) == 0
+        and _scalar(product.a).is_float
     )
 
 
@@ -136,4 +138,5 @@ def summed_in(t: ElementType) -> ElementType:
 
 
 def constant(value: Value) -> float | None:
-    return value.owner.attrs["value"] if isinstance(value.owner, Const) else None
+    """The number that a value is, if it is a constant."""
+    return value.owner.value if isinstance(value.owner, Const) else None

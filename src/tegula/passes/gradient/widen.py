@@ -6,52 +6,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.ir import Op, Region, Value
+from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
+from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.owners import accesses_of, own_gradients
 from tegula.passes.gradient.partials import finished
-from tegula.passes.gradient.steps import Partials, Share, Step
+from tegula.passes.gradient.steps import AdjointStep, Partials, Share
 from tegula.passes.gradient.sums import SumBuilder, cast_from, summed_in
-from tegula.rewrite import erase_dead, replace
+from tegula.passes.runner import Pass, run
 from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_element, scalar_of
-from tegula.verify import verify
 
+ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore)
 COLUMNS = 1024
 """Elements that a block rounds."""
 
 
-def widen(step: Step, positions: Sequence[int]) -> list[Step]:
+def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
     """A step, changed, and those around it, for the gradients at some positions that have 16 bits and are added to by
     atomics. One that is added to only has a step that adds the sums to it; what is read and written too is converted
-    before and after. `positions`: of all gradients."""
+    before and after, with all that it shares bytes with. `positions`: of all gradients."""
     added = [k for k in positions if _is_added(step, k, positions)]
-    held = [k for k in positions if k not in added and _is_held(step, k)]
+    held = [k for k in positions if k not in added and _is_held(step, k, positions)]
     if not added and not held:
         return [step]
+    like = {k: found for k in held if len(found := _sharing(step, k)) > 1}
     sums: list[Partials] = []
-    before: list[Step] = []
-    after: list[Step] = []
+    before: list[AdjointStep] = []
+    after: list[AdjointStep] = []
     for k in (*added, *held):
         array = step.known[k]
         assert isinstance(array.type, ArrayType)
         lengths = _lengths(array)
-        sums.append(Partials(summed_in(array.type.dtype), tuple(lengths), zeroed=k in added))
+        sums.append(Partials(summed_in(array.type.dtype), tuple(lengths), k in added, like.get(k, ())))
         _redirect(step, k)
         if k in held:
             before.append(_converting(step, k, lengths, sums[-1], "begin"))
         after.append(_converting(step, k, lengths, sums[-1], "end" if k in held else "add"))
-    own_gradients(step.kernel, step.kernel.params[-len(sums) :])
+    made = [array for array, p in zip(step.kernel.params[-len(sums) :], sums, strict=True) if not p.like]
+    run((Pass(own_gradients),), step.kernel, Differentiation(made))
     erase_dead(step.kernel)
-    verify(step.kernel)
-    made = Step(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
+    made = AdjointStep(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
     return [*before, made, *after]
 
 
-def _is_added(step: Step, k: int, gradients: Sequence[int]) -> bool:
+def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
     """Whether a gradient has 16 bits and is added to only, by whatever arrays with the same bytes."""
     known = step.kernel.access[k]
     shared = known.aliases if known is not None else ()
@@ -64,18 +67,29 @@ def _is_added(step: Step, k: int, gradients: Sequence[int]) -> bool:
     )
 
 
-def _is_held(step: Step, k: int) -> bool:
-    """Whether a gradient has 16 bits, shares no bytes, and is added to and read or written in other ways."""
-    known = step.kernel.access[k]
-    alone = known is not None and not known.aliases
-    return alone and _is_short(step, k) and any(map(_adds, accesses_of(step.kernel, step.kernel.params[k])))
+def _is_held(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
+    """Whether a gradient has 16 bits, and it, or what it shares bytes with, is added to and read or written in other
+    ways."""
+    among = _sharing(step, k)
+    ops = [op for at in among for op in accesses_of(step.kernel, step.kernel.params[at])]
+    return all(at in gradients and _is_short(step, at) for at in among) and any(map(_adds, ops))
+
+
+def _sharing(step: AdjointStep, k: int) -> tuple[int, ...]:
+    """The position of an array, and those of all that are read or written and share bytes with it, or with one that
+    does."""
+    found = [k]
+    for at in found:
+        known = step.kernel.access[at]
+        found += [j for j in (known.aliases if known is not None else ()) if j not in found]
+    return (k, *(at for at in found[1:] if accesses_of(step.kernel, step.kernel.params[at])))
 
 
 def _adds(op: Op) -> bool:
-    return isinstance(op, TileAtomic | ArrayAtomic) and op.attrs["op"] == "add"
+    return isinstance(op, TileAtomic | ArrayAtomic) and op.op == "add"
 
 
-def _is_short(step: Step, k: int) -> bool:
+def _is_short(step: AdjointStep, k: int) -> bool:
     array = step.kernel.params[k]
     assert isinstance(array.type, ArrayType)
     scalar = scalar_of(array.type.dtype)
@@ -88,46 +102,43 @@ def _lengths(array: Value) -> list[Value]:
     return [ArrayShape([array], [int32], {"dim": d}).result for d in range(array.type.ndim)]
 
 
-def _redirect(step: Step, k: int) -> None:
+def _redirect(step: AdjointStep, k: int) -> None:
     """Let all accesses be of a float32 array, a new last parameter."""
     kernel = step.kernel
     array = kernel.params[k]
     assert isinstance(array.type, ArrayType)
-    wide = Value(ArrayType(summed_in(array.type.dtype), array.type.ndim), kernel.body)
-    kernel.body.args.append(wide)
+    wide = kernel.body.add_argument(ArrayType(summed_in(array.type.dtype), array.type.ndim))
     kernel.param_names.append(f"{kernel.param_names[k]}_sums")
     kernel.access.append(None)
     shown = {array: wide}
     narrow: dict[Value, Value] = {}
     for op in list(kernel.walk()):
-        if not op.operands or op.operands[0] not in shown:
+        if not isinstance(op, ACCESSES) or op.array not in shown:
             continue
         b = SumBuilder(Region(), op.loc)
-        target, *rest = (shown[op.operands[0]], *op.operands[1:])
+        target = shown[op.array]
         if isinstance(op, ArrayView):
-            shown[op.result] = b.one(ArrayView, [target, *rest], op.attrs)
+            shown[op.result] = b.one(ArrayView, [target, *op.bounds], op.attrs)
         elif isinstance(op, TileAtomic | TileStore):
-            value = b.converted(b.unrounded(rest[0], float32), float32)
-            b.emit(type(op), [target, value, *rest[1:]], op.attrs)
+            value = b.converted(b.unrounded(op.tile, float32), float32)
+            b.emit(type(op), [target, value, *op.offset], op.attrs)
         elif isinstance(op, ArrayAtomic | ArrayStore):
-            b.emit(type(op), [target, _unrounded(b, rest[0]), *rest[1:]], op.attrs)
+            b.emit(type(op), [target, _unrounded(b, op.value), *op.indices], op.attrs)
         elif isinstance(op, TileLoad):
-            b.emit(TileLoad, [target, b.as_scalar(rest[0], float32), *rest[1:]], op.attrs)
-        elif isinstance(op, ArrayLoad):
-            b.emit(ArrayLoad, [target, *rest], op.attrs)
+            b.emit(TileLoad, [target, b.as_scalar(op.fill, float32), *op.offset], op.attrs)
         else:
-            continue
+            b.emit(ArrayLoad, [target, *op.indices], op.attrs)
         if op.results and not isinstance(op, ArrayView):
             narrow[op.result] = b.region.ops[-1].result
         _put(b, op, keep=isinstance(op, ArrayView))
     _widen_results(step, narrow)
 
 
-def _widen_results(step: Step, narrow: dict[Value, Value]) -> None:
+def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
     """Have the users of what accesses gave take what they give now; without rounding where they widened it."""
     made: dict[Value, Value] = {}
     for op in list(step.kernel.walk()):
-        source = op.operands[0] if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
+        source = op.x if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
         if source in narrow and scalar_of(_element(op.results[0])) == float32:
             made[op.results[0]] = narrow[source]
     replace(step.kernel.body, made)
@@ -150,8 +161,8 @@ def _element(value: Value) -> ElementType:
 def _unrounded(b: SumBuilder, value: Value) -> Value:
     """A number in float32: what it was rounded from, if it was."""
     owner = value.owner
-    if isinstance(owner, Cast) and scalar_of(_element(owner.operands[0])) == float32:
-        return owner.operands[0]
+    if isinstance(owner, Cast) and scalar_of(_element(owner.x)) == float32:
+        return owner.x
     return b.as_scalar(value, float32)
 
 
@@ -165,29 +176,34 @@ def _put(b: SumBuilder, op: Op, keep: bool) -> None:
     parent.ops[at + keep : at + 1] = b.region.ops
 
 
-def _converting(step: Step, k: int, lengths: Sequence[Value], sums: Partials, what: str) -> Step:
+def _converting(
+    step: AdjointStep, k: int, lengths: Sequence[Value], sums: Partials, what: str
+) -> AdjointStep:
     """The step that has the sums "begin" as the gradient, that "adds" them to it, or that rounds them to it in the
     "end": a block for each row and some columns."""
     kernel, n = step.kernel, len(step.known)
     array = step.known[k]
     assert isinstance(array.type, ArrayType)
-    body = Region([*(p.type for p in step.known), ArrayType(sums.dtype, array.type.ndim)])
+    body = Region()
+    parameters = [body.add_argument(p.type) for p in step.known]
+    gradient = parameters[k]
+    wide = body.add_argument(ArrayType(sums.dtype, array.type.ndim))
     b = SumBuilder(body, kernel.loc)
     row, piece, _ = b.emit(Tid, [], {"count": 3})
     at = [b.one(S.Mul, [piece, b.const(COLUMNS, int32)])]
     for d in reversed(range(array.type.ndim - 1)):
-        length = b.one(ArrayShape, [body.args[k]], {"dim": d})
+        length = b.one(ArrayShape, [gradient], {"dim": d})
         at.insert(0, b.one(S.Mod, [row, length]))
         row = b.one(S.FloorDiv, [row, length])
     shape = (*(1 for _ in lengths[1:]), COLUMNS)
     if what == "begin":
-        b.store(body.args[-1], b.loaded(body.args[k], at, shape, float32), at)
+        b.store(wide, b.loaded(gradient, at, shape, float32), at)
     else:
-        total = b.loaded(body.args[-1], at, shape, float32)
+        total = b.loaded(wide, at, shape, float32)
         if what == "add":
-            b.add_to(body.args[k], total, at, True)
+            b.add_to(gradient, total, at, True)
         else:
-            b.store(body.args[k], total, at)
+            b.store(gradient, total, at)
     b.emit(Yield, [])
     names = [*kernel.param_names[:n], "sums"]
     host = SumBuilder(Region())
@@ -195,4 +211,4 @@ def _converting(step: Step, k: int, lengths: Sequence[Value], sums: Partials, wh
     pieces = host.one(S.FloorDiv, [last, host.const(COLUMNS, int32)])
     name = f"{kernel.name}_{'to' if what == 'begin' else 'of'}_{kernel.param_names[k]}"
     made = finished(kernel, name, names, body, 2)
-    return Step(made, step.known, (Share(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))
+    return AdjointStep(made, step.known, (Share(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))

@@ -10,38 +10,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import READ, Builder, Kernel, Op, Region, Value
+from tegula.ir import READ, Builder, Carrier, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, erase_dead, is_observable, uses
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
-from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufRead, BufView
-from tegula.ops.control import For, If, While, Yield
+from tegula.ops.control import For, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
-from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileSlice
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import pipe_load, turns
+from tegula.passes.specialise.find_products import Maker, pipe_load, turns
 from tegula.passes.specialise.wait_late import wait_late
 from tegula.passes.stage_stores import piece_of
-from tegula.rewrite import clone_op, erase_dead, erase_slots, is_observable, uses
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
 
-PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, For, If, While, Yield, PipeLoad, BulkPrefetch)
+PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkPrefetch)
 
 
 @dataclass(frozen=True, slots=True)
-class Pipe:
+class RolePipe:
     """A pipe, and the ops whose tiles it carries, loads or conversions: one, or what a loop starts with and what it
     loads for its next round."""
 
     value: Value
-    items: tuple[Op, ...]
+    items: tuple[Maker, ...]
 
 
-def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[Pipe]) -> Region:
+def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> Region:
     """A region that loads to pipes what the kernel loads, in the same order, and does nothing else but ask for the
     tiles that copies will add to."""
     region, made = copied(kernel.body.ops)
@@ -49,18 +48,17 @@ def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[Pipe]) -> Reg
     _fill(region, uses(region), fills, _added(kernel, target, region))
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
-        assert isinstance(op, TileOp)
         if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
             raise Declined("where a tile is loaded depends on this", op.loc)
     return region
 
 
-def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[Op, dict[str, Any]]:
+def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomic, dict[str, Any]]:
     """The additions in a copy of a kernel's body that copies will do where nobody else adds, and how their tiles are
     asked for: by the boxes of those copies. At the end of a block's work what they add to would come from memory."""
-    found: dict[Op, dict[str, Any]] = {}
+    found: dict[TileAtomic, dict[str, Any]] = {}
     for op in region.walk():
-        if isinstance(op, TileAtomic) and op.attrs.get("alone"):
+        if isinstance(op, TileAtomic) and op.alone:
             t = op.result.type
             assert isinstance(t, TileType)
             piece = piece_of(t, False)
@@ -82,7 +80,7 @@ def _fill(
     region: Region,
     used: Mapping[Value, object],
     fills: Mapping[Op | Region | None, Value],
-    added: Mapping[Op, Mapping[str, Any]],
+    added: Mapping[TileAtomic, Mapping[str, Any]],
 ) -> None:
     """What makes a tile of a pipe fills it, additions by copies (`added`, and how their tiles are asked for) become
     requests, and other effects are left out."""
@@ -91,13 +89,13 @@ def _fill(
         for nested in op.regions:
             _fill(nested, used, fills, added)
         if op in fills:
+            assert isinstance(op, TileLoad)
             empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
             empty.results, op.results = op.results, empty.results
             empty.result.owner = empty
             made = [pipe_load(fills[op], op), empty]
-        elif op in added:
-            array, _, *at = op.operands
-            made = [BulkPrefetch([array, *at], [], added[op], [], op.loc)]
+        elif isinstance(op, TileAtomic) and op in added:
+            made = [BulkPrefetch([op.array, *op.offset], [], added[op], [], op.loc)]
         elif is_observable(op) and not any(r in used for r in op.results):
             made = []
         else:
@@ -108,7 +106,7 @@ def _fill(
     region.ops = kept
 
 
-def multiply_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
+def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
     """A region of the kernel's ops, where tiles are popped before their first use."""
     region = Region()
     last = kernel.body.ops[-2:-1]
@@ -142,11 +140,11 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
     for new in made.ops:
         new.parent = region
     region.ops[at:at] = [push, *made.ops]
-    _use(users, read)
+    _use(users, value, read)
     wait_late(region)
 
 
-def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:
+def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
     """What a loop loads for its next round is popped there, and after the loop what it has loaded last."""
     users = uses(region).get(load.result, [])
     slots = [(op, k) for op, k in users if isinstance(op, Yield)]
@@ -156,16 +154,16 @@ def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:
     loop = load.parent.parent if load.parent is not None else None
     if last is None or not isinstance(loop, For) or last.parent is not load.parent:
         raise Declined("a tile is used in this round and in the next", load.loc)
-    start = loop.operands[3 + k].owner
-    if start not in pipe.items or len(uses(region)[loop.operands[3 + k]]) > 1:
+    start = loop.initial[k].owner
+    if start not in pipe.items or len(uses(region)[loop.initial[k]]) > 1:
         raise Declined(
             "a tile that a loop carries starts as something else than a load of its kind", load.loc
         )
     assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
-    body, argument, result = loop.regions[0], loop.regions[0].args[1 + k], loop.results[k]
+    body, argument, result = loop.body, loop.arguments[k], loop.results[k]
     _popped(region, pipe.value, body, argument, load)
     _popped(region, pipe.value, loop.parent, result, load)
-    erase_slots(loop, [k])
+    loop.erase([k])
     for old in (load, start):
         assert old.parent is not None
         old.parent.ops.remove(old)
@@ -185,31 +183,30 @@ def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -
         at -= region.ops.index(load) < at
         region.ops.remove(load)
     region.ops[at:at] = made.ops
-    _use(users, read)
+    _use(users, value, read)
 
 
-def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, Value]:
-    """A pop, and the value of the tile."""
+def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
+    """A pop, and the op that reads the tile."""
     made = Region()
     build = Builder(made, item.loc)
     t = pipe.type
     assert isinstance(t, PipeType)
     tile = build.insert(PipePop([pipe], [BufType(t.dtype, t.shape, "shared")])).result
     tile.name = name or pipe.name
-    return made, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)])).result
+    return made, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)]))
 
 
-def _use(users: Sequence[tuple[Op, int]], read: Value) -> None:
+def _use(users: Sequence[tuple[Op, int]], tile: Value, read: BufRead) -> None:
     """Use what was popped in the place of a tile."""
-    assert isinstance(read.owner, Op)
-    for op, k in users:
+    for op, _ in users:
         if turns(op):
-            _turn(op, read.owner.operands[0])
+            _turn(op, read.buffer)
         else:
-            op.operands[k] = read
+            op.substitute({tile: read.result})
 
 
-def _turn(op: Op, tile: Value) -> None:
+def _turn(op: TilePermute | TileSlice, tile: Value) -> None:
     """The transpose of a popped tile is a view of it."""
     region, t = op.parent, op.result.type
     assert region is not None and isinstance(t, TileType)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TypeGuard
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad
@@ -13,26 +15,28 @@ from tegula.ops.scalar import Const
 from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.declined import Declined
-from tegula.rewrite import uses
 from tegula.types import ArrayType, TileType
+
+Maker = TileLoad | TileMap
+"""What makes an operand: a load, or a conversion of a loaded tile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class LoadedProduct:
     """A product, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
     right operand. None for a left operand that is computed. `keeps`: whether what is converted may stay in
     registers, so that only the loads fill pipes."""
 
-    op: Op
-    left: tuple[Op, ...]
-    right: tuple[Op, ...]
+    op: TileMatmul
+    left: tuple[Maker, ...]
+    right: tuple[Maker, ...]
     keeps: bool = False
 
 
-def find_products(kernel: Kernel) -> list[Product]:
+def find_products(kernel: Kernel) -> list[LoadedProduct]:
     """All products. Declined where none that is repeated has a loaded right operand, or a load cannot go ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
-    found = [Product(op, _makers(op.operands[0], False), _makers(op.operands[1], True)) for op in ops]
+    found = [LoadedProduct(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):
         raise Declined("there is no loop with a matrix product")
     for p in found:
@@ -43,7 +47,7 @@ def find_products(kernel: Kernel) -> list[Product]:
     return found
 
 
-def other_loads(kernel: Kernel, products: Sequence[Product]) -> list[Op]:
+def other_loads(kernel: Kernel, products: Sequence[LoadedProduct]) -> list[TileLoad]:
     """The loads beside products in loops that feed no product as they are, but can be done in advance."""
     taken = {loaded(op) for p in products for op in (*p.left, *p.right)}
     homes = dict.fromkeys(p.op.parent for p in products if looped(p.op))
@@ -53,7 +57,7 @@ def other_loads(kernel: Kernel, products: Sequence[Product]) -> list[Op]:
     return [op for op in found if op not in carried and _may_go_ahead(kernel, op)]
 
 
-def _may_go_ahead(kernel: Kernel, load: Op) -> bool:
+def _may_go_ahead(kernel: Kernel, load: TileLoad) -> bool:
     try:
         _check_load(kernel, load)
     except Declined:
@@ -62,6 +66,7 @@ def _may_go_ahead(kernel: Kernel, load: Op) -> bool:
 
 
 def looped(op: Op) -> bool:
+    """Whether an op is inside of a loop."""
     at = op.parent
     while at is not None and at.parent is not None:
         if isinstance(at.parent, For):
@@ -70,10 +75,10 @@ def looped(op: Op) -> bool:
     return False
 
 
-def _makers(value: Value, converted: bool) -> tuple[Op, ...]:
+def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
     """The loads that a tile comes from as it is, or turned around, or `converted`; none if it is anything else as
     well."""
-    found: dict[Op, None] = {}
+    found: dict[Maker, None] = {}
     seen: set[Value] = set()
     queue = [value]
     while queue:
@@ -82,80 +87,67 @@ def _makers(value: Value, converted: bool) -> tuple[Op, ...]:
             continue
         seen.add(v)
         owner = v.owner
-        if isinstance(owner, TileLoad) or (converted and isinstance(owner, Op) and converts(owner)):
+        if isinstance(owner, TileLoad) or (converted and converts(owner)):
             found[owner] = None
-        elif isinstance(owner, Op) and turns(owner):
-            queue.append(owner.operands[0])
+        elif turns(owner):
+            queue.append(owner.tile)
         else:
-            sources = list(_carried(v))
+            sources = _carried(v)
             if not sources:
                 return ()
             queue += sources
     return tuple(found)
 
 
-def converts(op: Op) -> bool:
+def converts(op: object) -> TypeGuard[TileMap]:
     """Whether an op makes a tile of a loaded one of its region, element by element, and of nothing else."""
-    tiles = [v for v in op.operands if isinstance(v.type, TileType)]
-    if not isinstance(op, TileMap) or len(tiles) != 1:
+    if not isinstance(op, TileMap):
         return False
-    source = tiles[0].owner
-    return (
-        isinstance(source, Op)
-        and source.parent is op.parent
-        and (isinstance(source, TileLoad) or converts(source))
-    )
+    source, *others = _sources(op)
+    return not others and (isinstance(source, TileLoad) or converts(source)) and source.parent is op.parent
 
 
-def loaded(op: Op) -> Op:
+def _sources(op: TileMap) -> list[Op | Region | None]:
+    """What makes the tiles that a map takes."""
+    return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
+
+
+def loaded(op: Maker) -> TileLoad:
     """The load behind a conversion, or the load itself."""
     while not isinstance(op, TileLoad):
-        tile = next(v for v in op.operands if isinstance(v.type, TileType))
-        assert isinstance(tile.owner, Op)
-        op = tile.owner
+        (source,) = _sources(op)
+        assert isinstance(source, Maker)
+        op = source
     return op
 
 
-def turns(op: Op) -> bool:
+def turns(op: object) -> TypeGuard[TilePermute | TileSlice]:
     """Whether an op gives the transpose of a tile."""
-    t = op.operands[0].type if op.operands else None
-    if not isinstance(t, TileType) or len(t.shape) != 2:
+    if not isinstance(op, TilePermute | TileSlice):
         return False
-    if isinstance(op, TilePermute):
-        return tuple(op.attrs["perm"]) == (1, 0)
-    whole = (op.attrs.get("dims"), op.attrs.get("steps"), op.attrs.get("shape")) == (
-        (1, 0),
-        (1, 1),
-        t.shape[::-1],
-    )
-    starts = [v.owner for v in op.operands[1:]]
-    return (
-        isinstance(op, TileSlice)
-        and whole
-        and all(isinstance(o, Const) and o.attrs["value"] == 0 for o in starts)
-    )
-
-
-def _carried(v: Value) -> Iterator[Value]:
-    """What a value that a loop carries starts as and becomes."""
-    owner = v.owner
-    if isinstance(owner, Region) and isinstance(owner.parent, For) and v is not owner.args[0]:
-        loop, k = owner.parent, owner.args.index(v) - 1
-    elif isinstance(owner, For):
-        loop, k = owner, owner.results.index(v)
-    else:
-        return
-    yield loop.operands[3 + k]
-    yield loop.regions[0].terminator.operands[k]
-
-
-def _check_load(kernel: Kernel, load: Op) -> None:
-    """Declined for a load that a fetching role cannot do in advance."""
-    fill, t = load.operands[1].owner, load.result.type
+    t = op.tile.type
     assert isinstance(t, TileType)
-    if not (isinstance(fill, Const) and fill.attrs["value"] == 0):
+    if isinstance(op, TilePermute):
+        return tuple(op.perm) == (1, 0)
+    whole = (op.dims, op.steps, op.shape) == ((1, 0), (1, 1), t.shape[::-1])
+    return whole and all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
+
+
+def _carried(v: Value) -> list[Value]:
+    """The values that stand for what a loop carries and v is one of: what it starts as and becomes, among others."""
+    loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
+    if not isinstance(loop, For):
+        return []
+    return [value for one in loop.carried if v in one.own for value in one.values]
+
+
+def _check_load(kernel: Kernel, load: TileLoad) -> None:
+    """Declined for a load that a fetching role cannot do in advance."""
+    fill, t = load.fill.owner, load.result.type
+    assert isinstance(t, TileType)
+    if not (isinstance(fill, Const) and fill.value == 0):
         raise Declined("elements outside of the array are not 0 in this load", load.loc)
-    array = array_root(load.operands[0])
+    array = array_root(load.array)
     for op in kernel.walk():
         for effect in op.effects():
             v = effect.value
@@ -165,7 +157,6 @@ def _check_load(kernel: Kernel, load: Op) -> None:
                 raise Declined("the array that this loads from may be written in the kernel", load.loc)
 
 
-def pipe_load(pipe: Value, load: Op) -> PipeLoad:
+def pipe_load(pipe: Value, load: TileLoad) -> PipeLoad:
     """The load as one of a pipe."""
-    attrs = {k: load.attrs.get(k, False) for k in ("bounds_check", "aligned")}
-    return PipeLoad([pipe, load.operands[0], *load.operands[2:]], [], attrs, [], load.loc)
+    return PipeLoad([pipe, load.array, *load.offset], [], load.promises, [], load.loc)

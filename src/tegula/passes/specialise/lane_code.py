@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tegula.ir import Kernel
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayStore
-from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import BlockCount, BlockIndex, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import Roles
@@ -13,7 +12,7 @@ from tegula.passes.specialise.declined import Declined
 from tegula.passes.uniformity import analyse
 
 OF_LANES = (TileFromLanes, TileToLanes, ArrayStore, ArrayAtomic, ArrayCas, StackNew)
-REPORTS = (Print, PrintTile, Assert)
+REPORTS = (Print, PrintTile)
 
 
 def check_lane_code(kernel: Kernel) -> None:
@@ -23,11 +22,13 @@ def check_lane_code(kernel: Kernel) -> None:
         raise Declined("the last block of the launch has fewer lanes than the others")
     known = analyse(kernel)
     for op in kernel.walk():
-        assert isinstance(op, TileOp)
         if isinstance(op, Roles):
             raise Declined("the kernel has roles of its own", op.loc)
         if isinstance(op, BlockIndex | BlockCount):
             raise Declined("the kernel numbers its blocks itself", op.loc)
+        if isinstance(op, Assert):
+            why = "and does not follow from the arguments of the launch alone"
+            raise Declined(f"this reports which lane and block came here, {why}", op.loc)
         if isinstance(op, REPORTS):
             raise Declined("this reports which lane and block came here", op.loc)
         if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:

@@ -1,47 +1,99 @@
 """Asserts about the launch alone, such as that a step given as an argument is not 0: they stand before the roles.
 
 All threads of all blocks find the same there, so it does not matter which of them come to it first; what else a kernel
-reports says which lane and block came, and keeps it from having roles."""
+reports says which lane and block came, and keeps it from having roles. An assert in a loop or branch holds also where
+the launch never comes to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op
+from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
+from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
-from tegula.ops.scalar import Const, Select
-from tegula.rewrite import clone_op
+from tegula.passes.release_stages import runs
+from tegula.types import bool_
 
-OF_THE_LAUNCH = (ArrayShape, Cast, Const, Elementwise, Select)
+OF_THE_LAUNCH = (ArrayShape, Cast, S.Const, Elementwise, S.Select)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """An assert, and the regions of loops and branches that it is in, from the outermost on."""
+
+    op: Assert
+    inside: tuple[Region, ...]
+
+    def asked(self) -> list[Value]:
+        """What decides whether it holds."""
+        return [*self.op.operands, *(v for region in self.inside for v in _deciding(region))]
 
 
 def take_launch_checks(kernel: Kernel) -> list[Op]:
-    """Take the asserts that the kernel comes to in any case, and that depend on its arguments alone, out of its body;
-    copies of them and of what they ask."""
-    known: set[Value] = set(kernel.params)
-    taken: list[Op] = []
-    for op in kernel.body.ops:
-        if isinstance(op, OF_THE_LAUNCH) and known.issuperset(op.operands):
-            known.update(op.results)
-        elif isinstance(op, Assert) and known.issuperset(op.operands):
-            taken.append(op)
+    """Take the asserts out of the kernel, whose ops may be changed, that depend on its arguments alone, as does whether
+    the kernel comes to them; copies of them and of what they ask."""
+    taken = list(_checks(kernel.body, (), set(kernel.params)))
     made, copies = Region(), dict[Value, Value]()
-    for op in _asked(kernel.body.ops, taken):
+    for op in _computing(kernel, taken):
         made.append(clone_op(op, copies))
-    kernel.body.ops = [op for op in kernel.body.ops if op not in taken]
+    build = Builder(made, kernel.loc)
+    for check in taken:
+        holds = copies.get(check.op.condition, check.op.condition)
+        for region in check.inside:
+            elsewhere = build.insert(S.Not([_comes_to(build, region, copies)], [bool_])).result
+            holds = build.insert(S.Or([holds, elsewhere], [bool_])).result
+        build.insert(Assert([holds], [], check.op.attrs, [], check.op.loc))
+        assert check.op.parent is not None
+        check.op.parent.ops.remove(check.op)
     return made.ops
 
 
-def _asked(ops: Sequence[Op], taken: Sequence[Op]) -> list[Op]:
-    """The asserts and what they are computed from, in the order of the body."""
-    needed = set(taken)
-    for op in reversed(ops):
-        if op in needed:
-            needed.update(v.owner for v in op.operands if isinstance(v.owner, Op))
-    return [op for op in ops if op in needed]
+def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> Iterator[_Check]:
+    """Those in a region. `known`: values that follow from the arguments, which grow."""
+    for op in list(region.ops):
+        if isinstance(op, OF_THE_LAUNCH) and known.issuperset(op.operands):
+            known.update(op.results)
+        elif isinstance(op, Assert) and known.issuperset(op.operands):
+            yield _Check(op, inside)
+        elif isinstance(op, For | If):
+            for nested in op.regions:
+                if known.issuperset(_deciding(nested)):
+                    yield from _checks(nested, (*inside, nested), known)
+
+
+def _deciding(region: Region) -> list[Value]:
+    """What decides whether a region of a loop or branch runs."""
+    assert isinstance(region.parent, For | If)
+    return region.parent.decisive
+
+
+def _comes_to(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
+    """Whether a region runs, if what it is in does."""
+    decided = [copies.get(v, v) for v in _deciding(region)]
+    if isinstance(region.parent, For):
+        return runs(build, decided)
+    assert isinstance(region.parent, If)
+    (condition,) = decided
+    if region is region.parent.then:
+        return condition
+    return build.insert(S.Not([condition], [bool_])).result
+
+
+def _computing(kernel: Kernel, taken: list[_Check]) -> list[Op]:
+    """The ops that compute what is asked, in their order."""
+    needed, left = set[Op](), [v for check in taken for v in check.asked()]
+    while left:
+        owner = left.pop().owner
+        if isinstance(owner, Op) and owner not in needed:
+            needed.add(owner)
+            left.extend(owner.operands)
+    return [op for op in kernel.walk() if op in needed]
 
 
 __all__ = ["take_launch_checks"]

@@ -17,15 +17,14 @@ from collections.abc import Iterable, Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Op, Region, Value
-from tegula.ops.base import TileOp
+from tegula.ir.rewrite import clone_op, uses, walk_regions
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.scalar import Add, Const, Min
-from tegula.ops.tile import TileLoad, TileMap
-from tegula.passes.specialise.find_products import converts, turns
-from tegula.rewrite import clone_op, uses, walk_regions
+from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
+from tegula.passes.specialise.find_products import Maker, converts, turns
 
-Twins = list[tuple[Op, Op]]
+Twins = list[tuple[Maker, Maker]]
 """Loads, or conversions of loaded tiles, that fill one pipe: of the first round, and of the others."""
 
 
@@ -46,44 +45,54 @@ class _Chain:
     turns its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops between the
     sum that a round starts with and the one that the product adds to."""
 
-    loop: Op
-    first: Op
-    second: Op
+    loop: For
+    first: TileMatmul
+    second: TileMatmul
     weights: Op
-    load: Op
-    turn: Op | None
+    load: TileLoad
+    turn: TilePermute | TileSlice | None
     slot: int
     late: tuple[Op, ...]
 
+    @property
+    def sum(self) -> Value:
+        """The sum in the loop's body."""
+        return self.loop.arguments[self.slot]
 
-def _chain(loop: Op) -> _Chain | None:
-    (body,) = loop.regions
+    @property
+    def places(self) -> list[Value]:
+        """What else the op that turns the tile takes."""
+        return self.turn.starts if isinstance(self.turn, TileSlice) else []
+
+
+def _chain(loop: For) -> _Chain | None:
+    body = loop.body
     products = [op for op in body.walk() if isinstance(op, TileMatmul)]
-    step = loop.operands[2].owner
-    rising = isinstance(step, Const) and step.attrs["value"] > 0
+    step = loop.step.owner
+    rising = isinstance(step, Const) and step.value > 0
     if len(products) != 2 or any(p.parent is not body for p in products) or not rising:
         return None
     first, second = products
     users = uses(body)
-    right = second.operands[1].owner
-    turn = right if isinstance(right, Op) and turns(right) else None
-    load = turn.operands[0].owner if turn is not None else right
-    weights = second.operands[0].owner
-    yields = [k for k, v in enumerate(body.terminator.operands) if v is second.result]
+    right = second.b.owner
+    turn = right if turns(right) else None
+    load = turn.tile.owner if turn is not None else right
+    weights = second.a.owner
+    yields = [k for k, v in enumerate(body.yielded) if v is second.result]
     if (
         not isinstance(load, TileLoad)
         or load.parent is not body
-        or not isinstance(weights, TileOp)
+        or not isinstance(weights, Op)
         or weights.parent is not body
         or len(yields) != 1
-        or users[second.result] != [(body.terminator, yields[0])]
+        or len(users[second.result]) != 1
         or any(len(users[v]) > 1 for v in (load.result, *(turn.results if turn else ())))
         or any(isinstance(op, TileMatmulWait) for op in body.ops)
     ):
         return None
-    argument = body.args[1 + yields[0]]
+    argument = loop.arguments[yields[0]]
     late = _dependent(body, argument)
-    needed = _needed(body, [second.operands[0]])
+    needed = _needed(body, [second.a])
     beside = {u for u, _ in _users(users, [argument, *_results(late)])} - {*late, second}
     if first not in needed or needed.intersection(late) or beside or not _pure(late):
         return None
@@ -99,7 +108,7 @@ def _results(ops: Iterable[Op]) -> list[Value]:
 
 
 def _pure(ops: Iterable[Op]) -> bool:
-    return all(isinstance(op, TileOp) and op.PURE and not isinstance(op, TileMatmul) for op in ops)
+    return all(op.PURE and not isinstance(op, TileMatmul) for op in ops)
 
 
 def _dependent(body: Region, value: Value) -> list[Op]:
@@ -131,8 +140,8 @@ class _Overlap:
     def __init__(self, chain: _Chain, region: Region) -> None:
         self.chain, self.region = chain, region
         self.loop = chain.loop
-        (self.body,) = chain.loop.regions
-        self.before: dict[Value, Op] = {}
+        self.body = chain.loop.body
+        self.before: dict[Value, Maker] = {}
         self.twins: Twins = []
 
     def run(self) -> Twins:
@@ -165,34 +174,34 @@ class _Overlap:
         for old, new in known.items():
             new.name = old.name
         self._copy(made, self.body.ops[:-1], known, {c.second, c.turn})
-        self.before = {v: _op(known[v]) for v in self._loads()}
+        self.before = {v: _maker(known[v]) for v in self._loads()}
         second = build.insert(Add([start, step], [start.type])).result
         carried = [self._next(known, k) for k in range(len(initial))]
-        kept = [known.get(v, v) for v in (c.second.operands[0], c.load.result)]
-        rounds = self._other_rounds([second, stop, step, *carried, *kept])
+        kept = [known.get(v, v) for v in (c.second.a, c.load.result)]
+        rounds = self._other_rounds((second, stop, step), [*carried, *kept])
         build.insert(rounds)
         *results, weights, tile = rounds.results
-        results[c.slot] = self._product(build, weights, tile, results[c.slot], dict(known))
+        results[c.slot] = self._product(build, weights, tile, results[c.slot], dict(known)).result
         build.insert(Yield(results))
 
-    def _other_rounds(self, operands: Sequence[Value]) -> For:
+    def _other_rounds(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
         """Rounds that start two products: their own first one, and the second one of the round before."""
         c = self.chain
-        body = Region([v.type for v in operands[2:]])
+        body = Region([self.loop.index.type, *(v.type for v in initial)])
         build = Builder(body, self.loop.loc)
         for old, new in zip(self.body.args, body.args, strict=False):
             new.name = old.name
         known: dict[Value, Value] = dict(zip(self.body.args, body.args, strict=False))
-        weights, tile = body.args[-2:]
-        factors = [*c.second.operands[3:], *(c.turn.operands[1:] if c.turn is not None else ())]
+        *_, weights, tile = body.args
+        factors = [c.second.alpha, c.second.beta, *c.places]
         early = _needed(self.body, [c.first.result, *factors])
         ops = self.body.ops[:-1]
         self._copy(body, [op for op in ops if op in early], known, set())
-        first = _op(known[c.first.result])
-        first.attrs["wait"] = False
-        sum = self._product(build, weights, tile, body.args[1 + c.slot], known)
-        _op(sum).attrs["wait"] = False
-        both = [first.result, sum]
+        first = known[c.first.result].owner
+        second = self._product(build, weights, tile, known[c.sum], known)
+        assert isinstance(first, TileMatmul)
+        first.wait = second.wait = False
+        both = [first.result, second.result]
         waited = build.insert(TileMatmulWait(both, [v.type for v in both], {"pending": 1}, [], c.first.loc))
         known[c.first.result], sum = waited.results
         last = {c.weights} if isinstance(c.weights, TileMap) and self._only_weights() else set[Op]()
@@ -200,35 +209,34 @@ class _Overlap:
         self._copy(body, rest, known, {c.second, c.turn})
         attrs = {"pending": 0, "beside": True}
         done = build.insert(TileMatmulWait([sum], [sum.type], attrs, [], c.second.loc))
-        known[self.body.args[1 + c.slot]] = done.result
+        known[c.sum] = done.result
         self._copy(body, [op for op in ops if op in last or op in c.late], known, set())
         ends = [self._next(known, k) for k in range(len(self.loop.results))]
-        ends += [known.get(v, v) for v in (c.second.operands[0], c.load.result)]
-        self.twins = [(self.before[v], _op(known[v])) for v in self._loads()]
+        ends += [known.get(v, v) for v in (c.second.a, c.load.result)]
+        self.twins = [(self.before[v], _maker(known[v])) for v in self._loads()]
         build.insert(Yield(ends))
-        return For(operands, [v.type for v in operands[3:]], None, [body], self.loop.loc)
+        return For([*bounds, *initial], [v.type for v in initial], None, [body], self.loop.loc)
 
     def _next(self, known: dict[Value, Value], k: int) -> Value:
         """What a round hands to the next one: of the sum, what the second product adds to."""
         c = self.chain
-        v = c.second.operands[2] if k == c.slot else self.body.terminator.operands[k]
+        v = c.second.c if k == c.slot else self.body.yielded[k]
         return known.get(v, v)
 
     def _only_weights(self) -> bool:
-        return [op for op, _ in uses(self.body)[self.chain.second.operands[0]]] == [self.chain.second]
+        return [op for op, _ in uses(self.body)[self.chain.second.a]] == [self.chain.second]
 
     def _product(
         self, build: Builder, weights: Value, tile: Value, sum: Value, known: dict[Value, Value]
-    ) -> Value:
+    ) -> TileMatmul:
         """The second product, of what a round has carried."""
         c = self.chain
-        inner = {c.load.result: tile}
         if c.turn is not None:
-            starts = {v: known.get(v, v) for v in c.turn.operands[1:]}
-            tile = build.insert(clone_op(c.turn, {**starts, **inner})).result
-        factors = [known.get(v, v) for v in c.second.operands[3:]]
+            places = {v: known.get(v, v) for v in c.places}
+            tile = build.insert(clone_op(c.turn, {**places, c.load.result: tile})).result
+        factors = [known.get(v, v) for v in (c.second.alpha, c.second.beta)]
         operands = [weights, tile, sum, *factors]
-        return build.insert(TileMatmul(operands, [sum.type], c.second.attrs, [], c.second.loc)).result
+        return build.insert(TileMatmul(operands, [sum.type], c.second.attrs, [], c.second.loc))
 
     def _copy(
         self, out: Region, ops: Iterable[Op], known: dict[Value, Value], without: set[Op | None]
@@ -241,6 +249,6 @@ class _Overlap:
         return [op.result for op in self.body.ops if isinstance(op, TileLoad) or converts(op)]
 
 
-def _op(value: Value) -> Op:
-    assert isinstance(value.owner, Op)
+def _maker(value: Value) -> Maker:
+    assert isinstance(value.owner, Maker)
     return value.owner

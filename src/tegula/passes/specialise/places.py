@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.control import For, If, While
+from tegula.ir import Carrier, Kernel, LoopLike, Region, Value
 from tegula.ops.lane import Tid
-from tegula.rewrite import carried_slots
 
 
 def launch_indices(values: Iterable[Value]) -> set[int]:
@@ -27,22 +25,14 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
         op = owner.parent if isinstance(owner, Region) else owner
         if op is None:
             continue
-        slots = carried_slots(op) if isinstance(op, For | If | While) else None
-        if slots is None:
-            queue += op.operands
+        if not isinstance(op, Carrier):
+            queue.extend(op.operands)
             continue
-        queue += [v for slot in slots if value in slot for v in slot]
-        queue += _decides(op)
+        queue += [v for one in op.carried if value in one.values for v in one.values]
+        queue += op.decisive
     return found
 
 
 def bounds_vary(kernel: Kernel) -> bool:
     """Whether blocks differ in how often their loops run."""
-    loops = [op for op in kernel.walk() if isinstance(op, For | While)]
-    return any(launch_indices(_decides(op)) for op in loops)
-
-
-def _decides(op: Op) -> list[Value]:
-    if isinstance(op, For):
-        return op.operands[:3]
-    return op.operands[:1] if isinstance(op, If) else op.regions[0].terminator.operands
+    return any(launch_indices(op.decisive) for op in kernel.walk() if isinstance(op, LoopLike))

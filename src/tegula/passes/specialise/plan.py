@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tegula.dataclass import dataclass, replace
-from tegula.ir import Kernel, Op
+from tegula.ir import Kernel
 from tegula.layout import wgmma_share
+from tegula.ops.control import For
 from tegula.ops.roles import WARP_GROUP
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
@@ -14,12 +15,12 @@ from tegula.passes.byte_operands import from_bytes, turn_first
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.select_products import ANY_ORDER
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import Product, loaded, looped, turns
+from tegula.passes.specialise.find_products import LoadedProduct, Maker, loaded, looped, turns
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of
 
-Items = tuple[Op, ...]
+Items = tuple[Maker, ...]
 """The ops whose tiles fill one pipe: loads, or conversions."""
 ROWS, COLUMNS = 64, 8
 """Of the result of one instruction, and what its columns are a multiple of."""
@@ -50,7 +51,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RolePlan:
     """`consumers`: warp groups that multiply. `stages`: of each pipe. `registers`: of a thread that
     multiplies, 0 where they follow from the others'. `persistent`: whether a block makes several tiles of the output,
     in groups of `raster` rows. `overlaps`: whether chains of products do, which takes registers."""
@@ -70,14 +71,18 @@ class Plan:
 
 
 def make_plan(
-    kernel: Kernel, target: CudaTarget, products: Sequence[Product], fed: Sequence[Items], choice: Choice
-) -> Plan:
+    kernel: Kernel,
+    target: CudaTarget,
+    products: Sequence[LoadedProduct],
+    fed: Sequence[Items],
+    choice: Choice,
+) -> RolePlan:
     """The plan for a kernel whose products are fed by these ops, those of each pipe; Declined if there is none."""
     groups = _groups(target, products, choice)
     stages = _stages(kernel, target, fed, groups, choice)
     persistent = _persistent(kernel, choice)
     raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
-    return Plan(groups, stages, choice.registers or 0, persistent, raster if persistent else 1)
+    return RolePlan(groups, stages, choice.registers or 0, persistent, raster if persistent else 1)
 
 
 def _persistent(kernel: Kernel, choice: Choice) -> bool:
@@ -90,14 +95,16 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
     """Whether neighbours along each of the last two dimensions of the launch load some of the same tiles."""
     last = kernel.launch.ndim - 2
     repeated = [loaded(op) for items in fed for op in items if looped(op)]
-    used = [launch_indices((load.operands[0], *load.operands[2:])) for load in repeated]
+    used = [launch_indices((load.array, *load.offset)) for load in repeated]
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
 
 # Converted operands --------------------------------------------------------------------------------------------------
 
 
-def keep_converted(target: CudaTarget, products: Sequence[Product], choice: Choice) -> Sequence[Product]:
+def keep_converted(
+    target: CudaTarget, products: Sequence[LoadedProduct], choice: Choice
+) -> Sequence[LoadedProduct]:
     """The products, with right operands that are converted from bytes in registers if they can all be: the products are
     done as the transposed ones then."""
     if not all(p.left and _converted(p) for p in products):
@@ -110,7 +117,7 @@ def keep_converted(target: CudaTarget, products: Sequence[Product], choice: Choi
     return kept
 
 
-def _converted(p: Product) -> bool:
+def _converted(p: LoadedProduct) -> bool:
     """Whether a right operand is a conversion of bytes of its own round, or the transpose of one."""
     return len(p.right) == 1 and not isinstance(p.right[0], TileLoad) and from_bytes(p.op)
 
@@ -118,7 +125,7 @@ def _converted(p: Product) -> bool:
 # Warp groups ---------------------------------------------------------------------------------------------------------
 
 
-def _groups(target: CudaTarget, products: Sequence[Product], choice: Choice) -> int:
+def _groups(target: CudaTarget, products: Sequence[LoadedProduct], choice: Choice) -> int:
     """As many warp groups as have room for their sums in registers, two if they can: while one stores its results or
     computes, the other multiplies."""
     able = _able(products, choice)
@@ -134,20 +141,20 @@ def _groups(target: CudaTarget, products: Sequence[Product], choice: Choice) -> 
     return 2 if 2 in roomy else roomy[0]
 
 
-def _able(products: Sequence[Product], choice: Choice) -> list[int]:
+def _able(products: Sequence[LoadedProduct], choice: Choice) -> list[int]:
     """How many warp groups can share the products."""
     able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
-def _roomy(target: CudaTarget, products: Sequence[Product], able: Sequence[int]) -> list[int]:
+def _roomy(target: CudaTarget, products: Sequence[LoadedProduct], able: Sequence[int]) -> list[int]:
     """Of how many warp groups the registers do."""
     return [n for n in able if _registers(products, n) <= _budget(target, n)]
 
 
-def _fits(p: Product, groups: int) -> bool:
+def _fits(p: LoadedProduct, groups: int) -> bool:
     """Whether warp groups can share a product, each with whole instructions."""
-    a, _, c = (v.type for v in p.op.operands[:3])
+    a, c = p.op.a.type, p.op.c.type
     assert isinstance(a, TileType) and isinstance(c, TileType)
     rows, columns = c.shape[::-1] if p.keeps else c.shape
     if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
@@ -157,20 +164,22 @@ def _fits(p: Product, groups: int) -> bool:
     return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 
 
-def _operands_fit(p: Product, depth: int) -> bool:
+def _operands_fit(p: LoadedProduct, depth: int) -> bool:
     """Whether tensor cores read the operands where they lie."""
     terms = stored_terms(p.op)
-    if terms is None or scalar_of(p.op.result.type.dtype).bits != terms.sum.bits or depth % terms.depth:  # type: ignore[union-attr]
+    out = p.op.result.type
+    assert isinstance(out, TileType)
+    if terms is None or scalar_of(out.dtype).bits != terms.sum.bits or depth % terms.depth:
         return False
-    turned = [isinstance(v.owner, Op) and turns(v.owner) for v in p.op.operands[:2]]
+    turned = [turns(v.owner) for v in (p.op.a, p.op.b)]
     loads = [op.result.type for op in (*p.left, *p.right)]
     ordered = terms.bits == ANY_ORDER or (bool(p.left) and turned == [False, True])
     return ordered and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
 
 
-def _misfit(products: Sequence[Product], choice: Choice) -> str:
+def _misfit(products: Sequence[LoadedProduct], choice: Choice) -> str:
     for p in products:
-        a, b, c = (v.type for v in p.op.operands[:3])
+        a, b, c = p.op.a.type, p.op.b.type, p.op.c.type
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
         if not any(_fits(p, n) for n in range(1, MOST_GROUPS + 1)):
@@ -184,7 +193,7 @@ def _by(t: TileType) -> str:
     return "x".join(map(str, t.shape))
 
 
-def _registers(products: Sequence[Product], groups: int) -> int:
+def _registers(products: Sequence[LoadedProduct], groups: int) -> int:
     """Registers of a thread for the sums of the products that stand together, and for left operands that are computed:
     the most of any region."""
     regions = dict.fromkeys(p.op.parent for p in products if looped(p.op))
@@ -193,10 +202,10 @@ def _registers(products: Sequence[Product], groups: int) -> int:
     )
 
 
-def _held(products: Sequence[Product]) -> int:
+def _held(products: Sequence[LoadedProduct]) -> int:
     """Registers of all threads for the sums and left operands of some products."""
-    sums = dict.fromkeys(p.op.operands[2] for p in products)
-    computed = dict.fromkeys(p.op.operands[int(p.keeps)] for p in products if p.keeps or not p.left)
+    sums = dict.fromkeys(p.op.c for p in products)
+    computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in products if p.keeps or not p.left)
     total = 0
     for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in computed)]:
         assert isinstance(v.type, TileType)
@@ -242,27 +251,23 @@ def _fixed_stages(items: Items) -> int:
     return 0 if any(map(looped, items)) else 1
 
 
-def _asked(load: Op) -> int:
+def _asked(load: Maker) -> int:
     """The stages that the loop around a load asks for; 0 for none."""
     at = load.parent
     while at is not None and at.parent is not None:
-        if at.parent.attrs.get("asked"):
-            return at.parent.attrs["stages"]
+        if isinstance(at.parent, For) and at.parent.asked:
+            return at.parent.stages
         at = at.parent.parent
     return 0
 
 
 def _stored(kernel: Kernel) -> set[tuple[int, ...]]:
     """The kinds of tiles that are stored, each through buffers of its own."""
-    tiles: Iterable[TileType] = (
-        op.operands[1].type
-        for op in kernel.walk()
-        if isinstance(op, TileStore | TileAtomic)  # type: ignore[misc]
-    )
-    return {(element_bytes(t.dtype),) for t in tiles if len(t.shape) == 2}
+    tiles = (op.tile.type for op in kernel.walk() if isinstance(op, TileStore | TileAtomic))
+    return {(element_bytes(t.dtype),) for t in tiles if isinstance(t, TileType) and len(t.shape) == 2}
 
 
-def _bytes(load: Op) -> int:
+def _bytes(load: Maker) -> int:
     t = load.result.type
     assert isinstance(t, TileType)
     return t.size * element_bytes(t.dtype)

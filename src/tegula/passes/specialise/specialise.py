@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass, replace
+from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Builder, Kernel, Op, Region
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
@@ -16,10 +17,12 @@ from tegula.ops.tile import TileLoad
 from tegula.passes.bulk_access import bulk_loadable
 from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
-from tegula.passes.specialise.build_roles import Pipe, copied, fetch_role, multiply_role
+from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
+from tegula.passes.specialise.build_roles import RolePipe, copied, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_products import (
-    Product,
+    LoadedProduct,
+    Maker,
     find_products,
     loaded,
     other_loads,
@@ -28,7 +31,7 @@ from tegula.passes.specialise.find_products import (
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.launch_checks import take_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
-from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Plan, keep_converted, make_plan
+from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
@@ -36,6 +39,7 @@ from tegula.types import PipeType, TileType
 
 WARPS = 4
 """Of a warp group."""
+RELEASE = (Pass(release_stages),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Schedule:
     """What was made of a kernel: a plan that its roles follow, or the reason why it has none. `before`: the body
     without roles."""
 
-    plan: Plan | None = None
+    plan: RolePlan | None = None
     reason: str = ""
     loc: Location = UNKNOWN
     before: tuple[Op, ...] = ()
@@ -60,7 +64,17 @@ class Schedule:
         return f"one role: {self.reason}{place}"
 
 
-def specialise(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
+def specialise(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place, unless it has a schedule of earlier; not for `debug`."""
+    if context.earlier is not None:
+        context.schedule = context.earlier
+    elif context.debug:
+        context.schedule = Schedule(reason="debug mode")
+    else:
+        context.schedule = make_roles(kernel, context.target)
+
+
+def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel, whose objects are values, in place; or leave it as it is and say why."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="there is no matrix product")
@@ -87,26 +101,26 @@ def with_less(
         chosen["persistent"] = False
     elif plan is None or not plan.overlaps:
         return undone
-    again = specialise(kernel, target, Choice(**chosen, overlap=False))
+    again = make_roles(kernel, target, Choice(**chosen, overlap=False))
     return again if again.plan is not None else undone
 
 
-def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
-    if not choice.specialize or any(op.attrs.get("specialize") is False for op in kernel.walk()):
+def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
+    if not choice.specialize or any(isinstance(op, For) and not op.specialize for op in kernel.walk()):
         raise Declined("specialize=False")
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no products of warp groups")
+    kernel.body.ops = _own(kernel)
     checks = take_launch_checks(kernel)
     check_lane_code(kernel)
     find_products(kernel)
-    kernel.body.ops = _own(kernel)
     twins = overlap_chains(kernel.body) if choice.overlap else []
     products = keep_converted(target, find_products(kernel), choice)
     groups = _groups(kernel, target, products, twins)
     plan = make_plan(kernel, target, products, groups, choice)
     _check_copies(kernel, target, products)
     _forget_stages(kernel)
-    pipes = {g: Pipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
+    pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
@@ -114,7 +128,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     return replace(plan, overlaps=bool(twins))
 
 
-def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[Pipe]) -> list[Region]:
+def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> list[Region]:
     """Fetch, multiply."""
     fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
     return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
@@ -132,18 +146,18 @@ def _forget_stages(kernel: Kernel) -> None:
     """Loops no longer ask for rings of their own."""
     for op in kernel.walk():
         if isinstance(op, For):
-            op.attrs.pop("stages", None)
+            del op.stages
 
 
 def _groups(
-    kernel: Kernel, target: CudaTarget, products: Sequence[Product], twins: Twins
-) -> list[tuple[Op, ...]]:
+    kernel: Kernel, target: CudaTarget, products: Sequence[LoadedProduct], twins: Twins
+) -> list[Items]:
     """What fills each pipe, in the order of the kernel: what makes one operand, the loads behind conversions, and other
     loads that can be done in advance; twins together."""
     operands = _joined([s for p in products for s in (p.left, p.right) if s], twins)
     raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]
     others = [(op,) for op in other_loads(kernel, products) if _copyable(kernel, target, op, False)]
-    order = {op: at for at, op in enumerate(kernel.walk())}
+    order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
     found = [*operands, *raw, *_joined(others, twins)]
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
@@ -153,38 +167,38 @@ OUT_OF_REACH = (
 )
 
 
-def _check_copies(kernel: Kernel, target: CudaTarget, products: Sequence[Product]) -> None:
+def _check_copies(kernel: Kernel, target: CudaTarget, products: Sequence[LoadedProduct]) -> None:
     """Declined for operands that no bulk copy can fetch."""
     for op in (op for p in products for op in (*p.left, *p.right)):
         if not _copyable(kernel, target, loaded(op), isinstance(op, TileLoad)):
             raise Declined(OUT_OF_REACH, loaded(op).loc)
 
 
-def _copyable(kernel: Kernel, target: CudaTarget, load: Op, swizzled: bool) -> bool:
+def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool) -> bool:
     return bulk_loadable(kernel, target, pipe_load(_pipe(load, 1).result, load), swizzled)
 
 
-def _joined(groups: Sequence[tuple[Op, ...]], twins: Twins) -> list[set[Op]]:
+def _joined(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
     """Groups that share an op, or have twins of each other, as one."""
     known = {op for g in groups for op in g}
-    made: list[set[Op]] = []
+    made: list[set[Maker]] = []
     for g in (*groups, *(pair for pair in twins if known.intersection(pair))):
         joined = set(g).union(*(m for m in made if m.intersection(g)))
         made = [m for m in made if not m.intersection(joined)] + [joined]
     return made
 
 
-def _pipe(item: Op, stages: int) -> PipeNew:
+def _pipe(item: Maker, stages: int) -> PipeNew:
     t = item.result.type
     assert isinstance(t, TileType)
     made = PipeType(t.dtype, t.shape, stages)
     new = PipeNew([], [made], {"type": made}, [], item.loc)
-    new.result.name = item.result.name or array_root(loaded(item).operands[0]).name
+    new.result.name = item.result.name or array_root(loaded(item).array).name
     return new
 
 
 def _put(
-    kernel: Kernel, checks: Sequence[Op], pipes: Sequence[Pipe], roles: Sequence[Region], plan: Plan
+    kernel: Kernel, checks: Sequence[Op], pipes: Sequence[RolePipe], roles: Sequence[Region], plan: RolePlan
 ) -> None:
     """Checks of the launch, pipes and roles in the place of the kernel's body, and releases of what is popped."""
     attrs = {
@@ -204,6 +218,9 @@ def _put(
     kernel.body.ops = body.ops
     for op in body.ops:
         op.parent = kernel.body
-    errors = release_stages(kernel)
-    if errors:
-        raise Declined(errors[0].message, errors[0].loc or UNKNOWN)
+    try:
+        run(RELEASE, kernel, Compilation())
+    except CompileErrors as found:
+        raise Declined(found.errors[0].message, found.errors[0].loc or UNKNOWN) from None
+    except CompileError as error:
+        raise Declined(error.message, error.loc or UNKNOWN) from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tegula.ir import Builder, Region
-from tegula.ops.control import For, Yield
+from tegula.ir.rewrite import replace, uses
+from tegula.ops.control import For
 from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.scalar import Const
-from tegula.rewrite import replace, uses
 
 
 def wait_late(body: Region) -> None:
@@ -16,34 +16,32 @@ def wait_late(body: Region) -> None:
     if not isinstance(loop, For) or len(products) != 1 or products[0].parent is not body:
         return
     (product,) = products
-    users, sum = uses(body), product.operands[2]
-    last = body.terminator
-    alone = sum in body.args[1:] and users[sum] == [(product, 2)]
-    if not alone or users[product.result] != [(last, body.args.index(sum) - 1)] or not _adds(product):
+    sums = [one for one in loop.carried if one.arguments == (product.c,) and one.yielded == (product.result,)]
+    users = uses(body)
+    alone = sums and len(users[product.c]) == 1 and len(users[product.result]) == 1
+    if not alone or not _adds(product):
         return
-    product.attrs["wait"] = False
+    product.wait = False
     made = Region()
     build = Builder(made, product.loc)
     types = [product.result.type]
     waited = build.insert(TileMatmulWait([product.result], types, {"pending": 1})).result
     at = body.ops.index(product) + 1
     _put(body, at, made)
-    last.operands = [waited if v is product.result else v for v in last.operands]
-    assert isinstance(last, Yield) and loop.parent is not None
-    region, result = loop.parent, loop.results[body.args.index(sum) - 1]
+    body.terminator.substitute({product.result: waited})
+    assert loop.parent is not None
+    region, result = loop.parent, sums[0].result
     behind = Region()
     done = Builder(behind, product.loc).insert(TileMatmulWait([result], types, {"pending": 0})).result
     done.name = result.name
     replace(region, {result: done})
-    assert done.owner is not None
-    done.owner.operands = [result]  # type: ignore[union-attr]
     _put(region, region.ops.index(loop) + 1, behind)
 
 
 def _adds(product: TileMatmul) -> bool:
     """Whether a product adds to its sum as it is."""
-    factors = [v.owner for v in product.operands[3:5]]
-    return all(isinstance(o, Const) and o.attrs["value"] == 1 for o in factors)
+    factors = (product.alpha, product.beta)
+    return all(isinstance(v.owner, Const) and v.owner.value == 1 for v in factors)
 
 
 def _put(region: Region, at: int, made: Region) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import replace
 from tegula.ops.control import For, If, Yield
 from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
 from tegula.ops.scalar import Add, Cmp
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
-from tegula.rewrite import replace
 from tegula.types import bool_, int32, int64
 
 
@@ -20,7 +20,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
     build = Builder(role, kernel.loc)
     blocks = build.insert(LogicalBlocks([], [int64] * 3)).results
     inside = Region([int64])
-    number = inside.args[0]
+    (number,) = inside.args
     places: dict[Value, Value] = {}
     for op in region.ops:
         if isinstance(op, Tid):

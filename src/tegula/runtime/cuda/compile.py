@@ -15,6 +15,7 @@ from tegula.runtime.cuda.launch import launch_on_device
 from tegula.runtime.cuda.module import kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
+from tegula.runtime.guards import LaunchGuards
 from tegula.target import CudaTarget
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class CudaCompiled:
     """What it was made from besides its source (see `lang.captures`)."""
 
     configurations: dict[int, bytes] = field(default_factory=dict)
-    """Of launches to the default stream, by the number of blocks (see `launch_on_device`)."""
+    """Of launches to the default stream, by the number of blocks; none of a kernel that reports (see
+    `launch_on_device`)."""
 
     most_blocks: int | None = None
     """How many blocks of the hardware are worth starting; None: as many as the launch has."""
@@ -61,6 +63,14 @@ class CudaCompiled:
 
     paired: bool = False
     """Whether neighbouring blocks of the hardware work in pairs."""
+
+    guards: LaunchGuards | None = None
+    """What its arguments must meet."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked before a launch, nor reported by it."""
+        return not self.sites and self.guards is None
 
     launch = launch_on_device
     __eq__, __hash__ = object.__eq__, object.__hash__  # each is itself, as the forms for CPUs are
@@ -137,6 +147,8 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
     from tegula.runtime.compile import site_from_json
 
     where, data = context(device.ordinal), entry.metadata
+    # Bounds of trip counts are named by the verdict alone: a launch in the fast way asks for nothing.
+    asserts = [row for row in data["schedule"]["guards"] if row[0] == "assert"]
     return CudaCompiled(
         kernel=kernel,
         name=kernel.name,
@@ -160,4 +172,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         placed=data["placed"],
         overlaps=data["overlaps"],
         paired=data["paired"],
+        guards=LaunchGuards(kernel, asserts) if asserts else None,
     )

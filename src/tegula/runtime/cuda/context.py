@@ -168,6 +168,7 @@ class Context:
     # Errors --------------------------------------------------------------------------------------------------------
 
     def check_usable(self) -> None:
+        """RunError where a fault has ended the use of the device."""
         if self.fault is not None:
             raise RunError(
                 f"device cuda:{self.ordinal} cannot be used any more in this process, after: {self.fault}"
@@ -201,6 +202,7 @@ class Context:
     # Properties ----------------------------------------------------------------------------------------------------
 
     def attribute(self, which: int) -> int:
+        """A number that the driver knows of the device."""
         return attribute(self.ordinal, which)
 
     def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
@@ -267,6 +269,7 @@ def count_or_none() -> int:
 
 @cache
 def attribute(ordinal: int, which: int) -> int:
+    """A number that the driver knows of a device."""
     return _out(ctypes.c_int, "cuDeviceGetAttribute", which, _out(ctypes.c_int, "cuDeviceGet", ordinal))
 
 

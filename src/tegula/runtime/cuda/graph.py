@@ -21,7 +21,12 @@ RELAXED = 2
 
 
 class Graph:
-    """What was recorded between `capture_begin` and `capture_end`. Arrays that it uses live as long as it does."""
+    """What was recorded between tg.capture_begin and tg.capture_end; arrays that it uses live as long as it
+    does.
+
+    Source:
+        CUDA driver API, graph management.
+    """
 
     def __init__(self, handle: int, recorded: _Recording) -> None:
         self.device = recorded.stream.device
@@ -35,6 +40,13 @@ class Graph:
             self.context.call("cuGraphDestroy", handle)
 
     def launch(self, stream: Stream) -> None:
+        """Starts all that was recorded.
+
+        Parameters:
+            stream: a stream of the device of the graph.
+        Raises:
+            RuntimeError: the driver refuses it.
+        """
         self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
         self.context.recent.append("a recorded graph")
         for reports in self.reports:
@@ -94,11 +106,17 @@ memory.keepers.append(_keep_allocation)
 def capture_begin(
     device: Device | str | None = None, stream: Stream | None = None, force_module_load: bool | None = None
 ) -> None:
-    """Record the launches and copies of this thread instead of doing them, until `capture_end`.
+    """Records the launches and copies of this thread instead of doing them, until tg.capture_end.
 
-    They are those of `stream`, by default of this thread's stream on `device`. Kernels that were not compiled before
-    are compiled while recording; `force_module_load` is accepted and changes nothing. LaunchError on a CPU device, or
-    if the stream is being recorded already."""
+    Kernels that were not compiled before are compiled while recording.
+
+    Parameters:
+        device: the CUDA device, or its name; the current one by default.
+        stream: the stream whose work is recorded; that of this thread on `device` by default.
+        force_module_load: is accepted and changes nothing.
+    Raises:
+        launch: the device is no CUDA device, or the stream is being recorded already.
+    """
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
         raise LaunchError("launches of this stream are being recorded already", "call capture_end first")
@@ -111,9 +129,16 @@ def capture_begin(
 
 
 def capture_end(device: Device | str | None = None, stream: Stream | None = None) -> Graph:
-    """End the recording begun last in this thread, of that stream or device if one is given, and return it.
+    """Ends the recording begun last in this thread.
 
-    LaunchError if nothing is being recorded."""
+    Parameters:
+        device: of recordings, one on this device.
+        stream: of recordings, that of this stream.
+    Returns:
+        the graph.
+    Raises:
+        launch: nothing is being recorded, or an operation that cannot be recorded has ended the recording.
+    """
     found = _found(device, stream)
     recording.all.remove(found)
     switches[1] -= 1
@@ -145,14 +170,29 @@ def _recordable(device: Device | str | None) -> Device:
 
 
 def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
-    """Start all that was recorded, in a stream: by default that of this thread on the graph's device."""
+    """Starts all that was recorded.
+
+    Parameters:
+        graph: the graph.
+        stream: the stream; that of this thread on the device of the graph by default.
+    Raises:
+        RuntimeError: the driver refuses it.
+    """
     graph.launch(stream if stream is not None else stream_on(graph.device))
 
 
 class ScopedCapture:
-    """Records the launches of a `with` block; afterwards `graph` is what `capture_launch` takes.
+    """Records the launches of a `with` block; afterwards `graph` is what tg.capture_launch takes.
 
-    An exception ends the recording and drops it."""
+    An exception ends the recording and drops it.
+
+    Parameters:
+        device: the CUDA device, or its name; the current one by default.
+        stream: the stream whose work is recorded; that of this thread on `device` by default.
+        force_module_load: is accepted and changes nothing.
+    Raises:
+        launch: on entry: the device is no CUDA device, or the stream is being recorded already.
+    """
 
     def __init__(
         self,

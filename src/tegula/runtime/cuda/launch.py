@@ -100,7 +100,7 @@ def launch_on_device(
     # Threads that chose no stream record nothing either.
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
-        if configuration is None and blocks and not compiled.sites:
+        if configuration is None and blocks and compiled.is_plain:
             configuration = configuration_for(compiled, blocks)
         if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
             maps = compiled.maps
@@ -131,7 +131,9 @@ def launch_on_device(
 
 
 def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
-    """How a kernel is launched in its device's default stream; kept for the next launch of that size."""
+    """How a kernel that reports nothing is launched in its device's default stream; kept for the next launch of that
+    size, which reads its arguments as they are: those of one that reports end with an address of their own."""
+    assert compiled.is_plain
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
         known.clear()
@@ -164,6 +166,8 @@ def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int,
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
+    if compiled.guards is not None:
+        compiled.guards.check(packed)
     grid = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:

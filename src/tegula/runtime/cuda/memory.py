@@ -81,10 +81,12 @@ keepers: list[Callable[[Allocation], None]] = []
 
 
 def address_of(data: np.ndarray) -> int:
+    """The address of the first element of a memory."""
     return data.__array_interface__["data"][0]
 
 
 def is_packed(data: np.ndarray) -> bool:
+    """Whether a memory is packed in row-major order."""
     return data.flags.c_contiguous
 
 

@@ -49,6 +49,7 @@ class Module:
         return made
 
     def attribute(self, function: int, which: int) -> int:
+        """A number that the driver knows of a function of the module."""
         return self.context.make(ctypes.c_int, "cuFuncGetAttribute", which, function)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tegula.lang.definition import Parameter
     from tegula.runtime.cuda.compile import CudaCompiled
     from tegula.runtime.kernel import Kernel
-    from tegula.runtime.launch import Plan
+    from tegula.runtime.launch import LaunchPlan
 
 Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
 """`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
@@ -76,6 +76,7 @@ class World:
         launch_key.quick.describe = self.methods["describe"].function(None)
 
     def put(self, name: str, value: int) -> None:
+        """Set a variable that machine code of launches reads."""
         self.memory[WORLD[name] // launcher.WORD] = value
 
     def know_tensors(self) -> None:
@@ -153,18 +154,20 @@ class Table(bytearray):
     def _argument(self, k: int) -> int:
         return ARGUMENTS_AT + k * ARGUMENT_WORDS * launcher.WORD
 
-    def learn(self, key: bytes, plan: Plan, form: CudaCompiled, packed: bytes) -> None:
+    def learn(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
         """Know a launch: what was launched, and the bytes that it reads without maps, for the key of its arguments.
 
         Launches that report to the host, and those without blocks, are known as what goes the general way."""
         first = sum(self.sizes)
-        device, data, fixups = form.context.known, packed, []
+        device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
+        whole, places = packed, []
         if form.maps is not None:
             if self._expect_maps(form):
                 return
-            data, fixups = form.maps.appended(packed), form.maps.places(packed)
-        if form.sites or not plan.blocks or len(data) > MOST_BYTES:
-            device, data, fixups = UNUSABLE, data[:first], []
+            whole, places = form.maps.appended(packed), form.maps.places(packed)
+        if form.is_plain and plan.blocks and len(whole) <= MOST_BYTES:
+            device, data, fixups = form.context.known, whole, places
+            configuration = configuration_for(form, plan.blocks)
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
         number, captured = form.device.ordinal, form.captured
         objects = [id(x) for one in captured for x in one]
@@ -182,7 +185,7 @@ class Table(bytearray):
                 id(writes) if writes else 0,
                 id(form.context),
                 id(number),
-                configuration_for(form, plan.blocks) if plan.blocks else b"",
+                configuration,
             )
             + key
             + struct.pack(f"<{len(objects)}Q", *objects)
@@ -292,7 +295,7 @@ def never(*arguments: Any) -> bool:
 
 
 def learn(
-    kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: Plan, form: CudaCompiled
+    kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, form: CudaCompiled
 ) -> None:
     """Teach a launch that was just done, of which machine code did not know this key. `call`: its arguments, which
     nobody else can change any more."""

@@ -19,11 +19,20 @@ DISABLE_TIMING = 2
 
 
 class Stream:
-    """A queue of work on one CUDA device, done in order. `device`: the current one by default; ValueError for a CPU.
+    """A queue of work on one CUDA device, done in order.
 
-    `priority`: lower numbers go first (0, the default, is the lowest). `cuda_stream`: the handle of a stream that
-    another library made and keeps alive; it is used, not owned. Work in the default stream waits for that in all
-    streams made here, and the other way round."""
+    Work in the default stream waits for that in all streams made here, and the other way round.
+
+    Parameters:
+        device: the CUDA device, or its name; the current one by default.
+        priority: lower numbers go first; 0, the default, is the lowest priority.
+        cuda_stream: the handle of a stream that another library made and keeps alive, which is used and not
+            owned; None makes one.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    Source:
+        CUDA driver API, stream management.
+    """
 
     def __init__(
         self, device: Device | str | None = None, priority: int = 0, cuda_stream: int | None = None
@@ -42,7 +51,15 @@ class Stream:
 
     @classmethod
     def for_recording(cls, device: Device) -> Stream:
-        """A stream that does not order itself with the default one, as recording needs."""
+        """A stream that does not order itself with the default one, as recordings need.
+
+        Parameters:
+            device: the CUDA device.
+        Returns:
+            the stream.
+        Raises:
+            launch: the device is no CUDA device, or there is none of that name.
+        """
         made = cls(device, cuda_stream=LEGACY)
         made.handle, made.owned = made._made(NON_BLOCKING), True
         return made
@@ -65,23 +82,48 @@ class Stream:
         return status.value != 0
 
     def synchronize(self) -> None:
-        """Wait until all work in the stream is done. RunError for what its kernels found."""
+        """Waits until all work in the stream is done.
+
+        Raises:
+            RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        """
         self.context.call("cuStreamSynchronize", self.handle)
         deliver(self.context, self.handle)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Mark this point of the stream with an event, a new one by default."""
+        """Marks this point of the stream with an event.
+
+        Parameters:
+            event: the event; a new one by default.
+        Returns:
+            the event.
+        Raises:
+            RuntimeError: the driver refuses it.
+        """
         marked = event if event is not None else Event(self.device)
         self.context.call("cuEventRecord", marked.handle, self.handle)
         marked.marked = (self.handle, launched_on(self.context))
         return marked
 
     def wait_event(self, event: Event) -> None:
-        """Let later work in the stream wait for an event; the caller does not wait."""
+        """Lets later work in the stream wait for an event; the caller does not wait.
+
+        Parameters:
+            event: the event, of any stream.
+        Raises:
+            RuntimeError: the driver refuses it.
+        """
         self.context.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def wait_stream(self, other: Stream, event: Event | None = None) -> None:
-        """Let later work in the stream wait for what is in another stream now; the caller does not wait."""
+        """Lets later work in the stream wait for what is in another stream now; the caller does not wait.
+
+        Parameters:
+            other: the other stream.
+            event: the event to mark it with; a new one by default.
+        Raises:
+            RuntimeError: the driver refuses it.
+        """
         self.wait_event(other.record_event(event))
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -93,7 +135,16 @@ class Stream:
 
 
 class Event:
-    """A point in a stream. `enable_timing`: whether the time between two such events can be asked for."""
+    """A point in a stream, which streams and the host can wait for.
+
+    Parameters:
+        device: the CUDA device, or its name; the current one by default.
+        enable_timing: whether the time between two such events can be asked for; False by default.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    Source:
+        CUDA driver API, event management.
+    """
 
     def __init__(self, device: Device | str | None = None, enable_timing: bool = False) -> None:
         self.device = cuda_device(device)
@@ -109,7 +160,11 @@ class Event:
         return self.context.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait until the point is reached. RunError for what the kernels before it found."""
+        """Waits until the point is reached.
+
+        Raises:
+            RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        """
         self.context.call("cuEventSynchronize", self.handle)
         if self.marked is not None:
             deliver(self.context, *self.marked)
@@ -150,14 +205,28 @@ def stream_on(device: Device) -> Stream:
 
 
 def get_stream(device: Device | str | None = None) -> Stream:
-    """The stream that launches and copies of this thread go to on a device (the current one by default)."""
+    """The stream that launches and copies of this thread go to on a device.
+
+    Parameters:
+        device: the CUDA device, or its name; the current one by default.
+    Returns:
+        the stream.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    """
     return stream_on(cuda_device(device))
 
 
 def set_stream(stream: Stream | None, device: Device | str | None = None, sync: bool = False) -> None:
-    """Choose the stream of this thread on its device; None: the default stream of `device`.
+    """Chooses the stream of this thread on its device.
 
-    `sync`: let it wait for what is in the stream chosen before."""
+    Parameters:
+        stream: the stream; None for the default stream of `device`.
+        device: the CUDA device, or its name; the current one by default. Without a stream only.
+        sync: whether the stream waits for what is in the one chosen before; False by default.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    """
     where = stream.device if stream is not None else cuda_device(device)
     wanted = stream if stream is not None else default_stream(where)
     if sync:
@@ -180,10 +249,15 @@ def restore_choice(device: Device, before: Stream | None) -> None:
 
 
 class ScopedStream:
-    """The stream of this thread on its device inside a `with` block; None changes nothing.
+    """The stream of this thread on its device inside of a `with` block.
 
-    `sync_enter`: let it wait for what is in the stream chosen before; `sync_exit`: let that wait for the block's
-    work."""
+    Parameters:
+        stream: the stream; None changes nothing.
+        sync_enter: whether it waits for what is in the stream chosen before; True by default.
+        sync_exit: whether that one waits for the work of the block; False by default.
+    Raises:
+        nothing.
+    """
 
     def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False) -> None:
         self.stream, self.sync_enter, self.sync_exit = stream, sync_enter, sync_exit
@@ -204,37 +278,88 @@ class ScopedStream:
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:
-    """Let the stream of this thread on the same device wait for what is in another stream now."""
+    """Lets the stream of this thread wait for what is in another stream of the same device now.
+
+    Parameters:
+        other: the other stream.
+        event: the event to mark it with; a new one by default.
+    Raises:
+        RuntimeError: the driver refuses it.
+    """
     stream_on(other.device).wait_stream(other, event)
 
 
 def wait_event(event: Event) -> None:
-    """Let the stream of this thread on the event's device wait for it."""
+    """Lets the stream of this thread on the device of an event wait for it.
+
+    Parameters:
+        event: the event.
+    Raises:
+        RuntimeError: the driver refuses it.
+    """
     stream_on(event.device).wait_event(event)
 
 
 def record_event(event: Event | None = None) -> Event:
-    """Mark this point of the thread's stream, on the event's device or the current one."""
+    """Marks this point of the stream of this thread.
+
+    Parameters:
+        event: the event, whose device counts; a new one on the current device by default.
+    Returns:
+        the event.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    """
     return stream_on(event.device if event is not None else cuda_device(None)).record_event(event)
 
 
 def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
-    """Wait until all work in a stream is done: the given one, or the one of this thread on a device."""
+    """Waits until all work in a stream is done.
+
+    Parameters:
+        stream: the stream, or a device for that of this thread on it; the current device by default.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+    """
     (stream if isinstance(stream, Stream) else get_stream(stream)).synchronize()
 
 
 def synchronize_event(event: Event) -> None:
-    """Wait until an event is reached."""
+    """Waits until an event is reached.
+
+    Parameters:
+        event: the event.
+    Raises:
+        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+    """
     event.synchronize()
 
 
 def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -> float:
-    """Milliseconds between two events with `enable_timing`; `synchronize`: wait for the second first."""
+    """The time between two events, in milliseconds.
+
+    Parameters:
+        start, end: events made with `enable_timing=True`.
+        synchronize: whether to wait for `end` first; True by default.
+    Returns:
+        a float.
+    Raises:
+        RuntimeError: an event has no timing, or was not reached; or what kernels found (tg.RunError).
+    """
     if synchronize:
         end.synchronize()
     return end.context.make(ctypes.c_float, "cuEventElapsedTime", start.handle, end.handle)
 
 
 def stream_from_torch(stream: Any) -> Stream:
-    """A stream of PyTorch, for launches and copies; PyTorch keeps it alive."""
+    """A stream of PyTorch, for launches and copies; PyTorch keeps it alive.
+
+    Parameters:
+        stream: a `torch.cuda.Stream`.
+    Returns:
+        the stream.
+    Raises:
+        launch: the device is no CUDA device, or there is none of that name.
+    """
     return Stream(f"cuda:{stream.device_index}", cuda_stream=stream.cuda_stream)

@@ -1,0 +1,251 @@
+"""Whether the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
+
+Beside each instruction that synchronises, or starts what ends by itself, stands the number of its op
+(`ir.numbered`). The paths through the PTX are words of such numbers, those through the IR as well: a finite
+automaton each. Every word of the PTX must be one of the IR, every instruction must be one that its op becomes, and
+every op must have one, unless the whole loop that it is in is gone. So LLVM may unroll, peel and rotate loops and
+duplicate branches, and may not drop, repeat, merge or exchange anything that the proof speaks of. Premises: conditions
+of branches and addresses are computed right, ptxas keeps the order of these instructions, and an op does its part as
+often as its lowering says (copies of several boxes)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from tegula.dataclass import dataclass, field
+from tegula.errors import InternalError
+from tegula.ir import BranchLike, Kernel, LoopLike, Op, Region, Synchronising, numbered
+from tegula.ops.roles import roles_by_warp
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Where PTX and IR differ: the line of the PTX, the op whose instructions stand there, and what is wrong."""
+
+    line: int
+    op: Op | None
+    what: str
+
+
+def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
+    """The first place where the PTX of a lowered kernel with roles does not follow it."""
+    numbers = numbered(kernel.body)
+    ops = list(numbers)
+    code = Code(ptx)
+    for step in code.steps:
+        wrong = _misplaced(step, ops)
+        if wrong:
+            return Disagreement(step.line, ops[step.number] if 0 <= step.number < len(ops) else None, wrong)
+    there = {step.number for step in code.steps}
+    kept = {_iteration(op) for op, number in numbers.items() if number in there}
+    for op, number in numbers.items():
+        if number not in there and _iteration(op) in kept:
+            return Disagreement(0, op, f"{op.NAME} has no instruction")
+    return _strays(code, Paths(kernel, numbers), ops)
+
+
+def _iteration(op: Op) -> Region | None:
+    """The loop's body, or the role, that an op is in. LLVM may know that a loop has no iterations."""
+    region = op.parent
+    while region is not None and isinstance(region.parent, BranchLike):
+        region = region.parent.parent
+    return region
+
+
+# Instructions ---------------------------------------------------------------------------------------------------------
+
+SYNCHRONISING = re.compile(
+    r"\b(mbarrier\.(try_wait|test_wait|arrive)|cp\.(reduce\.)?async\.bulk\.(?!prefetch)|wgmma\.|fence\.proxy\.async|"
+    r"mapa\.|stmatrix\.)[^;]*;"
+)
+"""Instructions of ops with numbers; none of these may stand there without one."""
+
+
+def _misplaced(step: Step, ops: list[Synchronising]) -> str:
+    """What is wrong with the instructions at one place; empty if they are the op's."""
+    if step.number < 0:
+        return f"no op has the instruction {step.instructions[0]}"
+    if step.number >= len(ops):
+        return f"there is no op {step.number}"
+    pattern = re.compile(ops[step.number].instructions)
+    wrong = [one for one in step.instructions if not pattern.match(one)]
+    return f"{ops[step.number].NAME} does not become {wrong[0]}" if wrong else ""
+
+
+# Paths through PTX ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Instructions of one piece of inline assembly, and the number that is noted there; -1 without one."""
+
+    line: int
+    number: int
+    instructions: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Block:
+    """Instructions without a label or branch between them; `ends`: whether the kernel may end after them."""
+
+    steps: list[Step] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)
+    ends: bool = False
+
+
+_LABEL = re.compile(r"^(\$?\w+):")
+_BRANCH = re.compile(r"^\s*(@!?%\w+\s+)?bra(\.uni)?\s+(\$?\w+)\s*;")
+_TABLE = re.compile(r"^\s*(@!?%\w+\s+)?brx\.idx(\.uni)?\s+%\w+,\s*(\$?\w+)\s*;")
+_END = re.compile(r"^\s*(@!?%\w+\s+)?(ret|exit|trap)(\.uni)?\s*;")
+_NOTE = re.compile(r"// op (\d+)")
+_PENDING = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|arrive)\b[^;]*;")
+
+
+class Code:
+    """The blocks of a kernel's PTX, by label; the first one is called "". Of a noted barrier the note stands before."""
+
+    def __init__(self, ptx: str) -> None:
+        self.blocks: dict[str, Block] = {"": Block()}
+        at, label, pending = self.blocks[""], "", -1
+        lines = ptx.splitlines()
+        inside, number, first, texts = False, -1, 0, list[str]()
+        tables = self._tables(lines)
+        begin = next(k for k, line in enumerate(lines) if ".entry" in line)
+        for k, line in enumerate(lines[begin:], begin + 1):
+            text = line.strip()
+            if text.startswith("// begin inline asm"):
+                inside, number, first, texts = True, -1, k, []
+            elif text.startswith("// end inline asm"):
+                inside = False
+                found = tuple(m[0] for m in SYNCHRONISING.finditer(" ".join(texts)))
+                if number >= 0 and not found:
+                    pending = number
+                elif found:
+                    at.steps.append(Step(first, number, found))
+            elif inside:
+                noted = _NOTE.search(line)
+                number = int(noted[1]) if noted else number
+                texts.append(line.partition("//")[0].strip())
+            elif made := _LABEL.match(line):
+                label = made[1]
+                if label in tables:
+                    continue
+                at.next.append(label)
+                at = self.blocks.setdefault(label, Block())
+            elif branch := _BRANCH.match(line):
+                at.next.append(branch[3])
+                at = self._after(at, bool(branch[1]), k)
+            elif table := _TABLE.match(line):
+                at.next += tables[table[3]]
+                at = self._after(at, bool(table[1]), k)
+            elif end := _END.match(line):
+                at.ends = end[2] != "trap"
+                at = self._after(at, bool(end[1]), k)
+            elif pending >= 0 and (barrier := _PENDING.search(text)):
+                at.steps.append(Step(k, pending, (barrier[0],)))
+                pending = -1
+            elif text.startswith("}") and line.startswith("}"):
+                break
+
+    def _after(self, at: Block, conditional: bool, line: int) -> Block:
+        """The block after a branch."""
+        label = f"line {line}"
+        if conditional:
+            at.next.append(label)
+        return self.blocks.setdefault(label, Block())
+
+    @staticmethod
+    def _tables(lines: list[str]) -> dict[str, list[str]]:
+        """The targets of jumps by index, by the label of the list."""
+        text = "\n".join(lines)
+        found = re.finditer(r"^\s*(\$?\w+):\s*\.branchtargets\s+([^;]*);", text, re.M)
+        return {m[1]: [x.strip() for x in m[2].split(",")] for m in found}
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        for block in self.blocks.values():
+            yield from block.steps
+
+
+# Paths through the IR -------------------------------------------------------------------------------------------------
+
+
+class Paths:
+    """The words of a kernel as an automaton: from each state, with which number, where to; -1 for no number. An op may
+    become several instructions, so that its number may come again."""
+
+    def __init__(self, kernel: Kernel, numbers: dict[Synchronising, int]) -> None:
+        self.numbers = numbers
+        self.edges: list[list[tuple[int, int]]] = [[]]
+        self.end = self._region(kernel.body, 0)
+
+    def _state(self, *before: int) -> int:
+        self.edges.append([])
+        for state in before:
+            self.edges[state].append((-1, len(self.edges) - 1))
+        return len(self.edges) - 1
+
+    def _region(self, region: Region, start: int) -> int:
+        for op in region.ops:
+            start = self._op(op, start)
+        return start
+
+    def _op(self, op: Op, start: int) -> int:
+        if isinstance(op, Synchronising) and op in self.numbers:
+            number = self.numbers[op]
+            end = self._state()
+            self.edges[start].append((number, end))
+            self.edges[end].append((number, end))
+            return self._state(start, end) if op.is_by_one else end
+        if not any(nested in self.numbers for region in op.regions for nested in region.walk()):
+            return start
+        if isinstance(op, LoopLike):
+            head = self._state(start)
+            decided = head
+            for header in op.headers:
+                decided = self._region(header, decided)
+            self.edges[self._region(op.body, decided)].append((-1, head))
+            return self._state(decided)
+        if roles := roles_by_warp(op):
+            # Warps pass the roles in order, and by their number take one of them: a condition of a branch.
+            for region in roles:
+                start = self._state(start, self._region(region, self._state(start)))
+            return start
+        if isinstance(op, BranchLike):
+            return self._state(*(self._region(region, self._state(start)) for region in op.regions))
+        raise InternalError(f"{op.NAME} holds ops that synchronise")
+
+    def closed(self, states: Iterable[int]) -> frozenset[int]:
+        """The states and those that can be reached from them without a number."""
+        seen, pending = set[int](), list(states)
+        while pending:
+            at = pending.pop()
+            if at not in seen:
+                seen.add(at)
+                pending += [to for number, to in self.edges[at] if number < 0]
+        return frozenset(seen)
+
+    def after(self, states: frozenset[int], number: int) -> frozenset[int]:
+        return self.closed(to for at in states for n, to in self.edges[at] if n == number)
+
+
+def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
+    """The first step that no path through the IR takes after what came before it, over all paths through the PTX."""
+    pending = [("", paths.closed([0]))]
+    seen = set(pending)
+    while pending:
+        label, states = pending.pop()
+        block = code.blocks[label]
+        for step in block.steps:
+            states = paths.after(states, step.number)
+            if not states:
+                op = ops[step.number]
+                return Disagreement(step.line, op, f"{op.NAME} does not follow what comes before it")
+        if block.ends and paths.end not in states:
+            return Disagreement(0, None, "the kernel ends before its roles do")
+        for label in block.next:
+            if (label, states) not in seen:
+                seen.add((label, states))
+                pending.append((label, states))
+    return None

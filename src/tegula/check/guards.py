@@ -1,0 +1,181 @@
+"""Guards: what a launch must meet for a proof to hold. Certificates name values of the kernel; hosts compute these from
+arguments and array lengths, as whole numbers, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tegula.check.proof.guards import LARGEST, Guards
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Value
+from tegula.ops.array import ArrayShape
+from tegula.ops.debug import Assert
+from tegula.ops.scalar import Cmp, Const
+from tegula.source import Location
+from tegula.types import DTYPES, DType
+
+Leaf: TypeAlias = tuple[int, int]
+"""An argument of a launch: its parameter, and -1; or the length of an array: its parameter, and the dimension."""
+Term: TypeAlias = Any
+"""A number, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which can be kept."""
+LONGEST = 2**31 - 1
+"""Of an array, as kernels see its length."""
+TEXTS = {
+    "fits": "a number that loops of roles depend on is not beyond 2^28",
+    "factor": "a factor of a trip count is not negative",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition on the arguments of a launch: an assert of the kernel, or what keeps a trip count within its type.
+    `term`: what it is about; `kind` as in certificates."""
+
+    kind: str
+    term: Term
+    text: str
+    loc: Location
+
+    def __str__(self) -> str:
+        return f"{self.text} (line {self.loc.line}; asked at each launch)"
+
+    def holds(self, given: Callable[[Leaf], int]) -> bool:
+        """Whether a launch meets it: also not where a number on the way does not fit its type."""
+        try:
+            n = value(self.term, given)
+        except OverflowError:
+            return False
+        return (
+            bool(n)
+            if self.kind == "assert"
+            else n >= 0
+            if self.kind == "factor"
+            else -LARGEST <= n <= LARGEST
+        )
+
+    def row(self) -> list[Any]:
+        """As cache entries keep it."""
+        at = self.loc
+        return [self.kind, self.term, self.text, [at.file, at.line, at.column, at.end_column, at.function]]
+
+
+def from_row(row: Sequence[Any]) -> Guard:
+    """A guard that a cache entry has kept."""
+    kind, term, text, place = row
+    return Guard(kind, term, text, Location(*place))
+
+
+def asserted(kernel: Kernel) -> tuple[Guard, ...]:
+    """The asserts of a kernel in front of its roles that arguments and array lengths decide."""
+    found = [g.value for g in Guards(kernel, set()).asserts]
+    return tuple(_guard(kernel, "assert", v) for v in dict.fromkeys(found))
+
+
+def of_certificate(kernel: Kernel, certificate: Mapping[str, Any]) -> tuple[Guard, ...]:
+    """The guards that a certificate rests on."""
+    values = list(kernel.params)
+    for op in kernel.walk():
+        for region in op.regions:
+            values.extend(region.args)
+        values.extend(op.results)
+    return tuple(_guard(kernel, kind, values[k]) for kind, k in certificate["guards"])
+
+
+def _guard(kernel: Kernel, kind: str, v: Value) -> Guard:
+    made = next((op for op in kernel.walk() if isinstance(op, Assert) and op.condition is v), None)
+    owner = made if kind == "assert" else v.owner
+    loc = (owner.loc if isinstance(owner, Op) else kernel.loc).chain()[-1]
+    text = str(made.message) if kind == "assert" and made is not None else TEXTS[kind]
+    return Guard(kind, _term(kernel, v), text, loc)
+
+
+def _term(kernel: Kernel, v: Value) -> Term:
+    op = v.owner
+    if v in kernel.params:
+        return ["given", kernel.params.index(v), -1]
+    if isinstance(op, ArrayShape):
+        return ["given", kernel.params.index(op.array), op.dim]
+    if isinstance(op, Const):
+        return int(op.value)
+    assert isinstance(op, Op)
+    compares = op.pred if isinstance(op, Cmp) else ""
+    return [op.NAME, str(v.type), compares, *(_term(kernel, x) for x in op.operands)]
+
+
+def leaves(t: Term) -> list[Leaf]:
+    """The arguments and lengths in a term, in order."""
+    if not isinstance(t, list):
+        return []
+    if t[0] == "given":
+        return [(t[1], t[2])]
+    return list(dict.fromkeys(leaf for x in t[3:] for leaf in leaves(x)))
+
+
+def value(t: Term, given: Callable[[Leaf], int]) -> int:
+    """What a term is; OverflowError where a whole number on the way does not fit its type."""
+    if not isinstance(t, list):
+        return int(t)
+    if t[0] == "given":
+        n = given((t[1], t[2]))
+        if t[2] >= 0 and n > LONGEST:
+            raise OverflowError
+        return n
+    name, kind, attribute, *args = t
+    table = OF_BOOLS if kind == "bool" and name in OF_BOOLS else VALUES
+    found = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, given) for x in args)))
+    low, high = limits(DTYPES[kind])
+    if not low <= found <= high:
+        raise OverflowError
+    return found
+
+
+def limits(t: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    if t.is_bool:
+        return 0, 1
+    half = 1 << (t.bits - 1)
+    return (-half, half - 1) if t.is_signed else (0, 2 * half - 1)
+
+
+def _div(x: int, y: int) -> int:
+    """Toward zero; 0 for a division by zero, as kernels have it."""
+    if not y:
+        return 0
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _shifted(x: int, by: int) -> int:
+    if not 0 <= by < 64:
+        raise OverflowError
+    return x << by if by else x
+
+
+VALUES: dict[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "neg": lambda x: -x,
+    "div": _div,
+    "floordiv": lambda x, y: x // y if y else 0,
+    "mod": lambda x, y: x - y * _div(x, y) if y else 0,
+    "min": min,
+    "max": max,
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "not": lambda x: ~x,
+    "shl": _shifted,
+    "shr": lambda x, y: x >> y if 0 <= y < 64 else _shifted(x, y),
+    "cast": lambda x: x,
+    "select": lambda c, x, y: x if c else y,
+    "cmp.eq": lambda x, y: x == y,
+    "cmp.ne": lambda x, y: x != y,
+    "cmp.lt": lambda x, y: x < y,
+    "cmp.le": lambda x, y: x <= y,
+    "cmp.gt": lambda x, y: x > y,
+    "cmp.ge": lambda x, y: x >= y,
+}
+"""What each op gives for whole numbers."""
+OF_BOOLS: dict[str, Callable[..., int]] = {"not": lambda x: not x, "cast": bool}
+"""Where the result is a bool."""

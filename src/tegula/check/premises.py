@@ -1,0 +1,97 @@
+"""What a proof takes for granted, and whether a kernel's results are determined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import Kernel, Op, Value
+from tegula.ops.buffer import combination, commute
+from tegula.passes.overlap import array_root
+from tegula.types import ArrayType, scalar_of
+
+PREMISES = (
+    "the event table (tegula/ops/events.py) states what PTX instructions do to barriers and shared memory",
+    "barriers that are derived inside one role are right, and so is what is said to differ between its threads",
+    "each loop of a role ends, and nothing in it waits for another block",
+    "LLVM and ptxas keep integer arithmetic, and the order of memory accesses and barriers that is emitted",
+    "no barrier counts 2^31 - 4096 items or more, nor does a 32-bit counter of items that is written by hand",
+)
+"""Under which "proved" is said; beside them stand the guards of the certificate."""
+YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """What a kernel does to one array: atomic updates, with how they combine; other accesses."""
+
+    name: str
+    updates: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])
+    reads: list[Op] = field(default_factory=list[Op])
+    writes: list[Op] = field(default_factory=list[Op])
+
+
+def determinism(kernel: Kernel, proved: bool) -> str:
+    """Whether equal arguments give equal results, and if not, why. Blocks that store different values to one element
+    are not looked for: the text says so."""
+    reasons = list(_reasons(kernel))
+    known = [r for r in reasons if r.startswith(NO)]
+    if known or reasons:
+        return (known or reasons)[0]
+    if not proved:
+        return f"{UNKNOWN}: the schedule is not proved"
+    return f"{YES}, unless two threads store different values to one element of an array"
+
+
+def _reasons(kernel: Kernel) -> Iterator[str]:
+    used = {v for op in kernel.walk() for v in op.operands}
+    found = _accesses(kernel)
+    for array, does in found.items():
+        for op, how in does.updates:
+            given = [v for v in op.results if v in used]
+            if given:
+                yield f"{NO}: what the atomic access of {does.name}{_at(op)} gives back depends on the order"
+            elif how in ("add", "sub") and _of_floats(array):
+                yield f"{NO}: the sums of floats in {does.name}{_at(op)} depend on the order of atomic additions"
+            elif not all(commute(how, other) for _, other in does.updates):
+                yield f"{NO}: the atomic updates of {does.name}{_at(op)} do not commute"
+        others = [other for v in _aliases(kernel, array) if (other := found.get(v)) is not None]
+        changes = [*does.writes, *(op for op, _ in does.updates)]
+        for op in (*does.reads, *(op for other in others for op in other.reads)) if changes else ():
+            yield f"{UNKNOWN}: {does.name} is read{_at(op)} and changed{_at(changes[0])}"
+        for op, _ in does.updates if does.writes else ():
+            yield f"{UNKNOWN}: {does.name} is stored to{_at(does.writes[0])} and updated{_at(op)}"
+
+
+def _accesses(kernel: Kernel) -> dict[Value, _Accesses]:
+    found: dict[Value, _Accesses] = {}
+    for op in kernel.walk():
+        for e in op.effects():
+            if e.value is None or not isinstance(e.value.type, ArrayType):
+                continue
+            array = array_root(e.value)
+            does = found.setdefault(array, _Accesses(array.name or "an array"))
+            if e.kind == "atomic":
+                does.updates.append((op, combination(op)))
+            elif e.kind == "read":
+                does.reads.append(op)
+            else:
+                does.writes.append(op)
+    return found
+
+
+def _aliases(kernel: Kernel, array: Value) -> list[Value]:
+    """The other arrays that may share memory with an array."""
+    if array not in kernel.params:
+        return []
+    access = kernel.access[kernel.params.index(array)]
+    near = kernel.params if access is None else [kernel.params[k] for k in access.aliases]
+    return [v for v in near if v is not array]
+
+
+def _of_floats(array: Value) -> bool:
+    return isinstance(array.type, ArrayType) and scalar_of(array.type.dtype).is_float
+
+
+def _at(op: Op) -> str:
+    return f" (line {op.loc.line})" if op.loc.line else ""

@@ -1,0 +1,32 @@
+"""The prover: finds a proof that the schedule of a kernel is right in every launch, and writes it as a certificate.
+Nothing that it says is believed before `check.verifier` has replayed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.check.proof.certificate import Certificate
+from tegula.check.proof.labels import Mismatch
+from tegula.check.proof.machine import Stuck
+from tegula.check.proof.program import Program
+from tegula.check.proof.search import Search
+from tegula.check.proof.terms import TooLong
+from tegula.ir import Kernel
+
+
+def prove(kernel: Kernel, spread: Any) -> Certificate:
+    """A certificate for a kernel as it is emitted; Stuck where none is found."""
+    program = Program(kernel, spread)
+    guards = list(program.guards.asserts)
+    while True:
+        search = Search(program, guards)
+        try:
+            return search.certificate()
+        except (Stuck, Mismatch, RecursionError, TooLong) as e:
+            more = [guard for guard in search.machine.asked if guard not in guards]
+            if more:
+                guards += more
+            elif isinstance(e, Stuck):
+                raise
+            else:
+                raise Stuck("no invariant was found") from e

@@ -1,0 +1,199 @@
+"""Guesses of what iterations keep: the forms that slots of a label may have, the strongest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, so_far
+from tegula.check.proof.machine import State
+from tegula.check.proof.steps import before, carried, constant_trip, guarded, items, start
+from tegula.check.proof.terms import Sum, div, held_by, mod, number, symbols
+from tegula.ir import Value
+from tegula.ops.control import For, While
+from tegula.ops.scalar import Const
+
+
+class Forms(Labels):
+    """The forms of what loops carry, the strongest first, and what follows where an iteration does not keep one."""
+
+    def _weaken(self, e: Mismatch, state: State, forms: dict[Slot, list[Form]], refused: set[Any]) -> None:
+        """The next forms for what an iteration does not keep, after what it does instead."""
+        refused |= set(e.facts)
+        for slot in e.slots:
+            form, found, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
+            added = found - term if isinstance(found, Sum) and isinstance(term, Sum) else None
+            if form[0] == "line" and added is not None and symbols(added) <= set(state.bound):
+                forms[slot][0] = ("same", form[1]) if not added.parts else ("once", form[1], added)
+            elif form[0] == "class" and added is not None and form[2] != str(added):
+                forms[slot][0] = ("class", form[1], str(added))
+            else:
+                forms[slot] = forms[slot][1:] or [("unknown",)]
+
+    def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
+        """What an iteration adds to what, as it is written; None where branches and inner loops decide; `moving`: roles
+        that stand before other loops do iterations of these beside it."""
+        out: dict[Slot, Sum | None] = {}
+        trip = self._trip if moving else constant_trip
+        for r in group:
+            spots = state.roles[r].spots
+            loop, depth = spots[-1].region.parent, len(spots) - 1
+            assert isinstance(loop, For | While)
+            self.machine.state, self.machine.role = state, r
+            sure, unsure = items(self.program, loop.body, trip)
+            out |= {(kind, r, b): None if (kind, b) in unsure else n for (kind, b), n in sure.items()}
+            out |= {(kind, r, b): None for kind, b in unsure}
+            for k, v in enumerate(loop.arguments):
+                n, counter = carried(loop, k, trip)
+                out["held", r, depth, v] = n
+                if counter:
+                    out["counter", v] = number(1)
+            if isinstance(loop, For):
+                self.machine.state, self.machine.role = state, r
+                out["held", r, depth, loop.index] = self.machine.value(loop.step)
+            for count, test in guarded(self.program, loop.body).items() if spots[-1].turn else ():
+                slot = (count[0], r, count[1])
+                self.machine.state, self.machine.role = state, r
+                c = self.machine.value(test.result)
+                if slot in out and out[slot] is None and c is not None and state.known.holds(c) is True:
+                    out[slot] = number(1)
+        for r in range(len(state.roles)) if moving else ():
+            if r not in group and self.machine.spot(state, r).at < 0:
+                self._guesses_of_others(state, r, out)
+        return out
+
+    def _trip(self, loop: For) -> Sum | None:
+        """How often a loop goes on that is to come, if that is the same each time."""
+        start, stop, step = (self.machine.value(v) for v in loop.bounds)
+        if (
+            not isinstance(start, Sum)
+            or not isinstance(stop, Sum)
+            or not isinstance(step, Sum)
+            or step.value != 1
+        ):
+            return None
+        trip = stop - start
+        return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
+
+    def _guesses_of_others(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
+        """A role before a loop may do as many iterations of that as others arrive, or wait, at its barriers."""
+        spots = state.roles[r].spots
+        loop, depth = spots[-1].region.parent, len(spots) - 1
+        assert isinstance(loop, For | While)
+        self.machine.state, self.machine.role = state, r
+        sure, _ = items(self.program, loop.body, self._trip)
+        mine = {b for (_, b), n in sure.items() if n.value == 1}
+        times = next(
+            (
+                n
+                for slot, n in out.items()
+                if slot[0] in ("arrived", "waited") and slot[2] in mine and n is not None
+            ),
+            None,
+        )
+        if times is None:
+            return
+        out |= {(kind, r, b): n * times for (kind, b), n in sure.items()}
+        for k, v in enumerate(loop.arguments):
+            n, _ = carried(loop, k, self._trip)
+            out["held", r, depth, v] = None if n is None else n * times
+        step = self.machine.value(loop.step) if isinstance(loop, For) else None
+        if isinstance(loop, For):
+            out["held", r, depth, loop.index] = step * times if isinstance(step, Sum) else None
+
+    def _forms(
+        self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
+    ) -> list[Form]:
+        """What a slot may be at the head, the strongest form first."""
+        step = guess.get(slot, number(0))
+        if slot[0] in ("flight", "copy"):
+            return [("ghost",), ("unknown",)]
+        if not isinstance(x, Sum):
+            same: list[Form] = [("same", x)] if x is not None else []
+            told: list[Form] = [("told", x)] if isinstance(x, tuple) and symbols(x) else []
+            return [*(told if step is None else []), *same, *told, ("unknown",)]
+        if step is not None and not step.parts:
+            out: list[Form] = [("same", x)]
+        else:
+            out = [("line", x, step)] if step is not None else [("same", x)] if limited else []
+        hints = self.program.hints.get(slot[3], []) if slot[0] == "held" else []
+        index = slot[0] == "held" and self._is_index(slot[3])
+        if slot[0] == "held" and not index and (step is None or step.parts):
+            found = self._remainders(slot, x, state)
+            out = [*sorted(found, key=lambda form: guess.get(form[1]) != step), *out]
+        counter = slot[0] == "held" and ("counter", slot[3]) in guess
+        if slot[0] in ("arrived", "waited") and step is None:
+            out = [*self._late(slot, x, guess, state), *out]
+        if hints and counter and not index and (step is None or step.parts):
+            return [*out, ("class", x, ""), *self._residues(slot, x, state), ("unknown",)]
+        if hints and not index and (step is None or step.parts):
+            found = self._residues(slot, x, state)
+            ring = sorted(found, key=lambda form: guess.get(form[1], number(0)) is None)
+            return [*ring, *out, ("class", x, ""), ("unknown",)]
+        last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
+        return [*out, ("class", x, ""), last]
+
+    def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
+        """Forms of what happens once in an iteration from some item on, or up to one."""
+        kind, r, b = slot
+        spot = state.roles[r].spots[-1]
+        test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
+        if test is None:
+            return []
+        self.machine.state, self.machine.role = state, r
+        k, bound = self.machine.value(start(test.a, spot.region)), self.machine.value(test.b)
+        if not isinstance(k, Sum) or not isinstance(bound, Sum) or test.pred not in ("lt", "le", "gt", "ge"):
+            return []
+        end = bound + 1 if test.pred in ("le", "gt") else bound
+        rows = self._slots(state)
+        exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
+        others = [exact] if exact in guess else [("arrived", r, b) for b in state.roles[r].arrived]
+        out: list[Form] = []
+        for other in others if not isinstance(test.a.owner, Const) else ():
+            y = rows.get(other)
+            if isinstance(y, Sum) and other in guess and (k - y).value is not None:
+                out.append(("late", x - so_far(test.pred, k, end), other, k - y, test.pred, end))
+        return out
+
+    def _is_index(self, v: Value) -> bool:
+        region = v.owner
+        loop = getattr(region, "parent", None)
+        return isinstance(loop, For) and v is loop.index
+
+    def _residues(self, slot: Slot, x: Sum, state: State) -> list[Form]:
+        """Forms by which a carried value is the stage or the parity of a ghost."""
+        if slot[0] != "held":
+            return []
+        r, out = slot[1], list[Form]()
+        for hint in self.program.hints.get(slot[3], []):
+            b, stages = hint.barrier, self.program.stages[hint.barrier]
+            kind = "waited" if hint.waits else "arrived"
+            ghost = getattr(state.roles[r], kind).get(b)
+            if ghost is None:
+                continue
+            forms = [(d, e) for d in range(stages) for e in range(2 if hint.parity else 1)]
+            made = [
+                mod(div(ghost + d, stages) + e, 2) if hint.parity else mod(ghost + d, stages)
+                for d, e in forms
+            ]
+            same = [form for form, y in zip(forms, made, strict=True) if y == x]
+            if not same and x.value is None:
+                same = [form for form, y in zip(forms, made, strict=True) if state.known.equal(x, y)]
+            out += [("residue", (kind, r, b), stages, d, e, hint.parity) for d, e in same]
+        return out
+
+    def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
+        """Forms by which a carried number of a narrow type counts a ghost, and begins anew where the type ends."""
+        t, r = slot[3].type, slot[1]
+        if not t.is_int or t.bits > 16:
+            return []
+        low, high = held_by(t)
+        size = high - low + 1
+        (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
+        counted = a.given[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
+        out: list[Form] = []
+        for kind in ("waited", "arrived"):
+            for b, ghost in getattr(state.roles[r], kind).items():
+                d = mod(counted - ghost, size).value
+                if d is not None and x == mod(ghost + d, size) + low:
+                    out.append(("remainder", (kind, r, b), d + low, low, size))
+        return out

@@ -1,0 +1,123 @@
+"""What the host checks before a launch, so that proofs may rest on it: asserts about the launch, and that the
+arithmetic of trip counts stays within its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape
+from tegula.ops.control import For, While
+from tegula.ops.convert import Cast
+from tegula.ops.debug import Assert
+from tegula.ops.lane import Lanes
+from tegula.ops.roles import Roles
+from tegula.types import DType
+
+LARGEST = 2**28
+"""No number that a trip count is computed from is larger, where a guard bounds it, and no smaller than its opposite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What a launch must meet. `kind`: an assert's condition is true; a number "fits", between -LARGEST and LARGEST, as
+    whole numbers are computed; a "factor" is not negative."""
+
+    kind: str
+    value: Value
+
+
+class Guards:
+    """The guards that proofs of a kernel may ask for."""
+
+    def __init__(self, kernel: Kernel, counts: set[Op]) -> None:
+        self.kernel = kernel
+        self.bounds = set(_bounds(counts))
+        self._of_launch: dict[Value, bool] = {}
+        self.asserts = [
+            Guard("assert", op.condition) for op in _asserts(kernel) if self.of_launch(op.condition)
+        ]
+
+    def of_launch(self, v: Value) -> bool:
+        """Whether the host can compute a value: from parameters and shapes, by arithmetic."""
+        if v not in self._of_launch:
+            self._of_launch[v] = self._known(v)
+        return self._of_launch[v]
+
+    def _known(self, v: Value) -> bool:
+        if not isinstance(v.type, DType) or v.type.is_float:
+            return False
+        if v in self.kernel.params:
+            return True
+        owner = v.owner
+        if isinstance(owner, ArrayShape):
+            return owner.array in self.kernel.params
+        return isinstance(owner, ARITHMETIC) and all(map(self.of_launch, owner.operands))
+
+    def asked(self, v: Value) -> Iterator[Guard]:
+        """The guards that keep a number of a trip count within its type."""
+        if v not in self.bounds or not isinstance(v.owner, S.Add | S.Sub | S.Mul | S.Neg | Cast):
+            return
+        if self.of_launch(v):
+            if isinstance(v.owner, S.Mul) and not any(isinstance(x.owner, S.Const) for x in v.owner.operands):
+                yield from (Guard("factor", x) for x in v.owner.operands)
+            yield Guard("fits", v)
+            return
+        yield from (Guard("fits", x) for x in self._sources(v))
+
+    def _sources(self, v: Value) -> Iterator[Value]:
+        """What of a launch a number is computed from."""
+        if self.of_launch(v):
+            if not isinstance(v.owner, S.Const):
+                yield v
+        elif isinstance(v.owner, ARITHMETIC):
+            for x in v.owner.operands:
+                yield from self._sources(x)
+        elif isinstance(v.owner, Region) and isinstance(loop := v.owner.parent, For) and v is loop.index:
+            for x in (loop.start, loop.stop):
+                yield from self._sources(x)
+
+
+ARITHMETIC = (
+    S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
+    S.Not, S.Shl, S.Shr, Cast,
+)  # fmt: skip
+
+
+def _bounds(counts: set[Op]) -> Iterator[Value]:
+    """What the trip counts of loops are computed from."""
+    queue = [v for op in counts if isinstance(op, For) for v in op.bounds]
+    queue += [v for op in counts if isinstance(op, While) for v in op.condition.yielded]
+    found: set[Value] = set()
+    while queue:
+        v = queue.pop()
+        if v in found:
+            continue
+        found.add(v)
+        yield v
+        if isinstance(v.owner, ARITHMETIC) and (not isinstance(v.owner, S.Cmp) or _varies(v)):
+            queue.extend(v.owner.operands)
+        loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
+        if isinstance(loop, For | While):
+            rows = zip(loop.results, loop.initial, loop.body.yielded, *loop.entries, strict=True)
+            queue += [w for row in rows if v in row for w in row]
+
+
+def _varies(v: Value) -> bool:
+    """Whether a number is computed from what a loop carries: other comparisons decide something else than a trip."""
+    if isinstance(v.owner, Region):
+        return isinstance(v.owner.parent, For | While)
+    return isinstance(v.owner, ARITHMETIC) and any(map(_varies, v.owner.operands))
+
+
+def _asserts(kernel: Kernel) -> Iterator[Assert]:
+    """The asserts of a kernel that all threads come to before roles begin."""
+    for op in kernel.body.ops:
+        if isinstance(op, Roles):
+            return
+        if isinstance(op, Assert):
+            yield op
+        elif isinstance(op, Lanes):
+            yield from (o for o in op.regions[0].ops if isinstance(o, Assert))

@@ -1,0 +1,282 @@
+"""What the prover knows on a path, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd, inf
+from typing import Any
+
+from tegula.check.proof.terms import (
+    Atom,
+    Condition,
+    Monomial,
+    Sum,
+    atom,
+    divided,
+    eq,
+    ge,
+    held_by,
+    inside,
+    negation,
+    number,
+    period,
+    range_of_function,
+    replaced,
+)
+from tegula.types import DTYPES
+
+DEPTH, PERIOD, MOST_FACTS = 3, 4096, 200
+
+
+class Known:
+    """Conditions that hold. Where two of them make a symbol equal to something, it stands for that (`same`)."""
+
+    def __init__(self, other: Known | None = None) -> None:
+        self.assumed: list[Condition] = list(other.assumed) if other else []
+        self.true: set[Condition] = set(other.true) if other else set()
+        self.facts: list[Sum] = list(other.facts) if other else []
+        self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
+        self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
+        self.absurd = other.absurd if other else False
+        self.work: list[int] = other.work if other else [0]
+        """How often something was shown or not, here and in all that this was made from."""
+
+    def assume(self, c: Condition) -> None:
+        self.assumed.append(c)
+        self._assume(self.now(c))
+        self.true.add(c)
+
+    def _assume(self, c: Condition) -> None:
+        if isinstance(c, bool):
+            self.absurd = self.absurd or not c
+            return
+        self.true.add(c)
+        kind, *args = c
+        if kind == "and":
+            self._assume(args[0])
+            self._assume(args[1])
+        elif kind == "ge":
+            self._fact(args[0])
+        elif kind == "eq":
+            self._fact(args[0])
+            self._fact(-args[0])
+            self._equal(args[0])
+        elif kind == "not" and args[0][0] == "or":
+            self._assume(negation(args[0][1]))
+            self._assume(negation(args[0][2]))
+        elif kind == "not" and args[0][0] == "eq":
+            for p in (args[0][1], -args[0][1]):
+                if self.nonnegative(p):
+                    self._fact(p - 1)
+
+    def _fact(self, p: Sum) -> None:
+        if p.value is not None:
+            self.absurd = self.absurd or p.value < 0
+            return
+        g = gcd(*p.rest.parts.values())
+        if g > 1:
+            p = Sum({m: c // g for m, c in p.parts.items()})
+        if p in self.facts or len(self.facts) > MOST_FACTS:
+            return
+        if self.nonnegative(-p - 1):
+            self.absurd = True
+        opposite = self.nonnegative(-p)
+        self.facts.append(p)
+        for m, c in p.parts.items():
+            top = self.range(p - Sum({m: c}))[1]
+            if len(m) == 1 and top != inf:
+                low, high = self.ranges.get(m[0], (-inf, inf))
+                self.ranges[m[0]] = (max(low, -(top // c)), high) if c > 0 else (low, min(high, top // -c))
+        for m, c in p.parts.items():
+            if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
+                for q in m[0].given:
+                    self._fact(replaced(p, {m: q}))
+        if opposite:
+            self._equal(p)
+
+    def _equal(self, p: Sum) -> None:
+        """p is 0: a symbol stands for the rest."""
+        for m, c in sorted(p.parts.items(), reverse=True):
+            if len(m) == 1 and abs(c) == 1:
+                rest = (Sum({m: c}) - p) * c
+                if m[0] in inside(rest) or (m[0].kind != "sym" and rest.value is None):
+                    continue
+                self.same = {k: replaced(q, {m: rest}) for k, q in self.same.items()} | {m: rest}
+                for q in list(self.facts):
+                    changed = replaced(q, {m: rest})
+                    if changed != q and changed.value is None:
+                        self.facts.append(changed)
+                    elif changed.value is not None and changed.value < 0:
+                        self.absurd = True
+                return
+
+    def now(self, x: Any) -> Any:
+        """With symbols replaced by what they are known to equal."""
+        return replaced(x, self.same) if self.same and x is not None and not isinstance(x, bool) else x
+
+    # Ranges ----------------------------------------------------------------------------------------------------------
+
+    def range(self, p: Sum) -> tuple[Any, Any]:
+        low: Any = 0
+        high: Any = 0
+        for m, c in p.parts.items():
+            a: Any = c
+            b: Any = c
+            for x in m:
+                corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in self._range(x)]
+                a, b = min(corners), max(corners)
+            low, high = low + a, high + b
+        return low, high
+
+    def _range(self, x: Atom) -> tuple[Any, Any]:
+        low, high = self.ranges.get(x, (-inf, inf))
+        found: tuple[Any, Any] = (-inf, inf)
+        if x.kind == "mod":
+            found = (0, x.given[1] - 1)
+        elif x.kind == "div":
+            a, b = self.range(x.given[0])
+            found = (a if a == -inf else a // x.given[1], b if b == inf else b // x.given[1])
+        elif x.kind in ("min", "max", "ite"):
+            (a, b), (c, d) = self.range(x.given[-2]), self.range(x.given[-1])
+            found = {
+                "min": (min(a, c), min(b, d)),
+                "max": (max(a, c), max(b, d)),
+                "ite": (min(a, c), max(b, d)),
+            }[x.kind]
+        elif x.kind == "wrap":
+            found = held_by(DTYPES[x.given[1]])
+        elif x.kind == "app":
+            found = range_of_function(x.given[0])
+        return max(low, found[0]), min(high, found[1])
+
+    # Entailment ------------------------------------------------------------------------------------------------------
+
+    def nonnegative(self, p: Sum, depth: int = DEPTH) -> bool:
+        """Whether p >= 0 follows: from ranges, or after some facts have cancelled what may be negative."""
+        self.work[0] += 1
+        if self.range(p)[0] >= 0:
+            return True
+        if depth == 0:
+            return False
+        for m, c in p.parts.items():
+            if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
+                parts = (self.nonnegative(replaced(p, {m: q}), depth) for q in m[0].given[-2:])
+                return all(parts) if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0) else any(parts)
+        worst = sorted((self.range(Sum({m: c}))[0], m) for m, c in p.parts.items() if m)
+        unbounded = [m for low, m in worst if low == -inf]
+        least = unbounded[:1] or [m for low, m in worst if low < 0]
+        for m in least or ([m for _, m in worst] if depth == DEPTH else []):
+            for q in self._with(m, p):
+                c, d = p.parts[m], q.parts.get(m, 0)
+                if c * d <= 0:
+                    continue
+                left = p * abs(d) - q * abs(c)
+                g = gcd(*left.rest.parts.values()) or 1
+                if self.nonnegative(Sum({k: n // g for k, n in left.parts.items()}), depth - 1):
+                    return True
+        return False
+
+    def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
+        """Facts in which a monomial occurs, or that it occurs in when they are multiplied by what is not negative."""
+        for q in self.facts:
+            if m in q.parts:
+                yield q
+            if len(m) == 2:
+                for x, y in (m, m[::-1]):
+                    if (x,) in q.parts and self._range(y)[0] >= 0:
+                        yield q * Sum({(y,): 1})
+        if len(m) == 1 and self._range(m[0])[0] >= 0:
+            for x in (pair[1 - pair.index(m[0])] for pair in p.parts if len(pair) == 2 and m[0] in pair):
+                yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.parts)
+        if len(m) == 1 and m[0].kind == "div":
+            dividend, n = m[0].given
+            rest = dividend - Sum({m: n})
+            yield rest
+            yield number(n - 1) - rest
+
+    def resolved(self, x: Any) -> Any:
+        """With the one of two numbers that is known to be the smaller, or greater, for these."""
+        for a in sorted(inside(x)):
+            if a.kind in ("min", "max"):
+                p, q = a.given
+                less = self.nonnegative(q - p, DEPTH - 1)
+                if less or self.nonnegative(p - q, DEPTH - 1):
+                    return self.resolved(replaced(x, {(a,): p if less == (a.kind == "min") else q}))
+        return x
+
+    def holds(self, c: Condition, residues: bool = True) -> bool | None:
+        """True, False, or None where neither follows."""
+        if residues and not isinstance(c, bool):
+            c = self.resolved(c)
+        if isinstance(c, bool):
+            return c
+        if c in self.true:
+            return True
+        if negation(c) in self.true:
+            return False
+        kind, *args = c
+        if kind == "not":
+            inner = self.holds(args[0], residues)
+            return None if inner is None else not inner
+        if kind in ("and", "or"):
+            found = {self.holds(x, residues) for x in args}
+            decisive = kind == "or"
+            return decisive if decisive in found else None if None in found else not decisive
+        if kind == "is":
+            return None
+        p = args[0]
+        if kind == "ge":
+            if self.nonnegative(p):
+                return True
+            if self.nonnegative(-p - 1):
+                return False
+        elif self.nonnegative(p) and self.nonnegative(-p):
+            return True
+        elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
+            return False
+        return self._for_each_residue(c) if residues else None
+
+    def _for_each_residue(self, c: Condition) -> bool | None:
+        """Decides for each residue of something that is divided."""
+        for base in dict.fromkeys(divided(c)):
+            pivot = next(((m, k) for m, k in sorted(base.parts.items(), reverse=True) if abs(k) == 1), None)
+            n = period(c, base)
+            if pivot is None or not 1 < n <= PERIOD:
+                continue
+            h = Atom("sym", f"h{n}")
+            inner = Known(self)
+            inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
+            answers: set[bool | None] = set()
+            told = [t for t in map(self.now, self.true) if base in divided(t)]
+            m, k = pivot
+            facts = [q for q in self.facts if m in q.parts]
+            for r in range(n):
+                by = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
+                if any(inner.holds(replaced(t, by), False) is False for t in told):
+                    continue
+                answer = inner.holds(replaced(c, by), False)
+                if answer in answers and answer is not None:
+                    continue
+                if facts and (answer is None or answers):
+                    nearer = Known(inner)
+                    for q in facts:
+                        nearer._fact(replaced(q, by))
+                    if nearer.absurd:
+                        continue
+                    answer = nearer.holds(replaced(c, by), False)
+                answers.add(answer)
+                if None in answers or len(answers) > 1:
+                    break
+            else:
+                return answers.pop() if answers else None
+        return None
+
+    def equal(self, p: Sum, q: Sum) -> bool:
+        return p == q or self.holds(eq(p - q)) is True
+
+    def at_least(self, p: Sum, q: Sum | int) -> bool:
+        return self.holds(ge(p - number(q)), False) is True
+
+
+def fresh(name: str) -> Sum:
+    return atom("sym", name)

@@ -1,0 +1,317 @@
+"""Labels of proofs: states with symbols, where loops begin an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tegula.check.proof.machine import Machine, Role, State, Stuck
+from tegula.check.proof.program import Program
+from tegula.check.proof.terms import (
+    Atom,
+    Condition,
+    Sum,
+    atom,
+    div,
+    extreme,
+    ge,
+    mod,
+    number,
+    replaced,
+    symbols,
+)
+from tegula.dataclass import dataclass
+
+Tree: TypeAlias = list[Any]
+Leaf: TypeAlias = Callable[[State], Tree]
+Slot: TypeAlias = tuple[Any, ...]
+"""What a label says of a state: ("held", role, depth, value), ("arrived" or "waited", role, barrier), ("flight" or
+"copy", role, which from the last, which memory), ("content", ring, which, "item" or "number")."""
+Form: TypeAlias = tuple[Any, ...]
+"""What a slot is at a label: ("same", value), ("line" or "once", at the start, more each time), ("class", at the start,
+what moves alike), ("residue", of which slot, stages, more, more parity, whether a parity), ("remainder", of which slot,
+more, least, size), ("late", ...) (see `so_far`), ("told", condition), ("ghost",), ("unknown",)."""
+MOST_ITEMS = 2**31 - 1 - 4096
+"""Items that a barrier counts: a premise."""
+
+
+@dataclass(slots=True)
+class Label:
+    """A state with symbols: where loops of `roles` begin an iteration. `terms`: of slots; `count`: the symbol of the
+    iteration, `classes`: other symbols, each for a slot less a number."""
+
+    index: int
+    roles: list[int]
+    state: State
+    terms: dict[Slot, Any]
+    count: Sum
+    classes: dict[Atom, tuple[Slot, Sum]]
+    symbols: list[Atom]
+    facts: dict[Any, Condition]
+    limit: Condition = True
+    beyond: Leaf | None = None
+    state_before: Sequence[Atom] = ()
+
+
+Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
+"""A condition on the symbols of a label, and the slots that these stand for."""
+
+
+class Mismatch(Exception):
+    """An iteration does not keep what a label says of some slots, or facts."""
+
+    def __init__(
+        self,
+        label: Label,
+        slots: Sequence[Slot],
+        facts: Sequence[Any],
+        found: dict[Slot, Any],
+        later: State | None = None,
+    ) -> None:
+        super().__init__()
+        self.later = later
+        self.found = found
+        self.label, self.slots, self.facts = label, list(slots), list(facts)
+
+
+class Labels:
+    """Makes labels of states."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.program, self.machine = program, machine
+        self.labels: list[dict[str, Any]] = []
+        self.made = 0
+
+    def _slots(self, state: State) -> dict[Slot, Any]:
+        out: dict[Slot, Any] = {}
+        for r, role in enumerate(state.roles):
+            for depth, spot in enumerate(role.spots):
+                out |= {("held", r, depth, v): x for v, x in spot.held.items() if v in self.program.needed}
+            out |= {("arrived", r, b): x for b, x in role.arrived.items()}
+            out |= {("waited", r, b): x for b, x in role.waited.items()}
+            for kind, rows in (("flight", [p for _, p, _ in role.flights]), ("copy", role.copies)):
+                for k, places in enumerate(reversed(rows)):
+                    out |= {(kind, r, k, j): x for j, (_, x) in enumerate(places) if isinstance(x, Sum)}
+        for k, (n, item, x) in enumerate(self._unread(state)):
+            out |= {("content", n, k, "item"): item, ("content", n, k, "number"): x}
+        return out
+
+    def _unread(self, state: State) -> list[tuple[int, Sum, Any]]:
+        """What stages hold, as far as some role has yet to wait for it."""
+        out: list[tuple[int, Sum, Any]] = []
+        for n, item, x in state.contents:
+            for row in self.program.rings[self.program.values[n]].rows:
+                r, shift = row.taker[0], self.machine.shift(self.program.values[n], row)
+                last = self.machine.last(state.roles[r], r, row.barrier) if not row.own else item
+                if row.taker not in self.program.writers[n] and not state.known.nonnegative(
+                    last - item - shift
+                ):
+                    out.append((n, item, x))
+                    break
+        return out
+
+    def _label(
+        self,
+        state: State,
+        later: State,
+        group: list[int],
+        forms: dict[Slot, list[Form]],
+        count: Sum,
+        refused: set[Any],
+        limit: Limit | None,
+    ) -> Label:
+        terms: dict[Slot, Any] = {}
+        classes: dict[Atom, tuple[Slot, Sum]] = {}
+        known: list[tuple[Sum, Sum, Slot, str]] = []
+        for slot, rows in forms.items():
+            form = rows[0]
+            if form[0] in ("same", "line", "once"):
+                terms[slot] = form[1] if form[0] == "same" else form[1] + count * form[2]
+            elif form[0] == "class":
+                near = next(
+                    (k for k in known if (form[1] - k[1]).value is not None and k[3] == form[2]), None
+                )
+                if near is None:
+                    self.made += 1
+                    made = atom("sym", f"x{self.made}")
+                    symbol = next(iter(made.atoms()))
+                    classes[symbol] = (slot, number(0))
+                    near = (made, form[1], slot, form[2])
+                    known.append(near)
+                terms[slot] = near[0] + (form[1] - near[1])
+        for slot, rows in forms.items():
+            form = rows[0]
+            if form[0] == "residue":
+                _, ghost, stages, d, e, parity = form
+                if ghost in terms:
+                    of = terms[ghost] + d
+                    terms[slot] = mod(div(of, stages) + e, 2) if parity else mod(of, stages)
+            elif form[0] == "late" and form[2] in terms:
+                terms[slot] = form[1] + so_far(form[4], terms[form[2]] + form[3], form[5])
+            elif form[0] == "remainder":
+                _, ghost, d, low, period = form
+                if ghost in terms:
+                    terms[slot] = mod(terms[ghost] + (d - low), period) + low
+            elif form[0] == "ghost":
+                found = self._near_ghost(slot, later, terms)
+                if found is not None:
+                    terms[slot] = found
+        entered = {
+            next(iter(forms[slot][0][1].parts)): Sum({(a,): 1})
+            for a, (slot, _) in classes.items()
+            if len(forms[slot][0][1].parts) == 1 and symbols(forms[slot][0][1])
+        }
+        for slot, rows in forms.items():
+            if rows[0][0] == "told":
+                terms[slot] = replaced(rows[0][1], entered)
+        facts: dict[Any, Condition] = {("path", c): c for c in state.known.assumed if c is not True}
+        facts |= {("range", c): c for a in state.bound for c in self._range_facts(state, a)}
+        facts["count",] = ge(count)
+        for symbol, (slot, _) in classes.items():
+            facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
+        ghosts = [slot for slot in forms if slot[0] in ("arrived", "waited") and slot not in terms]
+        if ghosts:
+            raise Stuck("it is not known how far roles are", self.machine.op(state, group[0]), group[0])
+        label = Label(0, group, state, terms, count, classes, [], {})
+        shape = self._shape(state, later, terms)
+        before = self._condition_before(shape, group[0], label)
+        if before is not None:
+            facts["before",] = before
+        if limit is not None:
+            c, slots, other = limit
+            by = {(a,): terms[slot] for a, slot in slots.items() if slot in terms}
+            label.limit = replaced(c, by | {next(iter(other.count.parts)): count})
+            facts["limit",] = label.limit
+            refused = refused - {("limit",)}
+        label.state_before = state.bound
+        label.facts = {key: c for key, c in facts.items() if key not in refused and c is not True}
+        label.symbols = [*state.bound, *count.atoms(), *classes]
+        label.state = State(shape.roles, type(state.known)(), list(label.symbols))
+        label.state.contents = shape.contents
+        label.state.known.work = state.known.work
+        label.state.known.ranges |= {a: x for a, x in state.known.ranges.items() if a.name.startswith("o")}
+        for c in label.facts.values():
+            label.state.known.assume(c)
+        for role in label.state.roles:
+            for p in {*role.arrived.values(), *role.waited.values()}:
+                if any(len(m) > 1 for m in p.parts):
+                    continue
+                label.state.known.assume(ge(number(MOST_ITEMS) - p))
+        label.index = len(self.labels)
+        self.labels.append({})
+        return label
+
+    def _range_facts(self, state: State, a: Atom) -> list[Condition]:
+        if not a.name.startswith("o"):
+            return []
+        low, high = state.known.ranges.get(a, (None, None))
+        s = Sum({(a,): 1})
+        return [ge(s - low), ge(number(high) - s)] if isinstance(low, int) and isinstance(high, int) else []
+
+    def _condition_before(self, shape: State, r: int, label: Label) -> Condition | None:
+        """That the loop went on one iteration before, which a count to an end needs at that end."""
+        c = self.machine.condition(shape, r)
+        if c is None or isinstance(c, bool):
+            return None
+        before = replaced(c, {next(iter(label.count.parts)): label.count - 1})
+        return None if before == c else before
+
+    def _near_ghost(self, slot: Slot, later: State, terms: dict[Slot, Any]) -> Sum | None:
+        """An item that is in flight, by its distance from what the role has waited for."""
+        kind, r, k, j = slot
+        role = later.roles[r]
+        rows = [*reversed(role.copies if kind == "copy" else [p for _, p, _ in role.flights])]
+        if k >= len(rows) or j >= len(rows[k]):
+            return None
+        places = rows[k]
+        stages = self.program.slots(self.program.values[places[j][0]])
+        if self.program.values[places[j][0]] not in self.program.rings:
+            return self._slot_in_flight(slot, stages, later, terms)
+        x = self._slots(later).get(slot)
+        for b, w in role.waited.items():
+            d = (x - w).value if isinstance(x, Sum) else None
+            if d is not None and ("waited", r, b) in terms:
+                return terms["waited", r, b] + d
+        return None
+
+    def _slot_in_flight(self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]) -> Sum | None:
+        """A slot of a buffer as a residue of what the role has waited for."""
+        r = slot[1]
+        x = self._slots(later).get(slot)
+        for b, w in later.roles[r].waited.items():
+            for d in range(stages):
+                if isinstance(x, Sum) and later.known.equal(x, mod(w + d, stages)):
+                    return mod(terms["waited", r, b] + d, stages)
+        return None
+
+    def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:
+        """A state with the terms of a label; in flight is what is after an iteration."""
+        made = entry.copy()
+        found = [
+            (n, terms.get(("content", n, k, "item")), terms.get(("content", n, k, "number")))
+            for k, (n, _, _) in enumerate(self._unread(entry))
+        ]
+        made.contents = [(n, item, x) for n, item, x in found if item is not None and x is not None]
+        for r, (role, other) in enumerate(zip(made.roles, later.roles, strict=True)):
+            for depth, spot in enumerate(role.spots):
+                spot.found = {}
+                spot.held = {v: terms.get(("held", r, depth, v)) for v in spot.held}
+            role.arrived = {b: terms.get(("arrived", r, b)) for b in role.arrived}  # type: ignore[misc]
+            role.waited = {b: terms.get(("waited", r, b)) for b in role.waited}  # type: ignore[misc]
+            more = other if len(other.flights) >= len(role.flights) else role
+            role.flights = [
+                (
+                    n,
+                    [
+                        (m, terms.get(("flight", r, k, j)) if isinstance(x, Sum) else x)
+                        for j, (m, x) in enumerate(places)
+                    ],
+                    v,
+                )
+                for k, (n, places, v) in _from_last(more.flights)
+            ]
+            role.flying, role.products = dict(more.flying), max(role.products, other.products)
+            more = other if len(other.copies) >= len(role.copies) else role
+            role.copies = [
+                [
+                    (m, terms.get(("copy", r, k, j)) if isinstance(x, Sum) else x)
+                    for j, (m, x) in enumerate(places)
+                ]
+                for k, places in _from_last(more.copies)
+            ]
+            role.dirty = role.dirty | other.dirty
+            role.unknown = role.unknown | other.unknown
+            role.unmet = {
+                k: max(role.unmet.get(k, 0), other.unmet.get(k, 0)) for k in {*role.unmet, *other.unmet}
+            }
+            role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
+            role.fresh = set()
+        return made
+
+
+def so_far(pred: str, k: Sum, end: Sum) -> Sum:
+    """How often a number that counts up to `k` was on a side of `end`."""
+    return extreme("max", number(0), k - end) if pred[0] == "g" else extreme("min", k, end)
+
+
+def covered(role: Role, wanted: Role) -> bool:
+    """Whether a label says of as much that it is in flight, or not yet seen, as there is."""
+    flights = [len(places) for _, places, _ in role.flights]
+    copies = [len(places) for places in role.copies]
+    return (
+        flights == [len(p) for _, p, _ in wanted.flights][len(wanted.flights) - len(flights) :]
+        and copies == [len(p) for p in wanted.copies][len(wanted.copies) - len(copies) :]
+        and len(role.uncommitted) == len(wanted.uncommitted)
+        and len(role.flights) <= len(wanted.flights)
+        and len(role.copies) <= len(wanted.copies)
+        and role.dirty <= wanted.dirty
+        and role.unknown <= wanted.unknown
+        and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
+        and role.loose <= wanted.loose
+        and role.ahead <= wanted.ahead
+    )
+
+
+def _from_last(rows: list[Any]) -> list[tuple[int, Any]]:
+    """Rows in order, each with its number from the last, which is 0."""
+    return [(len(rows) - 1 - k, row) for k, row in enumerate(rows)]

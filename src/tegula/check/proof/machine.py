@@ -1,0 +1,743 @@
+"""Roles that are run on symbols: what each has done so far, as far as proofs are about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tegula.check.proof.guards import LARGEST, Guard
+from tegula.check.proof.known import Known
+from tegula.check.proof.program import Agent, HandOver, Program, stage_of
+from tegula.check.proof.terms import (
+    Atom,
+    Condition,
+    Sum,
+    atom,
+    choice,
+    conjunction,
+    disjunction,
+    div,
+    eq,
+    extreme,
+    ge,
+    held_by,
+    mod,
+    negation,
+    number,
+    symbols,
+    wrapped,
+)
+from tegula.dataclass import dataclass, field, replace
+from tegula.ir import Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops import scalar as S
+from tegula.ops.buffer import BufRead, root
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.convert import Cast
+from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.lane import LaneUniform
+from tegula.ops.schedule import BulkStore, FenceAsync
+from tegula.types import DTYPES, BufType, DType
+
+BIT = ((0, 0), (0, 1), (1, 1))
+"""Ranges of numbers that are one bit."""
+Place = tuple[int, Any]
+"""A ring and an item, or a buffer and a slot."""
+
+
+class Stuck(Exception):
+    """The proof does not go on: `op` is where, the message what is not known; of which obligation, and what to write
+    instead, where that is known."""
+
+    def __init__(
+        self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message, self.op, self.role = message, op, role
+        self.obligation, self.help = obligation, help
+
+
+class Hoisted(Exception):
+    """A condition that only the launch decides: both sides are proofs of their own."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__()
+        self.condition = condition
+
+
+@dataclass(slots=True)
+class Spot:
+    """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
+    `held`: what loops carry and ops have given; `found`: what was computed from it."""
+
+    region: Region
+    at: int
+    held: dict[Value, Any]
+    turn: int = 0
+    found: dict[Value, Any] = field(default_factory=dict[Value, Any])
+
+
+@dataclass(slots=True)
+class Role:
+    spots: list[Spot]
+    midway: int = 0
+    products: int = 0
+    loose: bool = False
+    ahead: bool = False
+    arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
+    waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
+    fresh: set[int] = field(default_factory=set[int])
+    open: dict[int, int] = field(default_factory=dict[int, int])
+    flights: list[tuple[int, list[Place], Value | None]] = field(default_factory=list[Any])
+    flying: dict[Value, int] = field(default_factory=dict[Value, int])
+    uncommitted: list[Place] = field(default_factory=list[Place])
+    copies: list[list[Place]] = field(default_factory=list[list[Place]])
+    dirty: set[Place] = field(default_factory=set[Place])
+    unmet: dict[Place, int] = field(default_factory=dict[Place, int])
+    unknown: set[Place] = field(default_factory=set[Place])
+
+    def copy(self) -> Role:
+        made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
+        for name in ("arrived", "waited", "fresh", "open", "flying", "dirty", "unmet", "unknown"):
+            setattr(made, name, getattr(self, name).copy())
+        for name in ("flights", "uncommitted", "copies"):
+            setattr(made, name, list(getattr(self, name)))
+        return made
+
+
+@dataclass(slots=True)
+class State:
+    """All roles on a path; `bound`: the symbols of the label that it began at, then those that ops have given;
+    `contents`: rings, items in them, and the number that is in every element of their stage."""
+
+    roles: list[Role]
+    known: Known
+    bound: list[Atom] = field(default_factory=list[Atom])
+    contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
+
+    def copy(self) -> State:
+        return State([r.copy() for r in self.roles], Known(self.known), list(self.bound), list(self.contents))
+
+    def assume(self, c: Condition) -> None:
+        before = len(self.known.same)
+        self.known.assume(c)
+        if len(self.known.same) != before:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Symbols that now stand for something else are replaced."""
+        now = self.known.now
+        for role in self.roles:
+            for spot in role.spots:
+                spot.held = {v: now(x) for v, x in spot.held.items()}
+                spot.found = {}
+            role.arrived = {b: now(x) for b, x in role.arrived.items()}
+            role.waited = {b: now(x) for b, x in role.waited.items()}
+            role.flights = [(n, _now(places, now), v) for n, places, v in role.flights]
+            role.copies = [_now(places, now) for places in role.copies]
+            role.uncommitted = _now(role.uncommitted, now)
+        self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
+
+
+def _now(places: list[Place], now: Any) -> list[Place]:
+    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in places]
+
+
+class Machine:
+    """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one round before;
+    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it;
+    `firsts`: how often an agent had arrived at barriers when it first accessed a ring, less the item of the ring;
+    `began`: in which order agents did so."""
+
+    def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
+        self.program = program
+        self.guards = list(guards)
+        self.asked: dict[Guard, None] = {}
+        self.offsets: dict[tuple[int, int], int] = {}
+        self.lags: dict[tuple[int, int, int], int | None] = {}
+        self.firsts: dict[tuple[Value, Agent], dict[int, int]] = {}
+        self.began: dict[tuple[Value, Agent], None] = {}
+        self.noting = True
+        self.made = 0
+        self.state = State([], Known())
+        self.role = 0
+
+    def start(self) -> State:
+        state = State([], Known())
+        for r, region in enumerate(self.program.roles):
+            role = Role([Spot(region, 0, {})])
+            for b in range(len(self.program.barriers)):
+                if r in self.program.arrivers[b]:
+                    role.arrived[b] = number(0)
+                if r in self.program.waiters[b]:
+                    role.waited[b] = number(0)
+            state.roles.append(role)
+        self.state, self.role = state, 0
+        for guard in self.guards:
+            for c in self._guarded(guard):
+                state.assume(c)
+            for role in state.roles:
+                role.spots[0].found.clear()
+        for r in range(len(state.roles)):
+            self.settle(state, r)
+        return state
+
+    def _guarded(self, guard: Guard) -> list[Condition]:
+        """What holds in launches that meet a guard."""
+        if guard.kind == "assert":
+            c = self.value(guard.value)
+            return [] if c is None else [c]
+        if guard.kind == "factor":
+            p = self.value(guard.value)
+            return [] if p is None else [ge(p)]
+        op = guard.value.owner
+        args = [self.value(x) for x in op.operands] if isinstance(op, Op) else []
+        if isinstance(op, Op) and None not in args and args:
+            p = self._exact(op, args, guard.value.type)
+        else:
+            p = self.value(guard.value)
+        return [ge(p + LARGEST), ge(number(LARGEST) - p)] if isinstance(p, Sum) else []
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def value(self, v: Value) -> Any:
+        spots = self.state.roles[self.role].spots
+        for spot in reversed(spots):
+            if v in spot.held:
+                return spot.held[v]
+            if v in spot.found:
+                return spot.found[v]
+        owner = v.owner
+        found: Any = None
+        if not self.program.known.varying(v):
+            if isinstance(owner, Op) and self.program.pure(owner):
+                found = self._compute(owner, v)
+            elif owner is self.program.kernel.body:
+                found = self._app(v, ("param", str(self.program.number[v]), 0, str(v.type)), ())
+        found = self.state.known.now(found)
+        self._home(spots, owner).found[v] = found
+        return found
+
+    def _home(self, spots: list[Spot], owner: Op | Region | None) -> Spot:
+        at = owner.parent if isinstance(owner, Op) else owner
+        while at is not None:
+            for spot in reversed(spots):
+                if spot.region is at:
+                    return spot
+            at = at.parent.parent if at.parent is not None else None
+        return spots[0]
+
+    def _app(self, v: Value, what: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        made = atom("app", what, args)
+        return ("is", made) if v.type is DTYPES["bool"] else made
+
+    def _compute(self, op: Op, v: Value) -> Any:
+        t = v.type
+        if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
+            return bool(op.value) if t.kind == "b" else number(int(op.value))
+        args = [self.value(x) for x in op.operands]
+        if any(x is None for x in args):
+            return None
+        if isinstance(op, LaneUniform):
+            return args[0]
+        made = self._exact(op, args, t)
+        if made is None:
+            attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
+            return self._app(v, (op.NAME, attrs, op.results.index(v), str(t)), tuple(args))
+        if isinstance(made, Sum) and isinstance(t, DType):
+            low, high = held_by(t)
+            known = self.state.known
+            a, b = known.range(made)
+            above = a >= low or known.nonnegative(made - low)
+            if not (above and (b <= high or known.nonnegative(number(high) - made))):
+                self.asked |= dict.fromkeys(self.program.guards.asked(v))
+                return wrapped(made, t.name)
+        return made
+
+    def _exact(self, op: Op, args: list[Any], t: Any) -> Any:
+        """What an op on integers and bools means before it wraps; None where that is not looked into."""
+        kinds = {v.type.kind for v in op.operands if isinstance(v.type, DType)}
+        known = self.state.known
+        if isinstance(op, S.Select) and isinstance(t, DType):
+            c, x, y = args
+            sure = known.holds(c, False)
+            c = c if sure is None else sure
+            if t.kind == "b":
+                return disjunction(conjunction(c, x), conjunction(negation(c), y))
+            return choice(c, x, y)
+        if kinds == {"b"}:
+            if isinstance(op, S.And | S.Or):
+                return (conjunction if isinstance(op, S.And) else disjunction)(*args)
+            if isinstance(op, S.Not):
+                return negation(args[0])
+            return choice(args[0], number(1), number(0)) if isinstance(op, Cast) and t.is_int else None
+        if not kinds or not kinds <= {"i", "u"} or not isinstance(t, DType) or t.is_float:
+            return None
+        x: Sum = args[0]
+        y: Sum = args[1] if len(args) > 1 else number(0)
+        if isinstance(op, S.Cmp):
+            return compared(op.pred, x - y)
+        if t.kind == "b":
+            return None
+        if isinstance(op, S.Add):
+            return x + y
+        if isinstance(op, S.Sub):
+            return x - y
+        if isinstance(op, S.Mul):
+            return x * y
+        if isinstance(op, S.Neg):
+            return -x
+        if isinstance(op, S.Not):
+            return -x - 1
+        if isinstance(op, Cast):
+            return x
+        if isinstance(op, S.Min | S.Max):
+            least = isinstance(op, S.Min)
+            if known.nonnegative(y - x):
+                return x if least else y
+            return (y if least else x) if known.nonnegative(x - y) else extreme(op.NAME, x, y)
+        if isinstance(op, S.And | S.Or | S.Xor) and all(known.range(p) in BIT for p in (x, y)):
+            both = x * y
+            return both if isinstance(op, S.And) else x + y - both * (2 if isinstance(op, S.Xor) else 1)
+        n = y.value
+        return None if n is None or n < 0 else self._by_number(op, x, n)
+
+    def _by_number(self, op: Op, x: Sum, n: int) -> Sum | None:
+        positive = n > 0
+        if isinstance(op, S.FloorDiv) and positive:
+            return div(x, n)
+        if isinstance(op, S.Div | S.Mod) and positive and self.state.known.nonnegative(x):
+            return (div if isinstance(op, S.Div) else mod)(x, n)
+        if isinstance(op, S.And) and n & (n + 1) == 0:
+            return mod(x, n + 1)
+        if isinstance(op, S.Xor) and n == 1:
+            return x + 1 - mod(x, 2) * 2
+        if isinstance(op, S.Shl | S.Shr) and n < 31:
+            return x * (1 << n) if isinstance(op, S.Shl) else div(x, 1 << n)
+        return None
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def spot(self, state: State, r: int) -> Spot:
+        return state.roles[r].spots[-1]
+
+    def op(self, state: State, r: int) -> Op:
+        """The op that a role is at; at a loop's head, the loop."""
+        spot = self.spot(state, r)
+        if spot.at >= 0:
+            return spot.region.ops[spot.at]
+        assert spot.region.parent is not None
+        return spot.region.parent
+
+    def ended(self, state: State, r: int) -> bool:
+        return len(state.roles[r].spots) == 1 and isinstance(self.op(state, r), Yield)
+
+    def settle(self, state: State, r: int) -> None:
+        """Go on to the next step that counts."""
+        self.state, self.role = state, r
+        role = state.roles[r]
+        while True:
+            spot = role.spots[-1]
+            if spot.at < 0:
+                return
+            op = spot.region.ops[spot.at]
+            if isinstance(op, For | While) and self.program.counts(op):
+                args = _carried(op)
+                held = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
+                if isinstance(op, For):
+                    held[op.index] = self.value(op.start)
+                self._fly(role, zip(args, op.initial, strict=True))
+                role.spots.append(Spot(op.body, -1, held))
+                return
+            if isinstance(op, Yield | Barrier | FenceAsync) or self.program.counts(op):
+                return
+            self._quietly(role, spot, op)
+            spot.at += 1
+
+    def _quietly(self, role: Role, spot: Spot, op: Op) -> None:
+        for o in op.walk():
+            if not (isinstance(o, BufRead) and o.result not in self.program.used):
+                for e in self.program.happenings(o):
+                    if isinstance(e, E.Touch):
+                        self._touch(role, e, o, o is op)
+        for v in op.results:
+            numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
+            if numeric and not self.program.pure(op) and spot.held.get(v) is None:
+                found = self._chosen(op, v) if isinstance(op, If) else None
+                spot.held[v] = self._any(v) if found is None else found
+
+    def _chosen(self, op: If, v: Value) -> Any:
+        c = self.value(op.condition)
+        x, y = (self.value(region.yielded[op.results.index(v)]) for region in op.regions)
+        if c is None or x is None or y is None:
+            return None
+        if v.type is DTYPES["bool"]:
+            return disjunction(conjunction(c, x), conjunction(negation(c), y))
+        return choice(c, x, y)
+
+    def _any(self, v: Value) -> Any:
+        """A number that nothing is known of: its symbol is the next that the path binds."""
+        self.made += 1
+        symbol = Atom("sym", f"o{self.made}")
+        self.state.bound.append(symbol)
+        self.state.known.ranges[symbol] = held_by(v.type)
+        made = Sum({(symbol,): 1})
+        return ("is", made) if v.type is DTYPES["bool"] else made
+
+    def condition(self, state: State, r: int) -> Condition | None:
+        """What a role decides next; None where it decides nothing, or threads may decide differently."""
+        self.state, self.role = state, r
+        spot = self.spot(state, r)
+        op = self.op(state, r)
+        if spot.at >= 0:
+            return self.value(op.condition) if isinstance(op, If) else None
+        if isinstance(op, For):
+            step, i, stop = self.value(op.step), spot.held[op.index], self.value(op.stop)
+            if step is None or i is None or stop is None:
+                return None
+            up = state.known.holds(ge(step - 1))
+            if up is None:
+                c = self._sign(step)
+                if symbols(c):
+                    return None
+                raise Hoisted(c)
+            return ge(stop - i - 1) if up else ge(i - stop - 1)
+        assert isinstance(op, While)
+        test = op.condition
+        held = {a: spot.held.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
+        state.roles[r].spots.append(Spot(test, 0, held))
+        found = self.value(test.yielded[0])
+        state.roles[r].spots.pop()
+        return found
+
+    def _sign(self, step: Sum) -> Condition:
+        """What decides the sign of a step first."""
+        for a in sorted(step.atoms()):
+            if a.kind == "ite" and self.state.known.holds(a.given[0]) is None:
+                undecided = (ge(p - 1) for p in a.given[1:] if self.state.known.holds(ge(p - 1)) is None)
+                return next(undecided, a.given[0])
+        return ge(step - 1)
+
+    def step(self, state: State, r: int) -> bool:
+        """Does the next step of a role, if it can be done; a decision must be known."""
+        self.state, self.role = state, r
+        role = state.roles[r]
+        spot, op = role.spots[-1], self.op(state, r)
+        if spot.at < 0 or isinstance(op, If):
+            c = self.condition(state, r)
+            taken = state.known.holds(c) if c is not None else None
+            if taken is None:
+                return False
+            self._go(role, spot, op, taken)
+        elif isinstance(op, Yield):
+            self._leave(role, spot, op)
+        elif not self._event(role, spot, op):
+            return False
+        self.settle(state, r)
+        return True
+
+    def _go(self, role: Role, spot: Spot, op: Op, taken: bool) -> None:
+        if isinstance(op, If):
+            role.spots.append(Spot(op.then if taken else op.orelse, 0, {}))
+        elif taken:
+            spot.at = 0
+        else:
+            assert isinstance(op, For | While)
+            role.spots.pop()
+            self._hand(role, op.results, [spot.held.get(a) for a in _carried(op)], _carried(op))
+
+    def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
+        """What a region gives are the results of its op."""
+        spot = role.spots[-1]
+        for v, x in zip(results, values, strict=True):
+            if isinstance(v.type, DType):
+                spot.held[v] = x
+        self._fly(role, zip(results, names, strict=True))
+        spot.at += 1
+
+    def _leave(self, role: Role, spot: Spot, op: Yield) -> None:
+        parent = spot.region.parent
+        values = [self.value(v) for v in op.values]
+        if isinstance(parent, If):
+            role.spots.pop()
+            self._hand(role, parent.results, values, op.values)
+            return
+        assert isinstance(parent, For | While)
+        args = _carried(parent)
+        held = dict(zip(args, values, strict=True))
+        if isinstance(parent, For):
+            step, i = self.value(parent.step), spot.held[parent.index]
+            held[parent.index] = None if step is None or i is None else i + step
+        self._fly(role, zip(args, op.values, strict=True))
+        role.spots[-1] = Spot(spot.region, -1, held, spot.turn + 1)
+
+    def _fly(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
+        for to, v in list(rows):
+            role.flying.pop(to, None)
+            if v in role.flying:
+                role.flying[to] = role.flying[v]
+
+    # Events ----------------------------------------------------------------------------------------------------------
+
+    def number(self, value: Value) -> Any:
+        found = self.value(value)
+        if found is None:
+            raise Stuck("the stage is not known", None, self.role)
+        return found
+
+    def warp_groups(self, op: Op) -> int:
+        return self.program.groups[self.role]
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        whole = root(buffer)
+        place, ring = self.program.places.get(whole), self.program.rings.get(whole)
+        stage: Any = -1
+        stages = ring.stages if ring is not None else self.program.slots(whole)
+        if stages:
+            at = stage_of(buffer) if stages > 1 else None
+            stage = self.number(at) if at is not None else number(0) if stages == 1 else -1
+        return E.Bytes(0, place.size if place is not None else 1, whole, stage)
+
+    def _event(self, role: Role, spot: Spot, op: Op) -> bool:
+        """One event; False if it is a wait that is not known to be over."""
+        todo = list(E.events(op, self))
+        if role.midway < len(todo):
+            if not self._do(role, op, todo[role.midway]):
+                return False
+            role.midway += 1
+        if role.midway >= len(todo):
+            if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
+                role.flying[op.result] = role.products
+            elif isinstance(op, ProductWait):
+                self._fly(role, zip(op.results, op.sums, strict=True))
+            role.midway = 0
+            spot.at += 1
+        return True
+
+    def _do(self, role: Role, op: Op, e: Any) -> bool:
+        many = self.program.warps[self.role] > 1
+        if isinstance(e, E.Wait):
+            return self._wait(role, e, many)
+        if isinstance(e, E.NamedWait):
+            b = self.program.barrier[e.barrier]
+            if not self._over(b, role.arrived[b] - 1):
+                return False
+            role.waited[b] = role.arrived[b]
+            self._meet(role, E.Meet(), op)
+        elif isinstance(e, E.Arrive | E.Come):
+            b = self.program.barrier[e.barrier]
+            if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
+                raise Stuck("the stage is not that of the item", None, self.role)
+            self._note(role, b)
+            role.arrived[b] = role.arrived[b] + 1
+            role.open[b] = role.open.get(b, 0) + (e.bytes if isinstance(e, E.Arrive) else 0)
+            role.fresh.clear()
+        elif isinstance(e, E.CopyIn):
+            b = self.program.barrier[e.barrier]
+            item = role.arrived[b]
+            if role.open.get(b, 0) < e.bytes:
+                self._note(role, b)
+            else:
+                item = item - 1
+            role.open[b] = role.open.get(b, 0) - e.bytes
+            self._first(e.to, (self.role, True), {b: item})
+            n = self.program.number[e.to.buffer]
+            self.state.contents = [row for row in self.state.contents if row[0] != n]
+        elif isinstance(e, E.Touch):
+            self._touch(role, e, op, True)
+        elif isinstance(e, E.Fence):
+            role.dirty.clear()
+        elif isinstance(e, E.Meet):
+            self._meet(role, e, op)
+        elif isinstance(e, E.Issue):
+            role.products += 1
+            held = _in_registers(op) if isinstance(op, RegisterProduct) else None
+            role.flights.append((role.products, [self._place(role, at) for at in e.operands], held))
+            role.loose = role.loose or many
+        elif isinstance(e, E.ProductsDone):
+            role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
+        elif isinstance(e, E.CopyOut | E.Commit):
+            if isinstance(e, E.CopyOut):
+                role.uncommitted = [*role.uncommitted, self._place(role, e.source)]
+            if isinstance(e, E.Commit) or e.commit:
+                role.copies.append(role.uncommitted)
+                role.uncommitted = []
+        elif isinstance(e, E.CopiesOutDone):
+            done = max(0, len(role.copies) - e.pending)
+            if many:
+                rings = {self.program.number[v] for v in self.program.rings}
+                over = {k for places in role.copies[:done] for k in places if k[0] not in rings}
+                role.unknown |= {(n, k if isinstance(k, int) else -1) for n, k in over}
+            role.copies = role.copies[done:]
+        return True
+
+    def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
+        """Whether a stage is that of an item."""
+        return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
+
+    def last(self, role: Role, r: int, b: int) -> Sum:
+        return role.waited[b] - 1 - self.offsets.get((b, r), 0)
+
+    def _wait(self, role: Role, e: E.Wait, many: bool) -> bool:
+        b = self.program.barrier[e.barrier]
+        stages, w = self.program.stages[b], role.waited[b]
+        stage: Any = e.stage
+        parity: Any = e.parity
+        known = self.state.known
+        if (b, self.role) not in self.offsets:
+            self.offsets[b, self.role] = stages if known.equal(parity, mod(div(w, stages) + 1, 2)) else 0
+        offset = self.offsets[b, self.role]
+        if not (
+            known.equal(stage, mod(w, stages))
+            and known.equal(parity, mod(div(w, stages) + offset // stages, 2))
+        ):
+            if b in role.fresh:
+                return True
+            raise Stuck("the stage and parity are not those of the item", None, self.role)
+        if not self._over(b, w - offset):
+            return False
+        role.waited[b] = w + 1
+        role.fresh.add(b)
+        if many:
+            role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
+        return True
+
+    def _over(self, b: int, item: Sum) -> bool:
+        known = self.state.known
+        if known.nonnegative(-item - 1):
+            return True
+        arrivers = self.program.arrivers[b]
+        return bool(arrivers) and all(
+            known.nonnegative(self.state.roles[q].arrived[b] - item - 1) for q in arrivers
+        )
+
+    def _note(self, role: Role, b: int) -> None:
+        """How far an arrival is ahead of what the role has waited for."""
+        if b not in role.arrived:
+            raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)
+        c = role.arrived[b]
+        for after in role.waited:
+            key = (b, self.role, after)
+            lag = self._most(c - self.last(role, self.role, after), self.program.stages[b])
+            before = self.lags.get(key, lag)
+            self.lags[key] = None if lag is None or before is None else max(lag, before)
+        key = (b, self.role, -1)
+        early = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
+        self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
+
+    def _first(self, at: E.Bytes, agent: Agent, arrived: dict[int, Sum]) -> None:
+        """At the first access of a ring by an agent. Where numbers are known, the item is taken to be that of the
+        stage; elsewhere the last one in the stage that has been handed over."""
+        key = (at.buffer, agent)
+        self.began.setdefault(key)
+        if key in self.firsts:
+            return
+        item: Sum | None = number(at.stage)
+        if any(x.value is None for x in arrived.values()):
+            item = self._handed(at, agent)
+        found = {b: (x - item).value for b, x in arrived.items()} if item is not None else {}
+        known = {b: n for b, n in found.items() if n is not None}
+        if known:
+            self.firsts[key] = known
+
+    def _handed(self, at: E.Bytes, agent: Agent) -> Sum | None:
+        ring = self.program.rings[at.buffer]
+        for row in ring.rows:
+            if row.taker == agent and not row.own:
+                last = self.last(self.state.roles[self.role], self.role, row.barrier)
+                last -= self.shift(at.buffer, row) - (
+                    0 if (at.buffer, row.giver) in self.began else ring.stages
+                )
+                for k in range(ring.stages):
+                    if self.state.known.equal(number(at.stage), mod(last - k, ring.stages)):
+                        return last - k
+        return None
+
+    def shift(self, v: Value, row: HandOver) -> int:
+        """For which item, less that of the ring, a giver arrives."""
+        return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
+
+    def _most(self, p: Sum, near: int) -> int | None:
+        """The least number that a sum is known not to be above, of small ones."""
+        if p.value is not None:
+            return p.value
+        return next((n for n in range(-near, near + 1) if self.state.known.nonnegative(number(n) - p)), None)
+
+    def _place(self, role: Role, at: E.Bytes) -> Place:
+        ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
+        if ring is None:
+            return n, at.stage
+        self._first(at, ring.agent(self.role, False), role.arrived)
+        for row in ring.given(ring.agent(self.role, False))[:1]:
+            for k in range(ring.stages):
+                item = role.arrived[row.barrier] + (k - self.shift(at.buffer, row))
+                if self.state.known.equal(number(at.stage), mod(item, ring.stages)):
+                    return n, item
+        raise Stuck("the stage is not that of an item that was waited for", None, self.role)
+
+    def _touch(self, role: Role, e: E.Touch, op: Op, sure: bool) -> None:
+        v, n = e.at.buffer, self.program.number[e.at.buffer]
+        ring, many = self.program.rings.get(v), self.program.warps[self.role] > 1
+        if ring is not None:
+            agent = ring.agent(self.role, False)
+            numbered = v in self.program.numbered
+            if op.NAME != "buf.new":
+                found = (x.at for x in E.events(op, self) if isinstance(x, E.Touch))
+                at = next(at for at in found if at.buffer is v)
+                self._first(at, agent, role.arrived)
+                if ring.given(agent):
+                    self._place(role, at)
+                if numbered:
+                    self._number(role, e, at, sure)
+            if ring.copied or (e.write and ring.asynchronous):
+                role.dirty.add((n, None))
+            role.loose = role.loose or many
+        elif v in self.program.tracked and e.write and op.NAME != "buf.new":
+            slot = e.at.stage if isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
+            role.dirty.add((n, slot))
+            role.unmet[n, slot] = 2 if many else 0
+
+    def _number(self, role: Role, e: E.Touch, at: E.Bytes, sure: bool) -> None:
+        """What a store of one number to a stage, or a load of an element, says of the number."""
+        n, item = self._place(role, at)
+        if e.write:
+            stages = self.program.rings[e.at.buffer].stages
+            self.state.contents = [
+                (m, other, x)
+                for m, other, x in self.state.contents
+                if m != n or ((other - item).value or 0) % stages
+            ]
+            stored = self.value(e.number) if sure and e.number is not None else None
+            if stored is not None:
+                self.state.contents.append((n, item, stored))
+        elif sure and e.number is not None and not self.program.known.varying(e.number):
+            for m, other, stored in self.state.contents:
+                if m == n and self.state.known.equal(other, item):
+                    role.spots[-1].held[e.number] = stored
+
+    def _meet(self, role: Role, e: E.Meet, op: Op) -> None:
+        if e.warp_group and self.program.groups[self.role] > 1:
+            role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
+            if isinstance(op, BulkStore):
+                staging = self.program.number[root(op.buffer)]
+                role.unknown = {k for k in role.unknown if k[0] != staging}
+            return
+        role.unmet, role.unknown, role.loose, role.ahead = {}, set(), False, False
+
+
+def _carried(op: For | While) -> list[Value]:
+    """What stands for the values that a loop carries in its body."""
+    return op.arguments
+
+
+def _in_registers(op: RegisterProduct) -> Value:
+    """The operand of a product that is in registers."""
+    return op.b if isinstance(op.a.type, BufType) else op.a
+
+
+def compared(pred: str, d: Sum) -> Condition:
+    """Of two numbers, by their difference."""
+    if pred in ("eq", "ne"):
+        return eq(d) if pred == "eq" else negation(eq(d))
+    d = d if pred[0] == "g" else -d
+    return ge(d if pred[1] == "e" else d - 1)

@@ -1,0 +1,387 @@
+"""What of a kernel the prover follows: its roles, barriers and rings, and which ops count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from tegula.check.proof.guards import Guards
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops.array import ArrayLoad, ArrayView
+from tegula.ops.base import Binary
+from tegula.ops.buffer import BufNew, BufReshape, BufView, root
+from tegula.ops.control import For, If, While
+from tegula.ops.convert import Cast
+from tegula.ops.lane import LaneUniform
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.scalar import Const, Select
+from tegula.ops.schedule import MbarrierNew, NamedNew
+from tegula.passes.groups import only_starts_copies
+from tegula.types import ArrayType, DType
+
+Agent: TypeAlias = tuple[int, bool]
+"""Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
+Access: TypeAlias = tuple[int, bool, bool, Op]
+"""By a role, whether it writes, whether it is asynchronous, and the op."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """How one agent hands a ring to another; `own`: a role knows what it has arrived at itself."""
+
+    giver: Agent
+    taker: Agent
+    barrier: int
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RingUse:
+    """A buffer that agents hand to each other, and how. `copied`: the roles that copy into it; `both`: those of them
+    that read it too."""
+
+    stages: int
+    rows: list[HandOver]
+    asynchronous: bool
+    copied: set[int]
+    both: set[int]
+
+    def agent(self, role: int, copy: bool) -> Agent:
+        """The role, and whether its copies are meant."""
+        return role, role in self.copied and (copy or role not in self.both)
+
+    def given(self, agent: Agent) -> list[HandOver]:
+        """How an agent hands the buffer on."""
+        return [row for row in self.rows if row.giver == agent]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A value that says which stage or parity of a barrier a role uses."""
+
+    barrier: int
+    parity: bool
+    waits: bool
+
+
+class Program:
+    """A kernel's roles, barriers and rings, by number."""
+
+    def __init__(self, kernel: Kernel, spread: Any) -> None:
+        self.kernel, self.known, self.places, self.threads = (
+            kernel,
+            spread.uniformity,
+            spread.shared.places,
+            spread.threads,
+        )
+        self.values = list(kernel.params)
+        self.regions = [kernel.body]
+        for op in kernel.walk():
+            for region in op.regions:
+                self.regions.append(region)
+                self.values.extend(region.args)
+            self.values += op.results
+        self.number = {v: k for k, v in enumerate(self.values)}
+        self.region_number = {r: k for k, r in enumerate(self.regions)}
+        self.used = {v for op in kernel.walk() for v in op.operands}
+        roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        self.roles: list[Region] = list(roles.regions) if roles is not None else [kernel.body]
+        self.names: list[str] = list(roles.names) if roles is not None else ["the block"]
+        rows = roles.warps if roles is not None else [(0, spread.threads // WARP)]
+        self.groups = [max(1, n // 4) for _, n in rows]
+        self.warps = [
+            1 if roles is not None and only_starts_copies(region) else n
+            for region, (_, n) in zip(self.roles, rows, strict=True)
+        ]
+        self.barriers = [op.result for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
+        self.barrier = {v: k for k, v in enumerate(self.barriers)}
+        self.stages = [v.owner.stages if isinstance(v.owner, MbarrierNew) else 1 for v in self.barriers]
+        self.arrivers: list[set[int]] = [set() for _ in self.barriers]
+        self.waiters: list[set[int]] = [set() for _ in self.barriers]
+        self.changed = self._changed()
+        self._counts: dict[Op, bool] = {}
+        self.rings: dict[Value, RingUse] = {}
+        self.writers: dict[int, set[Agent]] = {}
+        self.tracked: set[Value] = set()
+        self._scan()
+        self.guards = Guards(
+            kernel, {op for op in kernel.walk() if isinstance(op, For | While) and self.counts(op)}
+        )
+        self.numbered = {
+            e.at.buffer
+            for region in self.roles
+            for op in region.walk()
+            for e in self.happenings(op)
+            if isinstance(e, E.Touch) and e.write and e.number is not None and e.at.buffer in self.rings
+        }
+        """Rings of which a stage may hold one number."""
+        self.hints = self._hints()
+        self.needed = self._needed()
+
+    def _changed(self) -> set[Value]:
+        """Arrays that the kernel changes, and all others if one of them may be any."""
+        found: set[Value] = set()
+        for op in self.kernel.walk():
+            for e in op.effects():
+                if e.value is None or not isinstance(e.value.type, ArrayType) or e.kind == "read":
+                    continue
+                found.add(array_of(e.value))
+                if array_of(e.value) in self.kernel.params:
+                    access = self.kernel.access[self.kernel.params.index(array_of(e.value))]
+                    found |= (
+                        set(self.kernel.params)
+                        if access is None
+                        else {self.kernel.params[k] for k in access.aliases}
+                    )
+                else:
+                    found |= set(self.kernel.params)
+        return found
+
+    def pure(self, op: Op) -> bool:
+        """Whether an op is a function of numbers that the launch decides."""
+        if isinstance(op, ArrayLoad):
+            return array_of(op.array) in self.kernel.params and array_of(op.array) not in self.changed
+        if isinstance(op, LaneUniform):
+            return True
+        numbers = all(isinstance(v.type, DType | ArrayType) for v in (*op.operands, *op.results))
+        return op.PURE and not op.COOPERATIVE and not op.regions and numbers
+
+    def slots(self, v: Value) -> int:
+        """The stages of a buffer of one role that copies read; 0 for others."""
+        return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
+
+    def happenings(self, op: Op) -> Iterator[E.Event]:
+        """The events of an op, whatever its numbers."""
+        return E.events(op, _Unknown(self, op))
+
+    def acts(self, op: Op) -> bool:
+        """Whether an op takes part in the schedule by more than the loads and stores of threads."""
+        if type(op) not in E.RULES:
+            return False
+        return any(not isinstance(e, E.Touch | E.Meet | E.Fence) for e in self.happenings(op))
+
+    def counts(self, op: Op) -> bool:
+        """Whether an op, or one in it, acts; or whether a branch that threads take together hands over rings."""
+        if op not in self._counts:
+            alike = isinstance(op, If) and not self.known.varying(op.condition)
+            self._counts[op] = any(self.acts(o) or (alike and self._prepares(o)) for o in op.walk())
+        return self._counts[op]
+
+    def _prepares(self, op: Op) -> bool:
+        events = self.happenings(op)
+        return any(
+            isinstance(e, E.Fence) or (isinstance(e, E.Touch) and e.at.buffer in self.rings) for e in events
+        )
+
+    # Rings -----------------------------------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        uses: dict[Value, list[Access]] = {}
+        order: list[list[tuple[Op, E.Event]]] = []
+        for r, region in enumerate(self.roles):
+            order.append(
+                [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.happenings(op)]
+            )
+            for op, e in order[-1]:
+                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                if isinstance(e, E.Wait | E.NamedWait):
+                    self.waiters[b].add(r)
+                elif isinstance(e, E.Arrive | E.Come):
+                    self.arrivers[b].add(r)
+                for at in memory(e):
+                    writes = isinstance(e, E.CopyIn) or (isinstance(e, E.Touch) and e.write)
+                    uses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.Touch), op))
+        self.tracked = {v for v, rows in uses.items() if any(asynchronous for _, _, asynchronous, _ in rows)}
+        for v, rows in uses.items():
+            copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
+            if copied or len({r for r, *_ in rows}) > 1:
+                self._ring(v, rows, order)
+
+    def _ring(self, v: Value, accesses: list[Access], order: list[list[tuple[Op, E.Event]]]) -> None:
+        """How agents hand a ring to each other, each to each of which one writes."""
+        assert isinstance(v.owner, Op)
+        stages = v.owner.stages or 1 if isinstance(v.owner, BufNew) else 1
+        copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
+        both = copied & {r for r, writes, _, _ in accesses if not writes}
+        ring = RingUse(stages, [], v in self.tracked, copied, both)
+        writers = {ring.agent(r, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
+        agents = sorted(writers | {ring.agent(r, False) for r, writes, _, _ in accesses if not writes})
+        for x in agents:
+            for y in agents:
+                if x != y and (x in writers or y in writers):
+                    row = self._hand_over(v, x, y, y in writers, order)
+                    if row is not None:
+                        ring.rows.append(row)
+        if ring.rows:
+            self.rings[v], self.writers[self.number[v]] = ring, writers
+
+    def _hand_over(
+        self, v: Value, x: Agent, y: Agent, writes: bool, order: list[list[tuple[Op, E.Event]]]
+    ) -> HandOver | None:
+        """The barrier where one agent arrives, and another waits: where copies complete; where the other waits last
+        before it writes, or the one arrives first after it has written."""
+
+        def accesses(e: E.Event) -> bool:
+            return any(at.buffer is v for at in memory(e))
+
+        filled = next(
+            (
+                self.barrier[e.barrier]
+                for _, e in order[x[0] if x[1] else y[0]]
+                if isinstance(e, E.CopyIn) and accesses(e)
+            ),
+            -1,
+        )
+        if x[1] and filled >= 0:
+            return HandOver(x, y, filled) if y[0] in self.waiters[filled] else None
+        known = [
+            b
+            for b in range(len(self.barriers))
+            if x[0] in self.arrivers[b] and y[0] in self.waiters[b] and (x[0] != y[0] or b != filled)
+        ]
+        if writes:
+            events = [e for _, e in order[y[0]]]
+            first = next(
+                (k for k, e in enumerate(events) if accesses(e) and (isinstance(e, E.CopyIn) or not y[1])), 0
+            )
+            near = [
+                e
+                for e in (*reversed(events[:first]), *reversed(events[first:]))
+                if isinstance(e, E.Wait | E.NamedWait)
+            ]
+        else:
+            events = [e for _, e in order[x[0]]]
+            first = next((k for k, e in enumerate(events) if accesses(e)), 0)
+            near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.Come)]
+        found = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
+        if found is not None:
+            return HandOver(x, y, found)
+        return HandOver(x, y, filled, True) if x[0] == y[0] and filled >= 0 else None
+
+    # Hints -----------------------------------------------------------------------------------------------------------
+
+    def _hints(self) -> dict[Value, list[Hint]]:
+        """What loops and branches carry, or choose between, is one thing; which of these say stages and parities."""
+        parent: dict[Value, Value] = {}
+
+        def find(v: Value) -> Value:
+            while v in parent:
+                v = parent[v]
+            return v
+
+        def join(a: Value, b: Value) -> None:
+            a, b = find(a), find(b)
+            if a is not b and not any(isinstance(v.owner, Const) for v in (a, b)):
+                parent[a] = b
+
+        for op in self.kernel.walk():
+            if isinstance(op, For | While):
+                for k, v in enumerate(op.results):
+                    for entry in op.entries:
+                        join(v, entry[k])
+                    join(v, op.body.yielded[k])
+                    join(v, op.initial[k])
+            elif isinstance(op, If):
+                for k, v in enumerate(op.results):
+                    for region in op.regions:
+                        join(v, region.yielded[k])
+            elif isinstance(op, Select):
+                join(op.result, op.a)
+                join(op.result, op.b)
+            elif isinstance(op, Cast):
+                join(op.result, op.x)
+            elif isinstance(op, Binary) and isinstance(op.b.owner, Const):
+                join(op.result, op.a)
+        found: dict[Value, list[Hint]] = {}
+        for op in self.kernel.walk():
+            for e in self.happenings(op):
+                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                for k, v in enumerate(E.stage_and_phase(op)):
+                    hint = Hint(b, bool(k), isinstance(e, E.Wait))
+                    rows = found.setdefault(find(v), [])
+                    if hint not in rows:
+                        rows.append(hint)
+        return {v: found[find(v)] for v in self.values if find(v) in found}
+
+    def _needed(self) -> set[Value]:
+        """The values that decide what roles do to barriers and rings, and when."""
+        queue: list[Value] = []
+        for op in self.kernel.walk():
+            if isinstance(op, If) and self.counts(op):
+                queue.append(op.condition)
+            elif isinstance(op, For) and self.counts(op):
+                queue += [op.start, op.stop, op.step, op.index]
+            elif isinstance(op, While) and self.counts(op):
+                queue += op.condition.yielded
+            elif isinstance(op, BufView) and (
+                root(op.buffer) in self.rings or root(op.buffer) in self.tracked
+            ):
+                queue += op.starts
+            queue += E.stage_and_phase(op)
+        found: set[Value] = set()
+        while queue:
+            v = queue.pop()
+            if v in found:
+                continue
+            found.add(v)
+            owner = v.owner.parent if isinstance(v.owner, Region) else v.owner
+            if isinstance(owner, For | While):
+                rows = zip(owner.results, owner.initial, owner.body.yielded, *owner.entries, strict=True)
+                queue += [w for row in rows if v in row for w in row]
+            elif isinstance(owner, If):
+                queue.append(owner.condition)
+                queue += [region.yielded[owner.results.index(v)] for region in owner.regions]
+            elif owner is not None and not owner.regions:
+                queue.extend(owner.operands)
+        return found
+
+
+def array_of(v: Value) -> Value:
+    """The array that a view shows a part of."""
+    while isinstance(v.owner, ArrayView):
+        v = v.owner.array
+    return v
+
+
+def memory(e: E.Event) -> tuple[E.Bytes, ...]:
+    """The memory that an event is about."""
+    if isinstance(e, E.Issue):
+        return e.operands
+    if isinstance(e, E.CopyIn):
+        return (e.to,)
+    return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.Touch) else ()
+
+
+class _Unknown:
+    """What is known of an op's operands before it runs: which memory, and no numbers."""
+
+    def __init__(self, program: Program, op: Op) -> None:
+        self.program, self.op = program, op
+
+    def number(self, value: Value) -> int:
+        return 0
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        place = self.program.places.get(root(buffer))
+        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
+
+    def warp_groups(self, op: Op) -> int:
+        at = op.parent
+        while at is not None and at not in self.program.roles:
+            at = at.parent.parent if at.parent is not None else None
+        return self.program.groups[self.program.roles.index(at)] if at is not None else 1
+
+
+def stage_of(buffer: Value) -> Value | None:
+    """The value that says which stage of a ring a view shows."""
+    whole = root(buffer)
+    found: Value | None = None
+    while buffer is not whole:
+        view = buffer.owner
+        assert isinstance(view, BufView | BufReshape)
+        buffer = view.buffer
+        if buffer is whole and isinstance(view, BufView):
+            found = view.starts[0]
+    return found

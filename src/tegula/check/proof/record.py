@@ -1,0 +1,98 @@
+"""What certificates say of labels, and of who knows of whom (docs/design/042-certificates.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tegula.check.proof.labels import Label
+from tegula.check.proof.machine import Role, Spot
+from tegula.check.proof.program import Program
+from tegula.check.proof.terms import Atom, Sum, encoded
+
+Lags = dict[tuple[int, int, int], int]
+
+
+def record(program: Program, label: Label) -> dict[str, Any]:
+    """A label as certificates write it."""
+    bound = {a: k for k, a in enumerate(label.symbols)}
+    return {
+        "symbols": len(label.symbols),
+        "facts": [encoded(c, bound) for c in label.facts.values()],
+        "contents": [[n, encoded(item, bound), encoded(x, bound)] for n, item, x in label.state.contents],
+        "roles": [row(program, role, bound) for role in label.state.roles],
+    }
+
+
+def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
+    """The state of a role as certificates write it."""
+    number_of = program.number
+
+    def items(places: list[Any]) -> list[Any]:
+        return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in places]
+
+    numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.flights)}
+    return {
+        "frames": [frame(program, spot, bound) for spot in role.spots],
+        "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
+        "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
+        "flights": [[items(places), None if v is None else number_of[v]] for _, places, v in role.flights],
+        "flying": [[number_of[v], numbers[n]] for v, n in role.flying.items() if n in numbers],
+        "uncommitted": items(role.uncommitted),
+        "copies": [items(places) for places in role.copies],
+        "dirty": sorted([n, k] for n, k in role.dirty),
+        "unmet": sorted([n, k, level] for (n, k), level in role.unmet.items()),
+        "unknown": sorted([n, k] for n, k in role.unknown),
+        "loose": role.loose,
+        "ahead": role.ahead,
+    }
+
+
+def frame(program: Program, spot: Spot, bound: dict[Atom, int]) -> list[Any]:
+    """Where a role stands in one of its regions, and the values that it holds there."""
+    env = [[program.number[v], encoded(x, bound)] for v, x in spot.held.items() if x is not None]
+    return [program.region_number[spot.region], spot.at, env]
+
+
+def chains(program: Program, lags: Lags) -> list[Any]:
+    """For each barrier, who waits there and who arrives there: how the one knows of the other."""
+    out: list[Any] = []
+    for b, waiters in enumerate(program.waiters):
+        for w in sorted(waiters):
+            for r in sorted(program.arrivers[b]):
+                found = chain(program, lags, b, w, [(b, r)], 0)
+                if found is not None:
+                    out.append([b, w, r, [list(link) for link in found]])
+    return out
+
+
+def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
+    """The lags that chains are made of, and those of arrivals for the first items where there is none."""
+    found = {(b, w, r) for b, w, r, _ in chains}
+    for b, _, _, links in chains:
+        for k, (at, r) in enumerate(links):
+            yield at, r, links[k + 1][0] if k + 1 < len(links) else b
+    for b, waiters in enumerate(program.waiters):
+        for r in sorted(program.arrivers[b]):
+            if (b, r, -1) in lags and any((b, w, r) not in found for w in waiters):
+                yield b, r, -1
+
+
+def chain(
+    program: Program, lags: Lags, b: int, w: int, links: list[tuple[int, int]], total: int
+) -> list[tuple[int, int]] | None:
+    """A chain of barriers and roles that goes on from some links, whose lags sum up to no more than the stages."""
+    at, r = links[-1]
+    most = program.stages[b]
+    last = lags.get((at, r, b))
+    if r == w and last is not None and total + last <= most:
+        return links
+    for (c, q, after), lag in lags.items():
+        if (c, q) != (at, r) or after < 0 or total + lag > most:
+            continue
+        for q2 in sorted(program.arrivers[after]):
+            if (after, q2) not in links:
+                found = chain(program, lags, b, w, [*links, (after, q2)], total + lag)
+                if found is not None:
+                    return found
+    return None

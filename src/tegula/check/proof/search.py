@@ -1,0 +1,566 @@
+"""The search for a proof: roles are run as far as they get, loops that go together are shown to keep what they begin
+with, and what was done is written down as a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from tegula.check.proof.certificate import Certificate, fingerprint
+from tegula.check.proof.forms import Forms
+from tegula.check.proof.guards import Guard
+from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covered
+from tegula.check.proof.machine import Hoisted, Machine, State, Stuck
+from tegula.check.proof.program import Program, RingUse
+from tegula.check.proof.record import chains, record, used
+from tegula.check.proof.terms import (
+    Condition,
+    Sum,
+    atom,
+    encoded,
+    ge,
+    inside,
+    negation,
+    number,
+    replaced,
+    symbols,
+)
+from tegula.dataclass import dataclass
+from tegula.ir import Region, Value
+from tegula.ops.control import For, While
+
+MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 25_000
+"""Steps of roles, labels that are tried, forms of one label, and inequalities: beyond, there is no proof."""
+MOST_LIMITS, ENOUGH_WORK = 2, 1_000
+"""Conditions by which a loop is cut; inequalities after which guards are asked for before more is tried."""
+UNROLLED = 8
+"""Iterations of a loop with constant bounds that are done one by one."""
+
+
+Kept: TypeAlias = tuple[int, dict[tuple[int, int, int], int | None], dict[tuple[int, int], int]]
+
+
+@dataclass(slots=True)
+class Iteration:
+    """One iteration of loops that roles do together: for each role, how deep the loop is and its turn at the start."""
+
+    parts: dict[int, tuple[int, int]]
+
+    def back(self, state: State, r: int) -> bool:
+        """Whether a role stands at the head of its loop again."""
+        depth, turn = self.parts[r]
+        spots = state.roles[r].spots
+        return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
+
+    def left(self, state: State) -> bool:
+        """Whether one of the roles has left its loop."""
+        return any(len(state.roles[r].spots) < depth for r, (depth, _) in self.parts.items())
+
+
+class Apart(Stuck):
+    """Loops do not go together."""
+
+
+class Long(Stuck):
+    """The search is given up."""
+
+
+class Search(Forms):
+    """The search for a proof of one kernel."""
+
+    def __init__(self, program: Program, guards: Sequence[Guard]) -> None:
+        super().__init__(program, Machine(program, guards))
+        self.guards = guards
+        self.steps = 0
+        self.tried = 0
+        self.decided: list[tuple[Condition, Label]] = []
+        self.inner: list[Label] = []
+        self.work = [0]
+        self.dry = False
+        self.dried = set[tuple[Region, ...]]()
+        self.shapes: dict[Any, State] = {}
+
+    def certificate(self) -> Certificate:
+        """Stuck where no proof is found."""
+        state = self.machine.start()
+        self.work = state.known.work
+        start = self._sides(state)
+        rings = [[self.program.number[v], self._rows(v, ring)] for v, ring in self.program.rings.items()]
+        lags = {k: n for k, n in self.machine.lags.items() if n is not None}
+        found = chains(self.program, lags)
+        return {
+            "kernel": fingerprint(self.program.kernel),
+            "guards": [[guard.kind, self.program.number[guard.value]] for guard in self.guards],
+            "rings": rings,
+            "offsets": [[b, r, n] for (b, r), n in self.machine.offsets.items()],
+            "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, found, lags))],
+            "chains": found,
+            "start": start,
+            "labels": self.labels,
+        }
+
+    def _rows(self, v: Value, ring: RingUse) -> list[Any]:
+        """How agents hand over a ring: who accesses it first hands over items, who comes later their stages."""
+        began = {agent: k for k, (at, agent) in enumerate(self.machine.began) if at is v}
+        return [
+            [
+                *row.giver,
+                *row.taker,
+                row.barrier,
+                self.machine.shift(v, row),
+                int(began.get(row.giver, len(began)) > began.get(row.taker, len(began))),
+                row.own,
+            ]
+            for row in ring.rows
+        ]
+
+    def _sides(self, state: State) -> Tree:
+        """The tree from the start; conditions of inner loops that the launch decides are split there."""
+        kept = self._kept()
+        try:
+            return self.drive(state.copy(), None, self._end)
+        except Hoisted as e:
+            self._back(kept)
+            sides: list[Tree] = []
+            for c in (e.condition, negation(e.condition)):
+                here = state.copy()
+                here.assume(c)
+                for role in here.roles:
+                    role.spots[0].found.clear()
+                sides.append([["absurd"]] if here.known.absurd else self._sides(here))
+            return [["split", encoded(e.condition, {}), *sides]]
+
+    def _kept(self) -> Kept:
+        """What an attempt changes that may fail."""
+        return len(self.labels), dict(self.machine.lags), dict(self.machine.offsets)
+
+    def _back(self, kept: Kept) -> None:
+        del self.labels[kept[0] :]
+        self.machine.lags, self.machine.offsets = dict(kept[1]), dict(kept[2])
+
+    # Driving ---------------------------------------------------------------------------------------------------------
+
+    def drive(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
+        """What all roles do from a state on; `leaf` goes on where they are through with a round."""
+        tree: Tree = []
+        roles = range(len(state.roles))
+        if stop is not None and stop.left(state):
+            stop = None
+        moved = True
+        while moved:
+            moved = False
+            for r in roles:
+                n = self._run(state, r, stop)
+                if n:
+                    tree.append(["run", r, n])
+                    moved = True
+        if stop is not None and stop.left(state):
+            return tree + self.drive(state, None, leaf)
+        if stop is not None and all(stop.back(state, r) for r in stop.parts):
+            return tree + leaf(state)
+        if all(self.machine.ended(state, r) for r in roles):
+            return [*tree, ["end"]]
+        for r in roles:
+            if self.machine.spot(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
+                return [*tree, self._split(state, r, c, lambda s: self.drive(s, stop, leaf))]
+        return tree + self._loops(state, stop, leaf)
+
+    def _split(
+        self, state: State, r: int, c: Condition, go: Leaf, otherwise: Leaf | None = None
+    ) -> list[Any]:
+        if self.inner:
+            self.decided.append((c, self.inner[-1]))
+        sides: list[Tree] = []
+        for side, on in ((c, go), (negation(c), otherwise or go)):
+            here = state.copy()
+            here.assume(side)
+            sides.append([["absurd"]] if here.known.absurd else on(here))
+        return ["split", r, *sides]
+
+    def _run(self, state: State, r: int, stop: Iteration | None) -> int:
+        """Runs a role until it waits, decides what is not known, or begins an iteration; how many steps."""
+        n = 0
+        while not self.machine.ended(state, r):
+            if stop is not None and r in stop.parts and stop.back(state, r):
+                break
+            if self.machine.spot(state, r).at < 0 and not self._through(state, r):
+                break
+            if not self.machine.step(state, r):
+                break
+            n += 1
+            self.steps += 1
+            if self.steps > MOST_STEPS or state.known.work[0] > MOST_WORK:
+                raise Long("the search is too long", self.machine.op(state, r), r)
+        return n
+
+    def _through(self, state: State, r: int) -> bool:
+        """Whether a role that begins an iteration goes on by itself: the loop is over, or short."""
+        c = self.machine.condition(state, r)
+        known = state.known.holds(c) if c is not None else None
+        if known is None:
+            return False
+        op = self.machine.op(state, r)
+        if known is False or not isinstance(op, For):
+            return True
+        self.machine.state, self.machine.role = state, r
+        ends = [self.machine.value(v) for v in (op.start, op.stop, op.step)]
+        numbers = [x.value if x is not None else None for x in ends]
+        if None in numbers or not numbers[2]:
+            return False
+        return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
+
+    def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
+        """Roles that stand before loops go round together."""
+        heads: list[tuple[int, Condition]] = []
+        for r in range(len(state.roles)):
+            if self.machine.spot(state, r).at < 0 and not (stop and r in stop.parts and stop.back(state, r)):
+                c = self.machine.condition(state, r)
+                if c is None:
+                    raise Stuck("threads may decide this differently", self.machine.op(state, r), r)
+                heads.append((r, c))
+        conditions = dict(heads)
+        problem = self._waiting(state)
+        for group in self._groups(state, conditions, stop):
+            kept = self._kept()
+            try:
+                return self._entered(state, group, conditions[group[0]], stop, leaf)
+            except Stuck as e:
+                if isinstance(e, Long) or self._asks():
+                    raise
+                problem = e
+                self._back(kept)
+        raise problem
+
+    def _groups(
+        self, state: State, conditions: dict[int, Condition], stop: Iteration | None
+    ) -> list[list[int]]:
+        """Roles whose loops go on wherever that of the first of them does; large groups first, and those of which the
+        first has loops in its loop. In a round, one of those that do it together must be among them."""
+        found: dict[Any, list[int]] = {}
+        for r, c in conditions.items():
+            here = state.copy()
+            here.assume(c)
+            others = [q for q, d in conditions.items() if q != r and (c == d or here.known.holds(d) is True)]
+            alike = [q for q in others if self._alike(state, conditions[q], c)]
+            same = all(self._equal(state, conditions[q], c) for q in alike)
+            found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
+            if len(alike) < len(others):
+                found[frozenset((r, *others)), r] = [r, *others]
+        groups = [
+            group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
+        ]
+        return sorted(groups, key=lambda group: (len(group), self._nested(state, group[0])), reverse=True)
+
+    def _equal(self, state: State, c: Condition, d: Condition) -> bool:
+        """Whether two loops go on for as long."""
+        numbers = isinstance(c, tuple) and isinstance(d, tuple) and c[0] == d[0] == "ge"
+        return c == d or (numbers and state.known.equal(c[1], d[1]))
+
+    def _alike(self, state: State, c: Condition, d: Condition) -> bool:
+        """Whether a loop goes on only where another one does."""
+        if c == d:
+            return True
+        here = state.copy()
+        here.assume(c)
+        return here.known.holds(d) is True
+
+    def _nested(self, state: State, r: int) -> int:
+        """How many loops are in the loop that a role is before."""
+        body = self.machine.spot(state, r).region
+        return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
+
+    def _waiting(self, state: State) -> Stuck:
+        for r in range(len(state.roles)):
+            if not self.machine.ended(state, r):
+                return Stuck("it is not known that this goes on", self.machine.op(state, r), r)
+        return Stuck("the roles do not end together")
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def _entered(
+        self, state: State, group: list[int], c: Condition, stop: Iteration | None, leaf: Leaf
+    ) -> Tree:
+        lead = group[0]
+
+        def over(s: State) -> Tree:
+            return self.drive(s, stop, leaf)
+
+        if state.known.holds(c) is True:
+            return self._induct(state, group, over)
+        first = not state.roles[lead].spots[-1].turn
+        if first and not self.dry and not symbols(c) and len(state.roles[lead].spots) > 2 and _of_launch(c):
+            raise Hoisted(c)
+        return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
+
+    def _round(self, state: State, group: list[int], leaf: Leaf) -> Tree:
+        """One iteration; the roles know that they begin it."""
+        parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
+        tree: Tree = []
+        for r in group:
+            if not self.machine.step(state, r):
+                raise Apart(
+                    "it is not known that all roles begin this iteration", self.machine.op(state, r), r
+                )
+            tree.append(["run", r, 1])
+            self.steps += 1
+        return tree + self.drive(state, Iteration(parts), leaf)
+
+    def _induct(self, state: State, group: list[int], over: Leaf) -> Tree:
+        """Roles at heads of loops, with an iteration to come: an invariant, or an iteration that is done before."""
+        most = max((u.stages for u in self.program.rings.values()), default=1) + 1
+        peeled = max(state.roles[r].spots[-1].turn for r in group)
+        decided = self.decided
+        kept = self._kept()
+        problem, tried = Stuck("no invariant was found"), list[Limit]()
+        if self.dry:
+            return self._round(state.copy(), group, lambda s: self._left(s, group[0], over))
+        self._dry(state, group)
+        if self._last(state, group[0]):
+            return self._round(state.copy(), group, over)
+        others = [r for r in range(len(state.roles)) if r not in group and self.machine.spot(state, r).at < 0]
+        guesses = [self._guesses(state, group, moving) for moving in (False, True)]
+        modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
+        for moving in modes:
+            self.decided = []
+            try:
+                return self._labelled(state, group, over, moving=moving)
+            except Stuck as e:
+                if isinstance(e, Long) or self._asks():
+                    raise
+                problem, tried = e, self._limits()
+            finally:
+                self.decided = decided
+            self._decides(state, group)
+        if isinstance(problem, Apart):
+            raise problem
+        for limit in tried:
+            try:
+                return self._limited(state, group, over, limit)
+            except Stuck as e:
+                if isinstance(e, Long) or self._asks():
+                    raise
+                self._back(kept)
+        if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
+            raise problem
+        return self._round(state.copy(), group, over)
+
+    def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
+        return tuple(state.roles[r].spots[-1].region for r in group)
+
+    def _last(self, state: State, r: int) -> bool:
+        """Whether an iteration that is to come is the last one."""
+        loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
+        if not isinstance(loop, For):
+            return False
+        self.machine.state, self.machine.role = state, r
+        start, stop, step = (
+            spot.held[loop.index],
+            self.machine.value(loop.stop),
+            self.machine.value(loop.step),
+        )
+        if not isinstance(start, Sum) or not isinstance(stop, Sum) or not isinstance(step, Sum):
+            return False
+        left = stop - start - step
+        up = state.known.nonnegative(step - 1)
+        return state.known.nonnegative(-left if up else left)
+
+    def _decides(self, state: State, group: list[int]) -> None:
+        """Which of two numbers of the launch is greater is a proof for each, where loops end at one of them."""
+        for r in group:
+            c = self.machine.condition(state, r)
+            for a in sorted(inside(c)) if c is not None else ():
+                if a.kind in ("min", "max") and not symbols(a.given) and all(map(_of_launch, a.given)):
+                    order = ge(a.given[0] - a.given[1])
+                    if state.known.holds(order) is None:
+                        raise Hoisted(order)
+
+    def _asks(self) -> bool:
+        """Whether there are guards that would say more."""
+        asked = any(guard not in self.guards for guard in self.machine.asked)
+        return asked and self.work[0] > ENOUGH_WORK
+
+    def _dry(self, state: State, group: list[int]) -> None:
+        """Does an iteration, and one of each loop in it, to see who accesses rings first, at which items."""
+        heads = self._heads(state, group)
+        if heads in self.dried:
+            return
+        self.dried.add(heads)
+        kept, self.dry = self._kept(), True
+        try:
+            self._round(state.copy(), group, lambda _: [])
+        except (Stuck, Hoisted, Mismatch):
+            pass
+        finally:
+            self.dry = False
+            self._back(kept)
+
+    def _left(self, state: State, r: int, over: Leaf) -> Tree:
+        c = self.machine.condition(state, r)
+        if c is None:
+            return []
+        state.assume(negation(c))
+        return [] if state.known.absurd else over(state)
+
+    def _mutual(self, state: State, group: list[int]) -> bool:
+        """Whether the loops of a group end together, and none of them is left to go on alone."""
+        conditions = [self.machine.condition(state, r) for r in group]
+        return all(self._alike(state, c, conditions[0]) for c in conditions[1:])
+
+    def _limits(self) -> list[Limit]:
+        """Conditions on how far a loop has come, by which iterations differ."""
+        out: dict[str, Limit] = {}
+        for c, label in self.decided:
+            mine = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
+            if (
+                not mine
+                or c[0] != "ge"
+                or not symbols(c) <= mine | set(label.state_before)
+                or not _of_launch(c)
+            ):
+                continue
+            slots = {a: label.classes[a][0] for a in mine if a in label.classes}
+            out.setdefault(str((c, label.index)), (c, slots, label))
+        return [*out.values()][:MOST_LIMITS]
+
+    def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
+        """Labels for iterations on one side of a condition; what follows on the other side comes after."""
+        c, slots, label = limit
+        rows = self._slots(state)
+        by = {next(iter(label.count.parts)): number(0)}
+        by |= {(a,): rows[slot] for a, slot in slots.items()}
+        here = state.known.now(replaced(c, by))
+        sure = state.known.holds(here)
+        if sure is not None:
+            return self._labelled(state, group, over, (c if sure else negation(c), slots, label))
+        sides: list[Tree] = []
+        for side, mine in ((here, c), (negation(here), negation(c))):
+            s = state.copy()
+            s.assume(side)
+            absurd = s.known.absurd
+            sides.append([["absurd"]] if absurd else self._labelled(s, group, over, (mine, slots, label)))
+        bound = {a: k for k, a in enumerate(state.bound)}
+        return [["split", encoded(here, bound), *sides]]
+
+    def _labelled(
+        self, state: State, group: list[int], over: Leaf, limit: Limit | None = None, moving: bool = False
+    ) -> Tree:
+        """A label at the head, with the strongest forms that an iteration keeps."""
+        self.made += 1
+        count = atom("sym", f"t{self.made}")
+        guess = self._guesses(state, group, moving)
+        forms = {
+            slot: self._forms(slot, x, guess, state, count, limit is not None)
+            for slot, x in self._slots(state).items()
+        }
+        refused: set[Any] = set()
+        loops = self._heads(state, group)
+        later = self.shapes.get(loops, state)
+        forms |= {
+            slot: [("ghost",), ("unknown",)]
+            for slot in self._slots(later)
+            if slot not in forms and slot[0] in ("flight", "copy")
+        }
+        for _ in range(MOST_TRIES):
+            kept = self._kept()
+            self.tried += 1
+            if self.tried > MOST_LABELS or state.known.work[0] > MOST_WORK:
+                raise Long("the search is too long", self.machine.op(state, group[0]), group[0])
+            label = self._label(state, later, group, forms, count, refused, limit)
+            label.beyond = over
+            try:
+                tree = self._arrive(state, label, entry=True)
+                self._proved(label, over)
+                return tree
+            except Mismatch as e:
+                if e.label is not label:
+                    raise
+                self._back(kept)
+                self._weaken(e, state, forms, refused)
+                if e.later is not None:
+                    later = self.shapes[loops] = e.later
+                    forms |= {
+                        slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
+                    }
+            except Stuck:
+                self._back(kept)
+                raise
+        raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
+
+    def _proved(self, label: Label, over: Leaf) -> None:
+        """The tree of a label: an iteration goes back to it, or the loops are over."""
+        lead = label.roles[0]
+        state = label.state.copy()
+        c = self.machine.condition(state, lead)
+        if c is None:
+            raise Stuck(
+                "an iteration may be of a loop that nothing is known of", self.machine.op(state, lead), lead
+            )
+        made = record(self.program, label)
+
+        def another(s: State) -> Tree:
+            self.inner.append(label)
+            try:
+                return self._round(s, label.roles, lambda t: self._arrive(t, label))
+            finally:
+                self.inner.pop()
+
+        made["tree"] = [self._split(state, lead, c, another, over)]
+        self.labels[label.index] = made
+
+    def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
+        """The leaf that goes to a label; Mismatch where the state is not one of those that it is about."""
+        rows = self._slots(state)
+        by = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
+        for symbol, (slot, _) in label.classes.items():
+            if rows.get(slot) is None:
+                raise Mismatch(label, [slot], (), rows)
+            by[(symbol,)] = rows[slot]
+        limit = state.known.now(replaced(label.limit, by))
+        sure = state.known.holds(limit)
+        if sure is False and label.beyond is not None:
+            return label.beyond(state)
+        if sure is None:
+            sides: list[Tree] = []
+            for c in (limit, negation(limit)):
+                here = state.copy()
+                here.assume(c)
+                sides.append([["absurd"]] if here.known.absurd else self._arrive(here, label, entry))
+            bound = {a: k for k, a in enumerate(state.bound)}
+            return [["split", encoded(limit, bound), *sides]]
+        if any(not covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
+            raise Mismatch(label, [], (), rows, state)
+        wrong = [
+            slot
+            for slot, term in label.terms.items()
+            if (slot in rows or slot[0] == "content")
+            and not self._is(state, rows.get(slot), replaced(term, by))
+        ]
+        facts = [
+            key
+            for key, c in label.facts.items()
+            if state.known.holds(state.known.now(replaced(c, by))) is not True
+        ]
+        if wrong or facts:
+            raise Mismatch(label, wrong, () if wrong else facts, rows)
+        bound = {a: k for k, a in enumerate(state.bound)}
+        terms = [state.known.now(by.get((a,), Sum({(a,): 1}))) for a in label.symbols]
+        missing = {a for t in terms for a in symbols(t)} - set(bound)
+        if missing:
+            raise Stuck("a symbol is lost")
+        return [["go", label.index, [encoded(t, bound) for t in terms]]]
+
+    def _is(self, state: State, found: Any, term: Any) -> bool:
+        if found is None or term is None:
+            return term is None
+        term = state.known.now(term)
+        return found == term or (
+            isinstance(term, Sum) and isinstance(found, Sum) and state.known.equal(found, term)
+        )
+
+    def _end(self, state: State) -> Tree:
+        return [["end"]]
+
+
+def _of_launch(c: Condition) -> bool:
+    """Whether a condition is on arguments and shapes alone."""
+    return all(a.kind != "app" or a.given[0][0] != "array.load" for a in inside(c))

@@ -1,0 +1,374 @@
+"""Numbers of a schedule as the prover sees them: polynomials over what it does not know, and conditions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import gcd, inf, lcm
+from typing import Any, TypeAlias
+
+from tegula.types import DTYPES, DType
+
+Condition: TypeAlias = Any
+"""True, False, or a tuple: ("ge", p) says that p is not negative, ("eq", p) that it is 0, ("is", p) that a bool is
+true; ("not", c), ("and", c, d), ("or", c, d)."""
+
+
+LONGEST = 8_000
+"""Characters of a term, beyond which it is not followed: what is chosen again and again doubles each time."""
+
+
+class TooLong(Exception):
+    """A term that is beyond the prover."""
+
+
+class Atom:
+    """What is not looked into further. `kind` and `given` as in certificates (docs/design/042-certificates.md);
+    `inside`: all atoms in it, itself too."""
+
+    __slots__ = ("given", "inside", "kind", "name")
+
+    def __init__(self, kind: str, *args: Any) -> None:
+        self.kind, self.given = kind, args
+        self.name = f"{kind}({', '.join(map(str, args))})"
+        if len(self.name) > LONGEST:
+            raise TooLong
+        self.inside: frozenset[Atom] = frozenset((self,)).union(*map(inside, args))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Atom) and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.name < other.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def inside(x: Any) -> frozenset[Atom]:
+    """All atoms in a sum, a condition or an argument of an atom."""
+    if isinstance(x, Sum):
+        return frozenset().union(*(a.inside for m in x.parts for a in m))
+    return frozenset().union(*map(inside, x)) if isinstance(x, tuple) else frozenset()
+
+
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+class Sum:
+    """A polynomial: its monomials with their factors."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Mapping[Monomial, int]) -> None:
+        self.parts = {m: c for m, c in parts.items() if c}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sum) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.parts.items()))
+
+    def __add__(self, other: Sum | int) -> Sum:
+        out = dict(self.parts)
+        for m, c in number(other).parts.items():
+            out[m] = out.get(m, 0) + c
+        return Sum(out)
+
+    def __neg__(self) -> Sum:
+        return Sum({m: -c for m, c in self.parts.items()})
+
+    def __sub__(self, other: Sum | int) -> Sum:
+        return self + -number(other)
+
+    def __mul__(self, other: Sum | int) -> Sum:
+        if isinstance(other, int):
+            return Sum({m: c * other for m, c in self.parts.items()})
+        out: dict[Monomial, int] = {}
+        for m, c in self.parts.items():
+            for n, d in other.parts.items():
+                key = tuple(sorted((*m, *n)))
+                out[key] = out.get(key, 0) + c * d
+        return Sum(out)
+
+    @property
+    def value(self) -> int | None:
+        """The number, if it is one."""
+        if not self.parts:
+            return 0
+        return self.parts.get((), None) if len(self.parts) == 1 else None
+
+    @property
+    def rest(self) -> Sum:
+        """Without the number at its end."""
+        return Sum({m: c for m, c in self.parts.items() if m})
+
+    def atoms(self) -> set[Atom]:
+        return {a for m in self.parts for a in m}
+
+    def __str__(self) -> str:
+        spelled = [
+            "*".join(map(str, ([c] if c != 1 or not m else []) + list(m)))
+            for m, c in sorted(self.parts.items())
+        ]
+        return " + ".join(spelled) or "0"
+
+    __repr__ = __str__
+
+
+def number(n: Sum | int) -> Sum:
+    return n if isinstance(n, Sum) else Sum({(): n})
+
+
+def atom(kind: str, *args: Any) -> Sum:
+    return Sum({(Atom(kind, *args),): 1})
+
+
+# Functions -----------------------------------------------------------------------------------------------------------
+
+
+def mod(p: Sum, n: int) -> Sum:
+    out = number(0)
+    for m, c in p.parts.items():
+        inner = m[0] if len(m) == 1 else None
+        within = inner is not None and inner.kind == "mod" and inner.given[1] % n == 0
+        out += (inner.given[0] if inner is not None and within else Sum({m: 1})) * c
+    out = Sum({m: c % n for m, c in out.parts.items()})
+    return out if out.value is not None else atom("mod", out, n)
+
+
+def div(p: Sum, n: int) -> Sum:
+    whole = Sum({m: c // n for m, c in p.parts.items()})
+    rest = Sum({m: c % n for m, c in p.parts.items()})
+    if rest.value is not None:
+        return whole
+    inner = next(iter(rest.parts))
+    if rest == Sum({inner: 1}) and len(inner) == 1 and inner[0].kind == "mod":
+        dividend, period = inner[0].given
+        if period % n == 0:
+            return whole + mod(div(dividend, n), period // n)
+    return whole + atom("div", rest, n)
+
+
+def wrapped(p: Sum, name: str) -> Sum:
+    """What of an integer a type of this name keeps. Types that are counted around in are remainders; of the signed
+    ones of 32 and 64 bits only the range is looked at."""
+    t = DTYPES[name]
+    low, high = held_by(t)
+    if p.value is None and t.is_signed and t.bits > 16:
+        return atom("wrap", p, name)
+    return mod(p - low, high - low + 1) + low
+
+
+def extreme(kind: str, p: Sum, q: Sum) -> Sum:
+    """The smaller ("min") or greater ("max") one."""
+    d = (p - q).value
+    if d is not None:
+        return p if (d <= 0) == (kind == "min") else q
+    return atom(kind, *sorted((p, q), key=str))
+
+
+def choice(c: Condition, p: Sum, q: Sum) -> Sum:
+    if isinstance(c, bool):
+        return p if c else q
+    return p if p == q else _counted(c, p, q) or atom("ite", c, p, q)
+
+
+def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
+    """A stage or a parity that is counted on: where b mod n is n - 1, the stage is 0 next and the parity changes."""
+    found = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
+    if len(found) != 1:
+        return None
+    b, n = found[0].given
+    stage = Sum({(found[0],): 1})
+    if c != eq(stage - (n - 1)):
+        return None
+    if p.value == 0 and q == stage + 1:
+        return mod(b + 1, n)
+    parity = next((a for a in q.atoms() if a.kind == "mod" and a.given[1] == 2), None)
+    if parity is None or q != Sum({(parity,): 1}) or p != number(1) - q:
+        return None
+    for m, k in parity.given[0].parts.items():
+        if (
+            k == 1
+            and len(m) == 1
+            and m[0].kind == "div"
+            and m[0].given[1] == n
+            and mod(m[0].given[0], n) == stage
+        ):
+            return mod(parity.given[0] - Sum({m: 1}) + div(m[0].given[0] + 1, n), 2)
+    return None
+
+
+def ge(p: Sum) -> Condition:
+    return ("ge", p) if p.value is None else p.value >= 0
+
+
+def eq(p: Sum) -> Condition:
+    if p.value is not None:
+        return p.value == 0
+    return ("eq", max(p, -p, key=str))
+
+
+def negation(c: Condition) -> Condition:
+    if isinstance(c, bool):
+        return not c
+    return c[1] if c[0] == "not" else ge(-c[1] - 1) if c[0] == "ge" else ("not", c)
+
+
+def conjunction(c: Condition, d: Condition) -> Condition:
+    if c is True or d is True:
+        return d if c is True else c
+    return False if c is False or d is False else ("and", c, d)
+
+
+def disjunction(c: Condition, d: Condition) -> Condition:
+    if c is False or d is False:
+        return d if c is False else c
+    return True if c is True or d is True else ("or", c, d)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "mod": mod,
+    "div": div,
+    "min": lambda p, q: extreme("min", p, q),
+    "max": lambda p, q: extreme("max", p, q),
+    "ite": choice,
+    "ge": ge,
+    "eq": eq,
+    "not": negation,
+    "and": conjunction,
+    "or": disjunction,
+    "is": lambda p: ("is", p),
+    "wrap": wrapped,
+}
+
+
+def replaced(x: Any, by: Mapping[Monomial, Sum]) -> Any:
+    """A sum or condition with monomials replaced, also inside of atoms."""
+    return _replaced(x, by, frozenset(a for m in by for a in m))
+
+
+def _replaced(x: Any, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Any:
+    if isinstance(x, tuple):
+        if x and x[0] in FUNCTIONS:
+            return FUNCTIONS[x[0]](*(_replaced(y, by, atoms) for y in x[1:]))
+        return tuple(_replaced(y, by, atoms) for y in x)
+    if not isinstance(x, Sum):
+        return x
+    same: dict[Monomial, int] = {}
+    other = NONE
+    for m, c in x.parts.items():
+        if all(a.inside.isdisjoint(atoms) for a in m):
+            same[m] = c
+        else:
+            other += _monomial(m, by, atoms) * c
+    return x if len(same) == len(x.parts) else other + Sum(same)
+
+
+def _monomial(m: Monomial, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
+    if m in by:
+        return by[m]
+    out = number(1)
+    for a in m:
+        out *= by[(a,)] if (a,) in by else _atom(a, by, atoms)
+    return out
+
+
+def _atom(a: Atom, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
+    if a.inside.isdisjoint(atoms) or a.kind == "sym":
+        return Sum({(a,): 1})
+    if a.kind == "app":
+        return atom("app", a.given[0], tuple(_replaced(x, by, atoms) for x in a.given[1]))
+    args = [_replaced(x, by, atoms) for x in a.given]
+    return FUNCTIONS[a.kind](*args) if a.kind in FUNCTIONS else atom(a.kind, *args)
+
+
+NONE = Sum({})
+
+
+def symbols(x: Any) -> set[Atom]:
+    """The symbols in a sum or condition."""
+    return {a for a in inside(x) if a.kind == "sym"}
+
+
+def primitive(p: Sum) -> Sum:
+    """Without the number at its end, and without a factor of all that is left."""
+    n = gcd(*p.rest.parts.values()) or 1
+    return Sum({m: c // n for m, c in p.rest.parts.items()})
+
+
+def divided(x: Any) -> Iterator[Sum]:
+    """What is divided in a sum or condition (see `primitive`); what is outside first."""
+    if isinstance(x, Sum):
+        for a in sorted(x.atoms()):
+            if a.kind == "sym":
+                continue
+            if a.kind in ("mod", "div"):
+                yield primitive(a.given[0])
+            yield from divided(a.given)
+    elif isinstance(x, tuple):
+        for y in x:
+            yield from divided(y)
+
+
+def period(x: Any, base: Sum) -> int:
+    """After how much of a base all remainders of it, and of its quotients, come again."""
+    if isinstance(x, tuple):
+        return lcm(*(period(y, base) for y in x if isinstance(y, tuple | Sum)))
+    total = 1
+    for a in x.atoms() if isinstance(x, Sum) else ():
+        if a.kind == "sym":
+            continue
+        if a.kind in ("mod", "div"):
+            mine = primitive(a.given[0]) == base
+            inner = 1 if mine else period(a.given[0], base)
+            total = lcm(total, inner * a.given[1] if inner > 1 or mine else 1)
+        else:
+            total = lcm(total, period(a.given, base))
+    return total
+
+
+def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
+    """As certificates write it; `bound`: the numbers of symbols."""
+    if isinstance(x, bool | int | str):
+        return x
+    if isinstance(x, Atom):
+        if x.kind == "sym":
+            return ["s", bound[x]]
+        if x.kind == "app":
+            return ["app", list(x.given[0]), [encoded(y, bound) for y in x.given[1]]]
+        return [x.kind, *(encoded(y, bound) for y in x.given)]
+    if isinstance(x, Sum):
+        if x.value is not None:
+            return x.value
+        rows: list[Any] = []
+        for m, c in sorted(x.parts.items()):
+            factors = ([c] if c != 1 or not m else []) + [encoded(a, bound) for a in m]
+            rows.append(factors[0] if len(factors) == 1 else ["*", *factors])
+        return rows[0] if len(rows) == 1 else ["+", *rows]
+    return [x[0], *(encoded(y, bound) for y in x[1:])]
+
+
+# Ranges --------------------------------------------------------------------------------------------------------------
+
+LAST = 2**31 - 1
+LAUNCH = {"array.shape": (0, LAST), "tid": (0, LAST), "block.index": (0, LAST), "block.count": (1, LAST)}
+
+
+def held_by(t: Any) -> tuple[Any, Any]:
+    """The least and the greatest number of a type."""
+    if not isinstance(t, DType) or t.is_float:
+        return -inf, inf
+    if t.kind == "b":
+        return 0, 1
+    half = 1 << (t.bits - 1)
+    return (-half, half - 1) if t.is_signed else (0, 2 * half - 1)
+
+
+def range_of_function(what: tuple[Any, ...]) -> tuple[Any, Any]:
+    if what[0] == "logical_blocks" and what[2] == 2:
+        return 1, inf
+    return LAUNCH.get(what[0], held_by(DTYPES.get(what[3])))

@@ -1,0 +1,285 @@
+"""The verifier of certificates: whether a certificate shows that the schedule of a lowered kernel is right.
+
+It replays the certificate on the IR that is emitted, with symbols for numbers, demands every obligation of
+docs/design/042-certificates.md, and searches for nothing: what it cannot follow it rejects. Its terms and its
+arithmetic are its own; it shares the IR, the ops and the table of events with the rest, and nothing with the prover or
+the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.check.verifier.arithmetic import (
+    MOST_ITEMS,
+    Cond,
+    Facts,
+    at_least,
+    both,
+    either,
+    is_zero,
+    negated,
+    number,
+    plus,
+    times,
+)
+from tegula.check.verifier.layout import COMPUTED, LARGEST, Rejected, fingerprint
+from tegula.check.verifier.obligations import Obligations
+from tegula.check.verifier.walk import Frame, Key, Role, State
+from tegula.ir import Kernel
+from tegula.ops.control import If, Yield
+from tegula.types import DTYPES
+
+__all__ = ["Rejected", "verify"]
+
+
+class Verifier(Obligations):
+    """Replays a certificate."""
+
+    def verify(self) -> None:
+        """Rejected unless every path from the start ends well, and every label holds where a path goes to it."""
+        start = State([], Facts(self.atoms))
+        for r, region in enumerate(self.layout.roles):
+            role = Role([Frame(region, 0, {})])
+            for b in range(len(self.layout.barriers)):
+                role.arrived |= {b: ()} if r in self.layout.arrivers[b] else {}
+                role.waited |= {b: ()} if r in self.layout.waiters[b] else {}
+            start.roles.append(role)
+        self.state = start
+        for kind, v in self.certificate["guards"]:
+            self._guard(kind, _nth(self.layout.values, v))
+        for r in range(len(start.roles)):
+            self.settle(r)
+        self._replay(self.certificate["start"], True)
+        for k, label in enumerate(self.certificate["labels"]):
+            bound = [self.atoms.of("sym", (k, i)) for i in range(label["symbols"])]
+            facts = Facts(self.atoms)
+            for c in label["facts"]:
+                facts.assume(self.read(c, bound))
+            roles = [self._role(row, bound) for row in label["roles"]]
+            self.state = State(roles, facts, bound, self._contents(label, bound))
+            for p in {
+                p for role in self.state.roles for ps in (role.arrived, role.waited) for p in ps.values()
+            }:
+                if all(len(m) <= 1 for m, _ in p):  # a premise: no barrier counts more
+                    facts.assume(at_least(plus(number(MOST_ITEMS), p, -1)))
+            self._replay(label["tree"], False)
+
+    def _guard(self, kind: str, v: Any) -> None:
+        """What holds in launches that meet a guard: the host has computed the value, in whole numbers."""
+        facts, p = self.state.facts, self.value(v)
+        if p is None or not self.layout.of_launch(v):
+            self.reject("the host does not know what a guard is about")
+        if kind == "assert":
+            self.need(v in self.layout.asserted, "the kernel does not assert this")
+            facts.assume(p)
+        elif kind == "factor":
+            facts.assume(at_least(p or ()))
+        else:
+            self.need(kind == "fits", "there is no such guard")
+            op, exact = v.owner, p
+            if isinstance(op, COMPUTED):
+                exact = self._integer(op, tuple(map(self.value, op.operands)))
+            if exact is None:
+                self.reject("the host does not know what a guard is about")
+            facts.assume(at_least(plus(number(LARGEST), exact)))
+            facts.assume(at_least(plus(number(LARGEST), exact, -1)))
+        for f in self.state.roles[self.role].frames:  # what was computed before is computed anew
+            f.env.clear()
+
+    def _replay(self, tree: Sequence[Any], start: bool) -> None:
+        for node in tree[:-1]:
+            kind, r, n = node
+            self.need(
+                kind == "run" and 0 <= r < len(self.state.roles), "only runs come before the end of a tree"
+            )
+            for _ in range(n):
+                self.step(r)
+        kind, *rest = tree[-1]
+        if kind == "split":
+            c = self._next(rest[0]) if isinstance(rest[0], int) else self.read(rest[0], self.state.bound)
+            self.need(c is not None, "threads may decide this differently")
+            here = self.state
+            for side, subtree in ((c, rest[1]), (negated(c), rest[2])):
+                self.state = here.copy()
+                self.state.facts.assume(side)
+                self._replay(subtree, start)
+        elif kind == "go":
+            self.need(start or self.state.steps, "nothing is done between two labels")
+            numbers = [self.read(t, self.state.bound) for t in rest[1]]
+            self._arrives(_nth(self.certificate["labels"], rest[0]), numbers)
+        elif kind == "absurd":
+            never = (self.known(plus(number(-1), p, -1)) for p in self.state.facts.ge)
+            self.need(any(never), "this side may be taken")
+        else:
+            self.need(kind == "end", "there is no such node")
+            self._ends()
+
+    def _next(self, r: int) -> Cond:
+        """The condition that a role decides next."""
+        self.role = r
+        f = _nth(self.state.roles, r).frames[-1]
+        if f.at < 0:
+            return self.again(f)
+        self.op = f.region.ops[f.at]
+        self.need(isinstance(self.op, If), "the role decides nothing here")
+        return self.value(self.op.condition)  # type: ignore[attr-defined]
+
+    def read(self, t: Any, bound: Sequence[Any]) -> Any:
+        """A number or condition of the certificate; `bound`: the symbols it may name."""
+        if isinstance(t, bool | int):
+            return t if isinstance(t, bool) else number(t)
+        kind, *args = t
+        if kind == "s":
+            return _nth(bound, args[0])
+        if kind == "app":
+            return self.atoms.of("app", tuple(args[0]), tuple(self.read(x, bound) for x in args[1]))
+        if kind in ("mod", "div"):
+            self.need(isinstance(args[1], int) and args[1] > 0, "a divisor is a positive number")
+            return (self.atoms.mod if kind == "mod" else self.atoms.div)(self.read(args[0], bound), args[1])
+        if kind == "wrap":
+            return self.atoms.wrap(self.read(args[0], bound), DTYPES[args[1]].name)
+        inner = [self.read(x, bound) for x in args]
+        if kind in ("+", "*"):
+            out = inner[0]
+            for x in inner[1:]:
+                out = plus(out, x) if kind == "+" else times(out, x)
+            return out
+        if kind in ("min", "max"):
+            return self.atoms.pick(kind, *inner)
+        made = {
+            "ge": at_least,
+            "eq": is_zero,
+            "not": negated,
+            "and": both,
+            "or": either,
+            "ite": self.atoms.choose,
+        }
+        return ("is", *inner) if kind == "is" else made[kind](*inner)
+
+    def _role(self, row: Mapping[str, Any], bound: Sequence[Any]) -> Role:
+        """A role as a label says it is."""
+        values, role = self.layout.values, Role([])
+        for region, at, env in row["frames"]:
+            known = {_nth(values, v): self.read(t, bound) for v, t in env}
+            role.frames.append(Frame(_nth(self.layout.regions, region), at, known))
+        role.arrived = {b: self.read(t, bound) for b, t in row["arrived"]}
+        role.waited = {b: self.read(t, bound) for b, t in row["waited"]}
+        for keys, held in row["flights"]:
+            role.issued += 1
+            role.flights.append(
+                (role.issued, self._keys(keys, bound), None if held is None else _nth(values, held))
+            )
+        role.flying = {_nth(values, v): n for v, n in row["flying"]}
+        role.uncommitted = self._keys(row["uncommitted"], bound)
+        role.copies = [self._keys(keys, bound) for keys in row["copies"]]
+        role.dirty, role.unknown = {(n, k) for n, k in row["dirty"]}, {(n, k) for n, k in row["unknown"]}
+        role.unmet = {(n, k): level for n, k, level in row["unmet"]}
+        role.loose, role.ahead = row["loose"], row["ahead"]
+        return role
+
+    def _keys(self, keys: Sequence[Any], bound: Sequence[Any]) -> list[Key]:
+        """Memory that is read: [ring, "item", number] or [buffer, slot]."""
+        return [(k[0], self.read(k[2], bound) if k[1] == "item" else k[1]) for k in keys]
+
+    def _arrives(self, label: Mapping[str, Any], bound: Sequence[Any]) -> None:
+        """The state is one of those that a label is about, when its symbols are the numbers given here."""
+        self.need(len(bound) == label["symbols"], "a label gets numbers for its symbols")
+        for c in label["facts"]:
+            self.need(
+                self.state.facts.decide(self.read(c, bound)) is True, "what a label assumes is not known here"
+            )
+        for n, item, x in self._contents(label, bound):
+            held = (
+                y for m, other, y in self.state.contents if m == n and self.state.facts.equal(item, other)
+            )
+            self.need(any(self._same(y, x) for y in held), "a stage does not hold what the label says")
+        for r, (role, row) in enumerate(zip(self.state.roles, label["roles"], strict=True)):
+            self.role = r
+            self._meets(role, self._role(row, bound))
+
+    def _contents(self, label: Mapping[str, Any], bound: Sequence[Any]) -> list[tuple[int, Any, Any]]:
+        return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
+
+    def _same(self, x: Any, y: Any) -> bool:
+        """Whether two numbers, or two conditions, are known to be the same."""
+        conditions = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
+        return x == y or (not any(conditions) and self.state.facts.equal(x, y))
+
+    def _meets(self, role: Role, wanted: Role) -> None:
+        same, wrong = self.state.facts.equal, "the state is not that of the label"
+        at = [(f.region, f.at) for f in role.frames]
+        self.need(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)
+        for f in wanted.frames:
+            for v, x in f.env.items():
+                found = self.value(v)
+                numeric = v.type is not DTYPES["bool"]
+                self.need(
+                    found is not None and (found == x or (numeric and same(found, x))),
+                    f"{v} is not as the label says",
+                )
+        for found, expected in ((role.arrived, wanted.arrived), (role.waited, wanted.waited)):
+            self.need(found.keys() == expected.keys(), wrong)
+            self.need(all(same(p, expected[b]) for b, p in found.items()), "an item is not as the label says")
+        self.need(not role.open and not role.filled, "bytes are outstanding where a label is reached")
+        spare = len(wanted.flights) - len(role.flights)
+        self.need(
+            spare >= 0 and len(wanted.copies) >= len(role.copies), "more is in flight than the label says"
+        )
+        for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
+            self.need(held is other and self._alike(keys, others), "another product is in flight")
+            for v, k in role.flying.items():
+                self.need(
+                    k != n or wanted.flying.get(v) == m, "a tile is in flight that the label does not name"
+                )
+        rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
+        for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
+            self.need(self._alike(keys, others), "another copy is in flight")
+        weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
+        weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
+        self.need(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
+
+    def _alike(self, keys: Sequence[Key], others: Sequence[Key]) -> bool:
+        if len(keys) != len(others):
+            return False
+        pairs = [(x, y) for (n, x), (m, y) in zip(keys, others, strict=True) if n == m]
+        same = [
+            x == y if isinstance(x, int) or isinstance(y, int) else self.state.facts.equal(x, y)
+            for x, y in pairs
+        ]
+        return len(pairs) == len(keys) and all(same)
+
+    def _ends(self) -> None:
+        """O8: all roles have ended, and nothing is under way."""
+        for r, role in enumerate(self.state.roles):
+            self.role, f = r, role.frames[-1]
+            self.op = f.region.ops[max(f.at, 0)]
+            self.need(len(role.frames) == 1 and isinstance(self.op, Yield), "a role has not ended")
+            self.need(not role.flights, "a product is in flight at the end of a role")
+            self.need(
+                not any(role.copies) and not role.uncommitted, "a copy out is in flight at the end of a role"
+            )
+            self.need(not role.open, "bytes are outstanding at the end of a role")
+        for ring in self.layout.rings.values():
+            for b, r in {(row.barrier, row.giver[0]) for row in ring.rows if row.giver[1]}:
+                filled = self.state.roles[r].arrived[b]
+                waited = [self.last(b, w) for w in self.layout.waiters[b]]
+                over = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
+                self.need(over or not ring.written, "a copy is not waited for")
+
+
+def _nth(items: Sequence[Any], k: int) -> Any:
+    """What a certificate names by its number."""
+    if not 0 <= k < len(items):
+        raise Rejected("the certificate names something that there is not")
+    return items[k]
+
+
+def verify(kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+    """Rejected unless the certificate shows that the schedule of the kernel, as it is emitted, is right."""
+    if certificate.get("kernel") != fingerprint(kernel):
+        raise Rejected("the certificate is of another kernel")
+    try:
+        Verifier(kernel, spread, certificate).verify()
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, RecursionError) as e:
+        raise Rejected("the certificate is malformed") from e

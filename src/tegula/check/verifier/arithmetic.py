@@ -1,0 +1,462 @@
+"""Polynomials over symbols, conditions on them, and what follows from what: the arithmetic of the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import gcd, inf, lcm
+from typing import Any, TypeAlias
+
+from tegula.types import DTYPES, DType
+
+FACTS, PERIOD, MOST_FACTS = 3, 4096, 200
+"""Facts that one inequality is shown from; numbers that a residue is decided for one by one; facts that are kept."""
+LAST = 2**31 - 1
+MOST_ITEMS = LAST - 4096
+"""Items that a barrier counts: a premise."""
+RANGES = {
+    "array.shape": (0, LAST),
+    "tid": (0, LAST),
+    "block.index": (0, LAST),
+    "block.count": (1, LAST),
+    "logical_blocks/2": (1, inf),
+}
+"""What is known of numbers that a launch decides; launches of more threads and blocks are refused."""
+
+Mono: TypeAlias = tuple[int, ...]
+Poly: TypeAlias = tuple[tuple[Mono, int], ...]
+"""A polynomial: monomials (numbers of atoms, in order) with their factors, in order. () is 0."""
+Cond: TypeAlias = Any
+"""True, False, ("ge", p): p >= 0, ("eq", p): p = 0, ("is", p): a bool that is not looked into, ("not", c),
+("and", c, d), ("or", c, d)."""
+
+
+def number(n: int) -> Poly:
+    return (((), n),) if n else ()
+
+
+def plus(p: Poly, q: Poly, factor: int = 1) -> Poly:
+    """p + factor * q."""
+    out = dict(p)
+    for m, c in q:
+        out[m] = out.get(m, 0) + c * factor
+    return tuple(sorted((m, c) for m, c in out.items() if c))
+
+
+def times(p: Poly, q: Poly) -> Poly:
+    out: dict[Mono, int] = {}
+    for m, c in p:
+        for n, d in q:
+            key = tuple(sorted(m + n))
+            out[key] = out.get(key, 0) + c * d
+    return tuple(sorted((m, c) for m, c in out.items() if c))
+
+
+def constant(p: Poly) -> int | None:
+    return 0 if not p else p[0][1] if len(p) == 1 and not p[0][0] else None
+
+
+def at_least(p: Poly) -> Cond:
+    n = constant(p)
+    return ("ge", p) if n is None else n >= 0
+
+
+def is_zero(p: Poly) -> Cond:
+    n = constant(p)
+    return n == 0 if n is not None else ("eq", p if p[-1][1] > 0 else plus((), p, -1))
+
+
+def negated(c: Cond) -> Cond:
+    if isinstance(c, bool):
+        return not c
+    return c[1] if c[0] == "not" else at_least(plus(number(-1), c[1], -1)) if c[0] == "ge" else ("not", c)
+
+
+def both(c: Cond, d: Cond) -> Cond:
+    if isinstance(c, bool) or isinstance(d, bool):
+        return (d if c else False) if isinstance(c, bool) else (c if d else False)
+    return ("and", c, d)
+
+
+def either(c: Cond, d: Cond) -> Cond:
+    if isinstance(c, bool) or isinstance(d, bool):
+        return (True if c else d) if isinstance(c, bool) else (True if d else c)
+    return ("or", c, d)
+
+
+def limits_of(t: Any) -> tuple[Any, Any]:
+    """What a type holds."""
+    if not isinstance(t, DType) or t.is_float:
+        return -inf, inf
+    if t.kind == "b":
+        return 0, 1
+    return (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+
+
+class Atoms:
+    """What polynomials are made of, each known by a number. An atom is a tuple: ("sym", name), ("mod", p, n),
+    ("div", p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what, args): what
+    `what` (the op, its attributes, which result, its type) gives, always the same of the same operands."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[Any, ...]] = []
+        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.inside: list[frozenset[int]] = []
+        """Of each atom, all atoms in it, itself too."""
+
+    def of(self, *key: Any) -> Poly:
+        n = self.numbers.get(key)
+        if n is None:
+            n = self.numbers[key] = len(self.keys)
+            self.keys.append(key)
+            inner = () if key[0] == "sym" else key[2] if key[0] == "app" else key[1:]
+            self.inside.append(frozenset((n,)).union(*map(self.within, inner)))
+        return (((n,), 1),)
+
+    def within(self, x: Any) -> frozenset[int]:
+        """All atoms in a polynomial or condition."""
+        if not isinstance(x, tuple) or not x:
+            return frozenset()
+        if isinstance(x[0], str):
+            return frozenset[int]().union(*map(self.within, x[1:]))
+        return frozenset[int]().union(*(self.inside[a] for m, _ in x for a in m))
+
+    def mod(self, p: Poly, n: int) -> Poly:
+        """The remainder in 0 ... n - 1."""
+        out: Poly = ()
+        for m, c in p:
+            key: tuple[Any, ...] = self.keys[m[0]] if len(m) == 1 else ("", (), 1)
+            within = key[0] == "mod" and key[2] % n == 0
+            out = plus(out, key[1] if within else ((m, 1),), c)
+        out = tuple((m, c % n) for m, c in out if c % n)
+        return out if constant(out) is not None else self.of("mod", out, n)
+
+    def div(self, p: Poly, n: int) -> Poly:
+        """The quotient, rounded down."""
+        whole = tuple((m, c // n) for m, c in p if c // n)
+        rest = tuple((m, c % n) for m, c in p if c % n)
+        if constant(rest) is not None:
+            return whole
+        ((m, c), *more) = rest
+        key: tuple[Any, ...] = self.keys[m[0]] if len(m) == 1 and c == 1 and not more else ("", (), 1)
+        if key[0] == "mod" and key[2] % n == 0:
+            return plus(whole, self.mod(self.div(key[1], n), key[2] // n))
+        return plus(whole, self.of("div", rest, n))
+
+    def wrap(self, p: Poly, name: str) -> Poly:
+        """What of an integer a type keeps: a remainder, or, of 32 and 64 bits with a sign, not looked into."""
+        t = DTYPES[name]
+        assert t.is_int
+        low, high = limits_of(t)
+        if constant(p) is None and t.is_signed and t.bits > 16:
+            return self.of("wrap", p, name)
+        return plus(self.mod(plus(p, number(-low)), high - low + 1), number(low))
+
+    def pick(self, which: str, p: Poly, q: Poly) -> Poly:
+        """The smaller or the greater one."""
+        d = constant(plus(p, q, -1))
+        return self.of(which, *sorted((p, q))) if d is None else p if (d <= 0) == (which == "min") else q
+
+    def choose(self, c: Cond, p: Poly, q: Poly) -> Poly:
+        if isinstance(c, bool):
+            return p if c else q
+        return p if p == q else self.of("ite", c, p, q)
+
+    def rebuilt(self, p: Poly, by: Mapping[Mono, Poly]) -> Poly:
+        """A polynomial with monomials replaced, inside of atoms too."""
+        gone = {a for m in by for a in m}
+        same = tuple((m, c) for m, c in p if all(self.inside[a].isdisjoint(gone) for a in m))
+        out = same
+        for m, c in p if len(same) < len(p) else ():
+            if (m, c) in same:
+                continue
+            value = by.get(m)
+            if value is None:
+                value = number(1)
+                for a in m:
+                    value = times(value, by[(a,)] if (a,) in by else self._rebuilt(a, by))
+            out = plus(out, value, c)
+        return out
+
+    def _rebuilt(self, a: int, by: Mapping[Mono, Poly]) -> Poly:
+        if all(a not in m and self.inside[a].isdisjoint(m) for m in by):
+            return (((a,), 1),)
+        kind, *args = self.keys[a]
+        if kind in ("mod", "div"):
+            return (self.mod if kind == "mod" else self.div)(self.rebuilt(args[0], by), args[1])
+        if kind in ("min", "max"):
+            return self.pick(kind, self.rebuilt(args[0], by), self.rebuilt(args[1], by))
+        if kind == "ite":
+            return self.choose(self.condition(args[0], by), *(self.rebuilt(p, by) for p in args[1:]))
+        if kind == "wrap":
+            return self.wrap(self.rebuilt(args[0], by), args[1])
+        if kind == "app":
+            return self.of("app", args[0], tuple(self._any(x, by) for x in args[1]))
+        return (((a,), 1),)
+
+    def _any(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
+        if isinstance(x, bool) or (x and isinstance(x[0], str)):
+            return self.condition(x, by)
+        return self.rebuilt(x, by)
+
+    def condition(self, c: Cond, by: Mapping[Mono, Poly]) -> Cond:
+        if isinstance(c, bool):
+            return c
+        if c[0] == "is":
+            return ("is", self.rebuilt(c[1], by))
+        if c[0] in ("ge", "eq"):
+            return (at_least if c[0] == "ge" else is_zero)(self.rebuilt(c[1], by))
+        inner = [self.condition(x, by) for x in c[1:]]
+        return negated(inner[0]) if c[0] == "not" else (both if c[0] == "and" else either)(*inner)
+
+    def divided(self, x: Any, base: Poly | None, found: list[Poly]) -> int:
+        """Finds what is divided in a polynomial or condition, without a number at its end and without a factor of the
+        rest; what is outside first. The result is after how much of `base` all remainders of it, and of its quotients,
+        come again."""
+        if not isinstance(x, tuple):
+            return 1
+        if x and isinstance(x[0], str):
+            return lcm(*(self.divided(y, base, found) for y in x[1:]))
+        total = 1
+        for a in {a: None for m, _ in x for a in m}:
+            kind, *args = self.keys[a]
+            if kind in ("mod", "div"):
+                factor = gcd(*(c for m, c in args[0] if m)) or 1
+                rest = tuple((m, c // factor) for m, c in args[0] if m)
+                found.append(rest)
+                inner = self.divided(args[0], base, found)
+                total = lcm(total, args[1] * inner if inner > 1 or rest == base else 1)
+            elif kind != "sym":
+                total = lcm(
+                    total, *(self.divided(y, base, found) for y in (args[1] if kind == "app" else args))
+                )
+        return total
+
+
+class Facts:
+    """What is known on a path: polynomials that are at least 0, and conditions that hold."""
+
+    def __init__(self, atoms: Atoms, other: Facts | None = None) -> None:
+        self.atoms = atoms
+        self.ge: list[Poly] = list(other.ge) if other else []
+        self.true: set[Cond] = set(other.true) if other else set()
+        self.low: dict[int, Any] = dict(other.low) if other else {}
+        self.high: dict[int, Any] = dict(other.high) if other else {}
+        self.same: dict[Mono, Poly] = dict(other.same) if other else {}
+
+    def assume(self, c: Cond) -> None:
+        self.true.add(c)
+        if isinstance(c, bool):
+            if not c:
+                self.add(number(-1))
+        elif c[0] == "and":
+            self.assume(c[1])
+            self.assume(c[2])
+        elif c[0] == "ge":
+            self.add(c[1])
+        elif c[0] == "eq":
+            self.add(c[1])
+            self.add(plus((), c[1], -1))
+        elif c[0] == "not" and c[1][0] == "or":
+            self.assume(negated(c[1][1]))
+            self.assume(negated(c[1][2]))
+        elif c[0] == "not" and c[1][0] == "eq":
+            for p in (c[1][1], plus((), c[1][1], -1)):
+                if self.at_least(p):
+                    self.add(plus(p, number(-1)))
+
+    def add(self, p: Poly) -> None:
+        """p is at least 0."""
+        p = self.atoms.rebuilt(p, self.same) if self.same else p
+        factor = gcd(*(c for m, c in p if m)) or 1
+        p = tuple((m, c // factor) for m, c in p if c // factor)
+        if p in self.ge or len(self.ge) > MOST_FACTS:
+            return
+        linear = [(m[0], c) for m, c in p if len(m) == 1]
+        zero = bool(linear) and self.at_least(plus((), p, -1))
+        self.ge.append(p)
+        for a, c in linear:
+            high = self.interval(plus(p, (((a,), c),), -1))[1]
+            if high != inf and c > 0:
+                self.low[a] = max(self.low.get(a, -inf), -(high // c))
+            elif high != inf:
+                self.high[a] = min(self.high.get(a, inf), high // -c)
+        for a, c in linear:
+            kind, *args = self.atoms.keys[a]
+            if (kind == "min" and c > 0) or (kind == "max" and c < 0):
+                for q in args:
+                    self.add(self.atoms.rebuilt(p, {(a,): q}))
+        for a, c in reversed(linear) if zero else ():
+            rest = plus((((a,), c),), p, -1)
+            if (
+                abs(c) == 1
+                and a not in self.atoms.within(rest)
+                and (self.atoms.keys[a][0] == "sym" or constant(rest) is not None)
+            ):
+                self._replace(a, plus((), rest, c))
+                return
+
+    def _replace(self, a: int, by: Poly) -> None:
+        """An atom is equal to a polynomial without it, and stands for that from now on."""
+        self.same = {m: self.atoms.rebuilt(q, {(a,): by}) for m, q in self.same.items()} | {(a,): by}
+        for q in list(self.ge):
+            changed = self.atoms.rebuilt(q, {(a,): by})
+            if changed != q and (constant(changed) or 0) <= 0 and changed not in self.ge:
+                self.add(changed)
+
+    def bounds(self, a: int) -> tuple[Any, Any]:
+        kind, *args = self.atoms.keys[a]
+        low, high = -inf, inf
+        if kind == "mod":
+            low, high = 0, args[1] - 1
+        elif kind == "div":
+            low, high = (x if abs(x) == inf else x // args[1] for x in self.interval(args[0]))
+        elif kind in ("min", "max", "ite"):
+            (a0, b0), (a1, b1) = (self.interval(p) for p in args[-2:])
+            f, g = (min, min) if kind == "min" else (max, max) if kind == "max" else (min, max)
+            low, high = f(a0, a1), g(b0, b1)
+        elif kind == "wrap":
+            low, high = limits_of(DTYPES[args[1]])
+        elif kind == "app":
+            what = args[0]
+            t = DTYPES.get(what[3])
+            low, high = RANGES.get(what[0], RANGES.get(f"{what[0]}/{what[2]}", limits_of(t)))
+        return max(low, self.low.get(a, -inf)), min(high, self.high.get(a, inf))
+
+    def interval(self, p: Poly) -> tuple[Any, Any]:
+        low = high = 0
+        for m, c in p:
+            least = most = c
+            for a in m:
+                ends = [0 if not x or not y else x * y for x in (least, most) for y in self.bounds(a)]
+                least, most = min(ends), max(ends)
+            low, high = low + least, high + most
+        return low, high
+
+    def at_least(self, p: Poly, depth: int = FACTS) -> bool:
+        """Whether p >= 0 follows from ranges and a few facts, each used to cancel a monomial."""
+        if self.interval(p)[0] >= 0:
+            return True
+        if not depth:
+            return False
+        for m, c in p:
+            kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
+            if kind in ("min", "max", "ite"):
+                sure = kind == "ite" or (kind == "min") == (c > 0)
+                test = all if sure else any
+                return test(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
+        bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
+        bad = [x for x in bad if x[0] == -inf][:1] or [x for x in bad if x[0] < 0]
+        for _, m, c in bad:
+            for q in self._about(m, p):
+                d = dict(q).get(m, 0)
+                if c * d > 0:
+                    rest = plus(plus((), p, abs(d)), q, -abs(c))
+                    factor = gcd(*(n for k, n in rest if k)) or 1
+                    if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
+                        return True
+        return False
+
+    def _about(self, m: Mono, p: Poly) -> Iterator[Poly]:
+        """Facts, and products of a fact and what is not negative, where a monomial may occur."""
+        yield from self.ge
+        for k in range(len(m)) if len(m) == 2 else ():
+            if self.bounds(m[k])[0] >= 0:
+                yield from (times(q, (((m[k],), 1),)) for q in self.ge if (m[1 - k],) in dict(q))
+        if len(m) == 1 and self.bounds(m[0])[0] >= 0:
+            for a in (pair[1 - pair.index(m[0])] for pair, _ in p if len(pair) == 2 and m[0] in pair):
+                yield from (times(q, ((m, 1),)) for q in self.ge if (a,) in dict(q))
+        kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
+        if kind == "div":  # n q <= p <= n q + n - 1
+            rest = plus(args[0], ((m, 1),), -args[1])
+            yield rest
+            yield plus(number(args[1] - 1), rest, -1)
+
+    def decide(self, c: Cond, residues: bool = True) -> bool | None:
+        """Whether a condition holds always, or never."""
+        if self.same and residues:
+            c = self.atoms.condition(c, self.same)
+        if residues:
+            c = self._resolved(c)
+        if isinstance(c, bool):
+            return c
+        if c in self.true or negated(c) in self.true:
+            return c in self.true
+        if c[0] == "not":
+            inner = self.decide(c[1], residues)
+            return None if inner is None else not inner
+        if c[0] in ("and", "or"):
+            parts = [self.decide(x, residues) for x in c[1:]]
+            wins = c[0] == "or"
+            return wins if wins in parts else (None if None in parts else not wins)
+        p = c[1]
+        if c[0] == "ge" and self.at_least(p):
+            return True
+        if c[0] == "ge" and self.at_least(plus(number(-1), p, -1)):
+            return False
+        if c[0] == "eq" and self.at_least(p) and self.at_least(plus((), p, -1)):
+            return True
+        if c[0] == "eq" and (self.at_least(plus(p, number(-1))) or self.at_least(plus(number(-1), p, -1))):
+            return False
+        return self._by_residues(c) if residues else None
+
+    def _resolved(self, c: Cond) -> Cond:
+        """With the one of two numbers that is known to be the smaller, or greater, for these."""
+        for a in sorted(self.atoms.within(c)):
+            kind, *args = self.atoms.keys[a]
+            if kind in ("min", "max"):
+                p, q = args
+                less = self.at_least(plus(q, p, -1), FACTS - 1)
+                if less or self.at_least(plus(p, q, -1), FACTS - 1):
+                    return self._resolved(
+                        self.atoms.condition(c, {(a,): p if less == (kind == "min") else q})
+                    )
+        return c
+
+    def _by_residues(self, c: Cond) -> bool | None:
+        """Decides a condition for every residue of a number that is divided in it: b = n h + r, for each r < n."""
+        bases: list[Poly] = []
+        self.atoms.divided(c, None, bases)
+        for base in dict.fromkeys(bases):
+            pivot = next(((m, k) for m, k in reversed(base) if abs(k) == 1), None)
+            n = self.atoms.divided(c, base, [])
+            if pivot is None or not 1 < n <= PERIOD:
+                continue
+            h = self.atoms.of("sym", ("quotient", base, n))
+            rest = plus((pivot,), base, -1)
+            facts = Facts(self.atoms, self)
+            if self.at_least(base):
+                facts.low[h[0][0][0]] = 0
+            answers = set[bool | None]()
+            told = [
+                t for t in (self.atoms.condition(t, self.same) for t in self.true) if self._divides(t, base)
+            ]
+            near = [q for q in self.ge if any(m == pivot[0] for m, _ in q)]
+            for r in range(n):
+                b = plus(plus(number(r), h, n), rest)
+                by = {pivot[0]: plus((), b, pivot[1])}
+                if any(facts.decide(self.atoms.condition(t, by), False) is False for t in told):
+                    continue
+                answer = facts.decide(self.atoms.condition(c, by), False)
+                if near and answer not in answers - {None} and (answer is None or answers):
+                    nearer = Facts(self.atoms, facts)
+                    for q in near:
+                        nearer.add(self.atoms.rebuilt(q, by))
+                    if any(
+                        (constant(q) or 0) < 0 or nearer.at_least(plus(number(-1), q, -1)) for q in nearer.ge
+                    ):
+                        continue
+                    answer = nearer.decide(self.atoms.condition(c, by), False)
+                answers.add(answer)
+                if len(answers) > 1 or None in answers:
+                    break
+            else:
+                return answers.pop() if answers else None
+        return None
+
+    def _divides(self, c: Cond, base: Poly) -> bool:
+        found: list[Poly] = []
+        self.atoms.divided(c, None, found)
+        return base in found
+
+    def equal(self, p: Poly, q: Poly) -> bool:
+        return p == q or self.decide(is_zero(plus(p, q, -1))) is True

@@ -1,0 +1,457 @@
+"""What the verifier sees of a kernel that does not depend on a path: roles, barriers, rings, and who counts what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from tegula.check.verifier.pairs import Pairs
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape, ArrayView
+from tegula.ops.buffer import BufNew, BufView, root
+from tegula.ops.control import For, If, While
+from tegula.ops.convert import Cast
+from tegula.ops.debug import Assert
+from tegula.ops.lane import Lanes
+from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.scalar import Const
+from tegula.ops.schedule import (
+    BulkLoad,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedNew,
+    arrivals_at,
+)
+from tegula.types import ArrayType, BufType, DType, StackType
+
+CONTROL = (If, For, While)
+
+
+LARGEST = 2**28
+"""How large a number may be that a guard is about."""
+COMPUTED = (
+    S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
+    S.Not, S.Shl, S.Shr, Cast,
+)  # fmt: skip
+"""What the host computes for guards."""
+
+
+class Rejected(Exception):
+    """The certificate does not show what it should; `op`: where, and of which role; of which obligation, and what to
+    write instead, where that is known."""
+
+    def __init__(
+        self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message, self.op, self.role = message, op, role
+        self.obligation, self.help = obligation, help
+
+
+Agent: TypeAlias = tuple[int, bool]
+"""Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """How one agent hands a ring to another: the giver arrives at `barrier` for item c + `item` after its accesses of
+    item c of the ring, and the taker has waited for that item before its accesses of item c + `later` stages. `own`: a
+    role knows what it has arrived at itself, before it starts a copy."""
+
+    giver: Agent
+    taker: Agent
+    barrier: int
+    item: int
+    later: int
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A ring of stages in shared memory that agents hand to each other. `written`: copies write it; `accessed`: any
+    access of it is asynchronous; `stored`: the roles whose threads write it; `both`: those that copy into it, and read
+    it too."""
+
+    stages: int
+    rows: list[HandOver]
+    written: bool
+    accessed: bool
+    copied: set[int]
+    stored: set[int]
+    both: set[int]
+
+    def agent(self, role: int, copy: bool) -> Agent:
+        return role, role in self.copied and (copy or role not in self.both)
+
+
+def fingerprint(kernel: Kernel) -> int:
+    """Of all that a kernel is: its ops, their operands, attributes and types."""
+    numbers: dict[Value, int] = {}
+    for v in kernel.params:
+        numbers[v] = len(numbers)
+    out = 0
+    for op in kernel.walk():
+        for v in (*op.results, *(v for region in op.regions for v in region.args)):
+            numbers[v] = len(numbers)
+        attrs = sorted((k, str(x)) for k, x in op.attrs.items())
+        line = (
+            op.NAME,
+            [numbers[v] for v in op.operands],
+            [str(v.type) for v in op.results],
+            attrs,
+            len(op.regions),
+        )
+        out = crc32(str(line).encode(), out)
+    return out
+
+
+class Layout:
+    """What of a kernel does not depend on the path: its roles, barriers and rings. Rejected where a schedule is outside
+    of what certificates are about, or breaks a rule that can be seen at once."""
+
+    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+        self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
+        self.values: list[Value] = list(kernel.params)
+        self.regions: list[Region] = [kernel.body]
+        for op in kernel.walk():
+            for region in op.regions:
+                self.regions.append(region)
+                self.values.extend(region.args)
+            self.values += op.results
+        self.number = {v: k for k, v in enumerate(self.values)}
+        self.used = {v for op in kernel.walk() for v in op.operands}
+        parent = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        self.parent = parent
+        self.roles = list(parent.regions) if parent is not None else [kernel.body]
+        rows = parent.warps if parent is not None else [(0, spread.threads // WARP)]
+        self.warps = [1 if self._one_warp(r) else n for r, (_, n) in zip(self.roles, rows, strict=True)]
+        self.warp_groups = [max(1, n * WARP // WARP_GROUP) for _, n in rows]
+        self.written = self._written()
+        self.asserted = self._asserted()
+        self.barriers = [op.result for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
+        self.barrier = {v: k for k, v in enumerate(self.barriers)}
+        self.stages: list[int] = []
+        self.named: list[bool] = []
+        for v in self.barriers:
+            assert isinstance(v.owner, Op)
+            if v.owner.parent is not kernel.body:
+                raise Rejected("a barrier is made inside of a role", v.owner)
+            self.stages.append(v.owner.stages if isinstance(v.owner, MbarrierNew) else 1)
+            self.named.append(isinstance(v.owner, NamedNew))
+        self.arrivers: list[dict[int, bool]] = [{} for _ in self.barriers]
+        self.waiters: list[set[int]] = [set() for _ in self.barriers]
+        self.offset = {(b, r): n for b, r, n in certificate["offsets"]}
+        self.lags: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for b, r, c, n in certificate["lags"]:
+            self.lags.setdefault((b, r), []).append((c, n))
+        pairs = {self.values[v]: rows for v, rows in certificate["rings"]}
+        self._scan(pairs)
+        self._loud: dict[Op, bool] = {}
+        self._order(certificate["chains"])
+        self._pairs(certificate["chains"])
+
+    def _one_warp(self, region: Region) -> bool:
+        """Whether one warp does all that a role does: codegen leaves the others out then."""
+        return isinstance(region.parent, Roles) and all(
+            isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait)
+            or bool(getattr(op, "elected", False))
+            or (not op.COOPERATIVE and all(e.kind == "read" for e in op.effects()))
+            for op in region.walk()
+        )
+
+    def _asserted(self) -> set[Value]:
+        """What a kernel asserts before its roles begin."""
+        first = (
+            self.kernel.body.ops[: self.kernel.body.ops.index(self.parent)] if self.parent is not None else []
+        )
+        inner = [o for op in first for o in (op.body.ops if isinstance(op, Lanes) else (op,))]
+        return {op.condition for op in inner if isinstance(op, Assert)}
+
+    def of_launch(self, v: Value) -> bool:
+        """Whether the host can compute a value."""
+        if not isinstance(v.type, DType) or v.type.is_float:
+            return False
+        if isinstance(v.owner, ArrayShape):
+            return v.owner.array in self.kernel.params
+        return v in self.kernel.params or (
+            isinstance(v.owner, COMPUTED) and all(map(self.of_launch, v.owner.operands))
+        )
+
+    def _written(self) -> set[Value]:
+        """The arrays that the kernel changes, or that share bytes with one that it changes."""
+        found: set[Value] = set()
+        for op in self.kernel.walk():
+            for e in op.effects():
+                if e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType):
+                    array = _array(e.value)
+                    found.add(array)
+                    if array in self.kernel.params:
+                        known = self.kernel.access[self.kernel.params.index(array)]
+                        found |= (
+                            {self.kernel.params[j] for j in known.aliases}
+                            if known
+                            else set(self.kernel.params)
+                        )
+        return found
+
+    def unwritten(self, array: Value) -> bool:
+        """Whether an array stays as it is while the kernel runs."""
+        return _array(array) in self.kernel.params and not any(
+            v is _array(array) or v not in self.kernel.params for v in self.written
+        )
+
+    def _scan(self, pairs: Mapping[Value, Any]) -> None:
+        """O2, and who uses which memory how."""
+        uses: dict[Value, set[tuple[int, bool, str]]] = {}
+        for r, region in enumerate(self.roles):
+            elected: dict[int, set[bool]] = {}
+            for op in region.walk():
+                if op in self.known.divergent and any(self._acts(o) for o in op.walk()):
+                    raise Rejected("threads of a role part here, around what the role does to barriers", op)
+                for e in E.events(op, Anything(self)):
+                    b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                    if isinstance(e, E.Wait | E.NamedWait):
+                        self.waiters[b].add(r)
+                        elected.setdefault(b, set()).add(isinstance(e, E.Wait) and e.elected)
+                    elif isinstance(e, E.Arrive | E.Come):
+                        one = isinstance(e, E.Arrive) and e.elected
+                        self.arrivers[b].setdefault(r, one)
+                        if self.warps[r] > 1 and self.arrivers[b][r] != one:
+                            raise Rejected("a role arrives here with one warp, elsewhere with all", op)
+                    elif isinstance(e, E.CopyIn | E.CopyOut | E.Issue | E.Touch) and op.NAME != "buf.new":
+                        writes = isinstance(e, E.CopyIn) or (isinstance(e, E.Touch) and e.write)
+                        proxy = E.GENERIC if isinstance(e, E.Touch) else E.ASYNC
+                        many = [*e.operands] if isinstance(e, E.Issue) else [_memory(e)]
+                        for at in many:
+                            uses.setdefault(at.buffer, set()).add((r, writes, proxy))
+            if self.warps[r] > 1 and any(len(x) > 1 for x in elected.values()):
+                raise Rejected(
+                    "a role waits for a barrier with one warp here, elsewhere with all", region.ops[0]
+                )
+        self.rings: dict[Value, Ring] = {}
+        self.tracked = {v for v, found in uses.items() if any(proxy == E.ASYNC for *_, proxy in found)}
+        for v, found in uses.items():
+            copied = any(writes and proxy == E.ASYNC for _, writes, proxy in found)
+            if copied or len({r for r, *_ in found}) > 1 or v in pairs:
+                self.rings[v] = self._ring(v, found, pairs)
+        self._outside({*self.rings, *self.tracked})
+        for v, b in self.barrier.items():
+            count = sum(1 if one else self.warps[r] for r, one in self.arrivers[b].items())
+            if self.arrivers[b] and count != arrivals_at(v):
+                assert isinstance(v.owner, Op)
+                raise Rejected(
+                    f"a phase of {v.name} gets {count} arrivals, it counts {arrivals_at(v)}", v.owner
+                )
+        mine = [
+            (v, p)
+            for v, p in self.places.items()
+            if v in self.rings or v in self.tracked or v in self.barrier
+        ]
+        for v, p in mine:
+            for w, q in self.places.items():
+                if v is not w and p.offset < q.offset + q.size and q.offset < p.offset + p.size:
+                    raise Rejected(
+                        f"{v.name} and {w.name} share bytes", v.owner if isinstance(v.owner, Op) else None
+                    )
+
+    def _outside(self, mine: set[Value]) -> None:
+        """What is done to rings, and to what copies read, in ways that are not followed."""
+        for op in self.kernel.walk():
+            inside = any(self._within(op, region) for region in self.roles)
+            started = any(
+                e.kind == "issue" and e.value is not None and root(e.value) in mine for e in op.effects()
+            )
+            filled = (not inside or op.NAME == "buf.new") and any(
+                isinstance(e, E.Touch) and e.at.buffer in mine for e in E.events(op, Anything(self))
+            )
+            if started or filled or (not inside and self._acts(op)):
+                raise Rejected("this is done outside of roles, or to memory that roles share", op)
+            other = op.regions and not isinstance(op, CONTROL) and op is not self.parent
+            if other and any(self._acts(o) for region in op.regions for o in region.walk()):
+                raise Rejected("what is done in here is not followed", op)
+
+    def _pairs(self, chains: Sequence[Any]) -> None:
+        """What blocks do for each other they do alike, and a stage that both fill is free in both."""
+        shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.pair]
+        if not shared and not any(self.paired(v) for v in self.barriers):
+            return
+        pairs = Pairs(self.kernel, self.unwritten)
+        for op in self.kernel.walk():
+            if isinstance(op, CONTROL) and not pairs.alike(op) and any(self._signals(o) for o in op.walk()):
+                raise Rejected("how often the two blocks of a pair do this may differ", op)
+        for op in shared:
+            if problem := pairs.shared(op):
+                raise Rejected(problem, op)
+            ring = self.rings[root(op.buffer)]
+            if not all(self.paired(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
+                raise Rejected("a stage that both blocks of a pair fill may be in use in the other one", op)
+            known = {
+                (w, r) for b, w, r, links in chains if b == self.barrier[op.barriers] and self._across(links)
+            }
+            for r in self.arrivers[self.barrier[op.barriers]]:
+                if not all((w, r) in known for w in self.waiters[self.barrier[op.barriers]]):
+                    raise Rejected("the other block of a pair may still be in the phase before", op)
+
+    def _across(self, links: Sequence[tuple[int, int]]) -> bool:
+        """Whether a chain begins with a wait for both blocks."""
+        return len(links) > 1 and self.paired(self.barriers[links[1][0]])
+
+    def paired(self, barrier: Value) -> bool:
+        """Whether who arrives at a barrier arrives in both blocks of a pair."""
+        return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.pair)
+
+    def _signals(self, op: Op) -> bool:
+        if type(op) not in E.RULES:
+            return False
+        signals = (E.Wait, E.NamedWait, E.Arrive, E.Come, E.CopyIn)
+        return any(isinstance(e, signals) for e in E.events(op, Anything(self)))
+
+    def _within(self, op: Op, region: Region) -> bool:
+        at = op.parent
+        while at is not None and at is not region:
+            at = at.parent.parent if at.parent is not None else None
+        return at is not None
+
+    def _ring(self, v: Value, found: set[tuple[int, bool, str]], pairs: Mapping[Value, Any]) -> Ring:
+        op = v.owner
+        assert isinstance(op, Op)
+        if v not in pairs or isinstance(v.type, StackType):
+            raise Rejected(f"roles share {v.name or 'a buffer'}, and no two barriers pass it on", op)
+        copied = {r for r, writes, proxy in found if writes and proxy == E.ASYNC}
+        stored = {r for r, writes, proxy in found if writes and proxy == E.GENERIC}
+        both = copied & {r for r, writes, _ in found if not writes}
+        rows = [
+            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in pairs[v]
+        ]
+        stages = (op.stages if isinstance(op, BufNew) else 0) or 1
+        ring = Ring(stages, rows, bool(copied), v in self.tracked, copied, stored, both)
+        for row in rows:
+            (x, copies), (y, filling) = row.giver, row.taker
+            told = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
+            if row.barrier < 0 or x not in self.arrivers[row.barrier] or not told:
+                raise Rejected(f"a role uses {v.name}, and nobody is told when it is done", op)
+        agents = {ring.agent(r, writes and proxy == E.ASYNC) for r, writes, proxy in found}
+        for x, y in combinations(sorted(agents), 2):
+            if any(z in agents and (z[1] or z[0] in stored) for z in (x, y)):
+                there = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
+                back = min((row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2)
+                if there + back > 1:
+                    raise Rejected(f"roles share {v.name or 'a buffer'}, and do not hand it over in turn", op)
+        return ring
+
+    def _order(self, chains: Sequence[Any]) -> None:
+        """O4: whoever arrives knows that all have waited for the item S before, and so that its phase is over."""
+        given = {(b, w, r): links for b, w, r, links in chains}
+        for b, waiters in enumerate(self.waiters):
+            for r in self.arrivers[b] if waiters else ():
+                first = (-1, 0) in self.lags.get((b, r), ())
+                proved = [first or self._chain(b, w, given.get((b, w, r))) for w in waiters]
+                if not (any(proved) if self.named[b] else all(proved)):
+                    raise Rejected(
+                        f"{self.barriers[b].name} may be two phases ahead of one who waits for it",
+                        self.barriers[b].owner,  # type: ignore[arg-type]
+                    )
+
+    def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> bool:
+        """Links are (barrier, who arrives there); each has waited for the next barrier before, the last for b."""
+        total = 0
+        if not links or links[0][0] != b or links[-1][1] != waiter:
+            return False
+        for k, (at, role) in enumerate(links):
+            after = links[k + 1][0] if k + 1 < len(links) else b
+            lag = dict(self.lags.get((at, role), ())).get(after)
+            if role not in self.arrivers[at] or lag is None:
+                return False
+            total += lag
+            if total > self.stages[b]:
+                return False
+        return True
+
+    def slots(self, v: Value) -> int:
+        """The stages of a buffer of one role that copies read; 0 for others."""
+        return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
+
+    def _acts(self, op: Op) -> bool:
+        """Whether an op does more to barriers and memory than what threads may also do in a branch."""
+        if type(op) not in E.RULES:
+            return False
+        return any(not isinstance(e, E.Touch | E.Meet | E.Fence) for e in E.events(op, Anything(self)))
+
+    def loud(self, op: Op) -> bool:
+        """Whether an op is a step: one that acts, or a branch that threads take together and that hands over rings."""
+        if op not in self._loud:
+            alike = isinstance(op, If) and not self.known.varying(op.condition)
+            self._loud[op] = any(self._acts(o) or (alike and self._prepares(o)) for o in op.walk())
+        return self._loud[op]
+
+    def _prepares(self, op: Op) -> bool:
+        events = E.events(op, Anything(self))
+        return any(
+            isinstance(e, E.Fence) or (isinstance(e, E.Touch) and e.at.buffer in self.rings) for e in events
+        )
+
+
+def part_of_stage(buffer: Value) -> tuple[int, int] | None:
+    """Between which elements of a stage of a ring, in order, a view lies that starts at constants; None for others."""
+    views: list[BufView] = []
+    while isinstance(buffer.owner, BufView):
+        views.append(buffer.owner)
+        buffer = buffer.owner.buffer
+    if not isinstance(buffer.owner, BufNew) or not isinstance(buffer.type, BufType):
+        return None
+    shape = buffer.type.shape
+    if shape[0] != (buffer.owner.stages or 1):
+        return None
+    box, at = [(0, n) for n in shape], list(range(len(shape)))
+    for view in reversed(views):
+        if -1 in view.dims or any(n != 1 for n in view.steps) or len({*view.dims}) != len(view.dims):
+            return None
+        sizes = dict(zip(view.dims, view.shape, strict=True))
+        for d, start in enumerate(view.starts):
+            op = start.owner
+            if at[d] and not isinstance(op, Const):
+                return None
+            first = int(op.value) if isinstance(op, Const) else 0
+            box[at[d]] = (box[at[d]][0] + first, sizes.get(d, 1))
+        at = [at[d] for d in view.dims]
+    low = high = 0
+    for n, (first, size) in zip(shape[1:], box[1:], strict=True):
+        low, high = low * n + first, high * n + first + size - 1
+    return low, high + 1
+
+
+def _array(v: Value) -> Value:
+    """The array that a view shows."""
+    while isinstance(v.owner, ArrayView):
+        v = v.owner.array
+    return v
+
+
+def _memory(e: Any) -> E.Bytes:
+    return e.to if isinstance(e, E.CopyIn) else e.source if isinstance(e, E.CopyOut) else e.at
+
+
+class Anything:
+    """What is known of an op's operands wherever it runs."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def number(self, value: Value) -> int:
+        return 0
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        place = self.layout.places.get(root(buffer))
+        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
+
+    def warp_groups(self, op: Op) -> int:
+        at = op.parent
+        while at is not None and at not in self.layout.roles:
+            at = at.parent.parent if at.parent is not None else None
+        return self.layout.warp_groups[self.layout.roles.index(at)] if at is not None else 1

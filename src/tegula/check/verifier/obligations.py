@@ -1,0 +1,356 @@
+"""What the verifier demands of each event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.check.verifier.arithmetic import (
+    Poly,
+    constant,
+    is_zero,
+    number,
+    plus,
+)
+from tegula.check.verifier.layout import Agent, Ring
+from tegula.check.verifier.walk import Key, Role, Walk
+from tegula.ir import Op, Value
+from tegula.ops import events as E
+from tegula.ops.buffer import root
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.schedule import (
+    BulkStore,
+)
+from tegula.types import BufType
+
+
+class Obligations(Walk):
+    """What events do to the state of roles, and what must hold then: O1 to O7."""
+
+    # Barriers --------------------------------------------------------------------------------------------------------
+
+    def at_item(self, stage: Any, item: Poly, stages: int) -> bool:
+        """O1: whether a stage is that of an item."""
+        return self.state.facts.equal(stage, self.atoms.mod(item, stages))
+
+    def last(self, b: int, r: int) -> Poly:
+        """The last item that a role has waited for."""
+        return plus(self.state.roles[r].waited[b], number(-1 - self.layout.offset.get((b, r), 0)))
+
+    def known(self, p: Poly) -> bool:
+        facts = self.state.facts
+        return facts.at_least(self.atoms.rebuilt(p, facts.same) if facts.same else p)
+
+    def wait(self, e: E.Wait) -> None:
+        b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
+        stages, w = self.layout.stages[b], role.waited[b]
+        offset = self.layout.offset.get((b, self.role), 0)
+        self.need(offset in (0, stages), "a wait is for its item or for the one before in its stage")
+
+        def agrees(w: Poly) -> bool:
+            parity = self.atoms.mod(plus(self.atoms.div(w, stages), number(offset // stages)), 2)
+            return self.at_item(e.stage, w, stages) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
+
+        if b in role.fresh and not agrees(w):
+            self.need(agrees(plus(w, number(-1))), "the stage and parity are not those of the item")
+            return
+        self.need(agrees(w), "the stage and parity are not those of the item")
+        self._over(b, plus(w, number(-offset)))
+        role.waited[b] = plus(w, number(1))
+        role.fresh.add(b)
+        if self.layout.warps[self.role] > 1:
+            role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
+
+    def _over(self, b: int, item: Poly) -> None:
+        """O3: all have arrived for the item, and its bytes have been asked for."""
+        if self.known(plus(number(-1), item, -1)):
+            return
+        self.need(self.layout.arrivers[b], "nobody arrives at the barrier that this waits for")
+        for q in self.layout.arrivers[b]:
+            other = self.state.roles[q]
+            self.need(
+                self.known(plus(plus(other.arrived[b], item, -1), number(-1))),
+                "it is not known that this wait ends",
+            )
+            if b in other.open:
+                self.need(self.known(plus(plus(other.open[b][0], item, -1), number(-1))), "bytes are missing")
+
+    def arrive(self, e: E.Arrive) -> None:
+        self._arrive(self.layout.barrier[e.barrier], e.stage, e.elected, e.bytes)
+
+    def come(self, e: E.Come) -> None:
+        self._arrive(self.layout.barrier[e.barrier], (), False, 0)
+
+    def pass_(self, e: E.NamedWait) -> None:
+        b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
+        self._over(b, plus(role.arrived[b], number(-1)))
+        role.waited[b] = role.arrived[b]
+        self.meet(E.Meet())  # all warps of the role have come
+
+    def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
+        role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
+        c = role.arrived[b]
+        self.need(self.at_item(stage, c, self.layout.stages[b]), "the stage is not that of the item")
+        self.need(not (many and elected and role.loose), "one warp arrives, and others may not be so far")
+        self.need(not (many and not elected and role.ahead), "all warps arrive after a wait of one")
+        self._follows(b, c)
+        for v, ring in self.layout.rings.items():
+            for row in ring.rows:
+                if row.barrier == b and row.giver == ring.agent(self.role, False):
+                    self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row.own)
+        if b in role.open:
+            self.need(role.open[b][0] == c, "bytes of an item are missing at the arrival for another")
+        role.open[b] = (c, role.open.get(b, (c, 0))[1] + count)
+        role.arrived[b] = plus(c, number(1))
+        role.fresh.clear()
+        self._balance(role, b)
+
+    def _follows(self, b: int, c: Poly) -> None:
+        """O4: the lags that the certificate claims."""
+        for after, lag in self.layout.lags.get((b, self.role), ()):
+            last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
+            late = plus(plus(number(lag), c, -1), last)
+            self.need(self.known(late), "the role may arrive before it knows that the phase before is over")
+
+    def _balance(self, role: Role, b: int) -> None:
+        item, count = role.open[b]
+        if not count and role.arrived[b] != item:
+            del role.open[b]
+            left = {n: tuple(p for p in parts if p[0] != b) for n, parts in role.filled.items()}
+            role.filled = {n: parts for n, parts in left.items() if parts}
+
+    def _hand_over(self, role: Role, ring: int, c: Poly, own: bool) -> None:
+        """O5, O6: an arrival passes no item that is in use, and nothing that is touched without a fence."""
+        for at, item in self._held(role):
+            if at == ring:
+                self.need(
+                    self.known(plus(plus(item, c, -1), number(-1))), "a product or copy still reads the stage"
+                )
+        self.need(
+            own or (ring, None) not in role.dirty,
+            "the other proxy may not see what threads have done: a fence is missing",
+        )
+
+    def copyin(self, e: E.CopyIn) -> None:
+        b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
+        ring, n, c = self.layout.rings[e.to.buffer], self.layout.number[e.to.buffer], role.arrived[b]
+        before = plus(c, number(-1))
+        if b in role.open and role.open[b][0] == before and role.open[b][1] >= e.bytes:
+            c = before
+        else:
+            self._follows(b, c)
+        self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not that of the item")
+        self.need(
+            all(e.to.end <= start or end <= e.to.start for _, start, end in role.filled.get(n, ())),
+            "a copy of this item is on its way",
+        )
+        self.need((n, None) not in role.dirty, "a fence is missing before a copy")
+        item = self._item(ring, e.to, (self.role, True), (b, c))
+        for row in ring.rows:
+            if row.own and row.taker == (self.role, True):
+                self.need(
+                    not (role.loose and self.layout.warps[self.role] > 1),
+                    "other warps may still use the stage that a copy writes",
+                )
+                for at, held in self._held(role):
+                    over = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
+                    self.need(at != n or self.known(over), "a product or copy still reads the stage")
+        self._overwritten(ring, (n, item))
+        role.filled[n] = (*role.filled.get(n, ()), (b, e.to.start, e.to.end))
+        self.need(b not in role.open or role.open[b][0] == c, "bytes of two items at once")
+        role.open[b] = (c, role.open.get(b, (c, 0))[1] - e.bytes)
+        self._balance(role, b)
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def _held(self, role: Role) -> list[Key]:
+        """What products and copies out in flight read."""
+        keys = [k for _, keys, _ in role.flights for k in keys] + [k for keys in role.copies for k in keys]
+        return keys + role.uncommitted
+
+    def _item(self, ring: Ring, at: E.Bytes, agent: Agent, copy: tuple[int, Poly] | None = None) -> Poly:
+        """O5: the item of a ring that is accessed: the agent has been handed it, and has not handed it on. `copy`: the
+        barrier on which a copy completes, and for which item."""
+        role = self.state.roles[self.role]
+        given = [row for row in ring.rows if row.giver == agent]
+        self.need(given, "nothing says when the stage is done with")
+        for row in given:
+            self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
+        mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
+        near = (plus(mine[0], number(k - given[0].item)) for k in range(ring.stages))
+        c = next((c for c in near if self.at_item(at.stage, c, ring.stages)), None)
+        if c is None:
+            self.reject("the stage is not that of an item that the role may use")
+        for row, arrived in zip(given, mine, strict=True):
+            self.need(
+                self.known(plus(plus(c, arrived, -1), number(row.item))), "the stage has been handed over"
+            )
+            self.need(
+                not row.own or self.layout.number[at.buffer] not in role.filled,
+                "a copy into the ring is on its way",
+            )
+        for row in ring.rows:
+            if row.taker == agent:
+                last = self.last(row.barrier, self.role) if not row.own else copy[1] if copy else ()
+                self.need(
+                    not row.own or (copy and copy[0] == row.barrier), "a copy completes on another barrier"
+                )
+                ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
+                self.need(self.known(ready), "the stage may still be in use")
+        # Items that are handed over at the arrival for the same item, or an earlier one, are no less than 0.
+        self.need(any(row.item <= 0 for row in given) or self.known(c), "there is no such item")
+        return c
+
+    def _reads(self, at: E.Bytes) -> Key:
+        """The item of a ring that is read; the slot of another buffer."""
+        ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
+        if ring is None:
+            return n, at.stage
+        self.need(not self.state.roles[self.role].ahead, "one warp has waited for what all use")
+        return n, self._item(ring, at, ring.agent(self.role, False))
+
+    def touch(self, e: E.Touch) -> None:
+        role, v, n = self.state.roles[self.role], e.at.buffer, self.layout.number[e.at.buffer]
+        ring = self.layout.rings.get(v)
+        if ring is not None:
+            if self.op.NAME != "buf.new":
+                self.need(not e.write or n not in role.filled, "a copy of this item is on its way")
+                self._number(e, ring, self._reads(e.at))
+            if ring.written or (e.write and ring.accessed):
+                role.dirty.add((n, None))
+            role.loose = role.loose or self.layout.warps[self.role] > 1
+        elif v in self.layout.tracked and e.write and self.op.NAME != "buf.new":
+            slot: Any = e.at.stage
+            for at, other in (*self._held(role), *role.unknown):
+                self.need(at != n or self.apart(slot, other), "what a copy or product reads is written")
+            key = (n, slot if isinstance(slot, int) else -1)
+            role.dirty.add(key)
+            role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
+
+    def _number(self, e: E.Touch, ring: Ring, at: Key) -> None:
+        """A number that is in all of a stage is what those read who are handed the item."""
+        if e.write:
+            self._overwritten(ring, at)
+            stored = self.value(e.number) if e.number is not None else None
+            if stored is not None:
+                self.state.contents.append((*at, stored))
+        elif e.number is not None and not self.layout.known.varying(e.number):
+            for n, item, stored in self.state.contents:
+                if n == at[0] and self.state.facts.equal(item, at[1]):
+                    self.state.roles[self.role].frames[-1].env[e.number] = stored
+
+    def _overwritten(self, ring: Ring, at: Key) -> None:
+        """What is known of the stage of an item is no longer so."""
+        self.state.contents = [
+            (n, item, x)
+            for n, item, x in self.state.contents
+            if n != at[0] or (constant(plus(item, at[1], -1)) or 0) % ring.stages
+        ]
+
+    def apart(self, slot: Any, other: Any) -> bool:
+        """Whether two slots of a buffer are different ones; -1 is all of them."""
+        if isinstance(slot, int) or isinstance(other, int):
+            return (
+                isinstance(slot, int) and isinstance(other, int) and slot != other and -1 not in (slot, other)
+            )
+        return self.state.facts.decide(is_zero(plus(slot, other, -1))) is False
+
+    def _async(self, at: E.Bytes, own: bool) -> Key:
+        """An asynchronous read; `own`: of each warp group, of memory of its own."""
+        role, (n, slot) = self.state.roles[self.role], self._reads(at)
+        ring = self.layout.rings.get(at.buffer)
+        if ring is not None and self.role in ring.stored:
+            self.need((n, None) not in role.dirty, "a fence is missing before a copy or product")
+        if at.buffer not in self.layout.rings:
+            for m, k in role.dirty:
+                self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or product")
+            for (m, k), level in role.unmet.items():
+                far = m != n or self.apart(slot, k) or level <= own
+                self.need(far, "other threads may still write what a copy or product reads")
+        return n, slot
+
+    def fence(self, e: E.Fence) -> None:
+        self.state.roles[self.role].dirty.clear()
+
+    def meet(self, e: E.Meet) -> None:
+        role = self.state.roles[self.role]
+        if e.warp_group and self.layout.warp_groups[self.role] > 1:
+            role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
+            if isinstance(self.op, BulkStore):  # each warp group has started copies from slots of its own
+                staging = self.layout.number[root(self.op.buffer)]
+                role.unknown = {k for k in role.unknown if k[0] != staging}
+            return
+        role.unmet, role.unknown, role.loose, role.ahead = {}, set(), False, False
+
+    def issue(self, e: E.Issue) -> None:
+        role = self.state.roles[self.role]
+        held = [self._async(at, False) for at in e.operands]
+        role.issued += 1
+        role.flights.append((role.issued, held, self._in_registers()))
+        role.loose = role.loose or self.layout.warps[self.role] > 1
+
+    def productsdone(self, e: E.ProductsDone) -> None:
+        role = self.state.roles[self.role]
+        role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
+
+    def copyout(self, e: E.CopyOut) -> None:
+        role = self.state.roles[self.role]
+        role.uncommitted.append(self._async(e.source, e.warp_group))
+        if e.commit:
+            self.commit(e)
+
+    def commit(self, e: object) -> None:
+        role = self.state.roles[self.role]
+        role.copies.append(role.uncommitted)
+        role.uncommitted = []
+
+    def copiesoutdone(self, e: E.CopiesOutDone) -> None:
+        role = self.state.roles[self.role]
+        done = max(0, len(role.copies) - e.pending)
+        if self.layout.warps[self.role] > 1:
+            rings = {self.layout.number[v] for v in self.layout.rings}
+            over = {k for keys in role.copies[:done] for k in keys if k[0] not in rings}
+            role.unknown |= {(n, k if isinstance(k, int) else -1) for n, k in over}
+        role.copies = role.copies[done:]
+
+    # Products in registers -------------------------------------------------------------------------------------------
+
+    def _in_registers(self) -> Value | None:
+        """The operand of this product that is in registers."""
+        if not isinstance(self.op, RegisterProduct):
+            return None
+        return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
+
+    def rests(self, role: Role, op: Op) -> None:
+        """O7: nothing uses what a product in flight works on, but one that adds to it and the wait."""
+        open_ = {n for n, _, _ in role.flights}
+        used = [*op.operands]
+        if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
+            used = [op.a, op.b, op.alpha, op.beta]
+        for v in () if isinstance(op, ProductWait) else used:
+            self.need(role.flying.get(v) not in open_, "the result of a product is used that is in flight")
+
+    def flown(self, role: Role, op: Op) -> None:
+        if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
+            role.flying[op.result] = role.issued
+        elif isinstance(op, ProductWait):
+            self.fly(role, zip(op.results, op.sums, strict=True))
+
+    def do(self, e: E.Event) -> None:
+        DO[type(e)](self, e)
+
+
+DO: dict[type, Any] = {
+    E.Wait: Obligations.wait,
+    E.Arrive: Obligations.arrive,
+    E.Come: Obligations.come,
+    E.NamedWait: Obligations.pass_,
+    E.CopyIn: Obligations.copyin,
+    E.Touch: Obligations.touch,
+    E.Fence: Obligations.fence,
+    E.Meet: Obligations.meet,
+    E.Issue: Obligations.issue,
+    E.ProductsDone: Obligations.productsdone,
+    E.CopyOut: Obligations.copyout,
+    E.Commit: Obligations.commit,
+    E.CopiesOutDone: Obligations.copiesoutdone,
+}

@@ -1,0 +1,469 @@
+"""Roles on a path that the verifier replays: where each is, what its values are, and what it does next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, TypeAlias
+
+from tegula.check.verifier.arithmetic import (
+    Atoms,
+    Cond,
+    Facts,
+    Poly,
+    at_least,
+    both,
+    constant,
+    either,
+    is_zero,
+    limits_of,
+    negated,
+    number,
+    plus,
+    times,
+)
+from tegula.check.verifier.layout import Anything, Layout, Rejected, part_of_stage
+from tegula.dataclass import dataclass, field, replace
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, root
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.convert import Cast
+from tegula.ops.group import Barrier
+from tegula.ops.lane import LaneUniform, Tid
+from tegula.ops.schedule import (
+    FenceAsync,
+)
+from tegula.types import DTYPES, ArrayType, DType
+
+Key: TypeAlias = tuple[int, Any]
+"""Memory: a ring and the item in it, or another buffer and its slot, -1 for all of it."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """Where a role stands in a region, and what its values are; `at` -1: before the next iteration of the loop."""
+
+    region: Region
+    at: int
+    env: dict[Value, Any]
+
+
+@dataclass(slots=True)
+class Role:
+    """One role on the path that is replayed.
+
+    `midway`: events of the current op that are done. `arrived`, `waited`: the ghosts a and w, by barrier. `fresh`:
+    barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and how many.
+    `flights`: products in flight, oldest first, with a number, what they read, and the operand in registers; `flying`:
+    the last product that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that copies
+    write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory touched since the
+    last fence; `unmet`: memory written since the threads last met (2), or those of each warp group (1); `unknown`:
+    memory whose copies out only one warp knows to be done. `loose`: since the threads last met all warps have waited
+    or used a ring; `ahead`: one warp has waited for more than the others."""
+
+    frames: list[Frame]
+    midway: int = 0
+    issued: int = 0
+    loose: bool = False
+    ahead: bool = False
+    arrived: dict[int, Poly] = field(default_factory=dict[int, Poly])
+    waited: dict[int, Poly] = field(default_factory=dict[int, Poly])
+    fresh: set[int] = field(default_factory=set[int])
+    open: dict[int, tuple[Poly, int]] = field(default_factory=dict[int, tuple[Poly, int]])
+    flights: list[tuple[int, list[Key], Value | None]] = field(default_factory=list[Any])
+    flying: dict[Value, int] = field(default_factory=dict[Value, int])
+    uncommitted: list[Key] = field(default_factory=list[Key])
+    copies: list[list[Key]] = field(default_factory=list[list[Key]])
+    filled: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict[int, Any])
+    dirty: set[Key] = field(default_factory=set[Key])
+    unmet: dict[Key, int] = field(default_factory=dict[Key, int])
+    unknown: set[Key] = field(default_factory=set[Key])
+
+    def copy(self) -> Role:
+        made = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
+        for name in ("arrived", "waited", "fresh", "open", "flying", "filled", "dirty", "unmet", "unknown"):
+            setattr(made, name, getattr(self, name).copy())
+        made.flights, made.copies = list(self.flights), list(self.copies)
+        made.uncommitted = list(self.uncommitted)
+        return made
+
+
+@dataclass(slots=True)
+class State:
+    roles: list[Role]
+    facts: Facts
+    bound: list[Poly] = field(default_factory=list[Poly])
+    """The symbols of the label that the path began at, then those that ops on the path have given."""
+    contents: list[tuple[int, Poly, Any]] = field(default_factory=list[tuple[int, Poly, Any]])
+    """Rings, items in them, and the number that is in every element of their stage."""
+    steps: int = 0
+
+    def copy(self) -> State:
+        return State(
+            [r.copy() for r in self.roles],
+            Facts(self.facts.atoms, self.facts),
+            list(self.bound),
+            list(self.contents),
+            self.steps,
+        )
+
+
+class Walk(ABC):
+    """Runs roles on symbols. What an event asks for is said by those who inherit (`do`)."""
+
+    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+        self.kernel, self.certificate = kernel, certificate
+        self.atoms = Atoms()
+        self.layout = Layout(kernel, spread, certificate)
+        self.state = State([], Facts(self.atoms))
+        self.role = 0
+        self.op: Op = kernel.body.ops[0]
+
+    def reject(self, message: str) -> NoReturn:
+        raise Rejected(message, self.op, self.role)
+
+    def need(self, holds: object, message: str) -> None:
+        if not holds:
+            self.reject(message)
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def value(self, v: Value) -> Any:
+        """A number or a condition; None where it may differ between threads, or is not a scalar."""
+        frames = self.state.roles[self.role].frames
+        for f in reversed(frames):
+            if v in f.env:
+                return f.env[v]
+        owner = v.owner
+        if self.layout.known.varying(v) or self._of_lanes(v):
+            return None
+        home = self._home(frames, owner)
+        found = None
+        if isinstance(owner, Op) and self._pure(owner):
+            found = self._computed(owner, v)
+        elif owner is self.kernel.body:
+            found = self._function(("param", str(self.kernel.params.index(v)), 0, str(v.type)), (), v)
+        home.env[v] = found
+        return found
+
+    def _of_lanes(self, v: Value) -> bool:
+        """Whether a value is one of those that threads differ by."""
+        if isinstance(v.owner, Tid):
+            return not self.kernel.launch.uniform[v.owner.results.index(v)]
+        return isinstance(v.owner, Op) and v.owner.VARYING
+
+    def _home(self, frames: list[Frame], owner: Op | Region | None) -> Frame:
+        """The innermost frame whose region holds the owner of a value."""
+        at = owner.parent if isinstance(owner, Op) else owner
+        while at is not None:
+            for f in reversed(frames):
+                if f.region is at:
+                    return f
+            at = at.parent.parent if at.parent is not None else None
+        return frames[0]
+
+    def _pure(self, op: Op) -> bool:
+        """Whether an op is a function of its operands."""
+        if isinstance(op, ArrayLoad):
+            return self.layout.unwritten(op.array)
+        scalars = all(isinstance(v.type, DType | ArrayType) for v in (*op.operands, *op.results))
+        return isinstance(op, LaneUniform) or (op.PURE and not op.COOPERATIVE and scalars and not op.regions)
+
+    def _function(self, what: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
+        made = self.atoms.of("app", what, args)
+        return ("is", made) if v.type is DTYPES["bool"] else made
+
+    def _computed(self, op: Op, v: Value) -> Any:
+        """What a pure op gives; where its result is not a polynomial, a function of its operands."""
+        t, facts = v.type, self.state.facts
+        if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
+            return bool(op.value) if t.kind == "b" else number(int(op.value))
+        args = tuple(self.value(x) for x in op.operands)
+        if None in args:
+            return None
+        if isinstance(op, LaneUniform):
+            return args[0]
+        kinds = {x.type.kind if isinstance(x.type, DType) else "" for x in op.operands}
+        made = None
+        if kinds == {"b"} and isinstance(op, S.And | S.Or):
+            made = (both if isinstance(op, S.And) else either)(*args)
+        elif kinds == {"b"} and isinstance(op, S.Not):
+            made = negated(args[0])
+        elif isinstance(op, S.Select) and isinstance(t, DType):
+            c = args[0] if (known := facts.decide(args[0], False)) is None else known
+            made = self._chosen(c, args[1], args[2], t)
+        elif isinstance(op, Cast) and isinstance(t, DType) and t.is_int and kinds == {"b"}:
+            made = self.atoms.choose(args[0], number(1), ())
+        elif kinds <= {"i", "u"} and kinds:
+            made = self._integer(op, args)
+            if made is not None and isinstance(t, DType) and t.is_int:
+                low, high = limits_of(t)
+                a, b = facts.interval(made)
+                fits = (a >= low or facts.at_least(plus(made, number(-low)))) and (
+                    b <= high or facts.at_least(plus(number(high), made, -1))
+                )
+                made = made if fits else self.atoms.wrap(made, t.name)
+        if made is None:
+            attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
+            made = self._function((op.NAME, attrs, op.results.index(v), str(t)), args, v)
+        return made
+
+    def _chosen(self, c: Cond, x: Any, y: Any, t: DType) -> Any:
+        if t.kind == "b":
+            return either(both(c, x), both(negated(c), y))
+        return self.atoms.choose(c, x, y)
+
+    def _integer(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """What an op on integers computes before the result wraps; None where it is no polynomial."""
+        x, y = args[0], args[1] if len(args) > 1 else ()
+        n, whole = constant(y), self.state.facts.at_least
+        if isinstance(op, S.Add | S.Sub):
+            return plus(x, y, 1 if isinstance(op, S.Add) else -1)
+        if isinstance(op, S.Neg | S.Not):
+            return plus((), plus(x, number(isinstance(op, S.Not))), -1)
+        if isinstance(op, Cast):
+            return negated(is_zero(x)) if op.result.type is DTYPES["bool"] else x
+        if isinstance(op, S.Mul):
+            return times(x, y)
+        if isinstance(op, S.Min | S.Max):
+            least = isinstance(op, S.Min)
+            if whole(plus(y, x, -1)):
+                return x if least else y
+            if whole(plus(x, y, -1)):
+                return y if least else x
+            return self.atoms.pick("min" if least else "max", x, y)
+        if isinstance(op, S.Cmp):
+            d, pred = plus(x, y, -1), op.pred
+            if pred in ("eq", "ne"):
+                return is_zero(d) if pred == "eq" else negated(is_zero(d))
+            d = d if pred[0] == "g" else plus((), d, -1)
+            return at_least(d if pred[1] == "e" else plus(d, number(-1)))
+        if isinstance(op, S.And | S.Or | S.Xor) and all(
+            0 <= a <= b <= 1 for a, b in map(self.state.facts.interval, (x, y))
+        ):
+            product = times(x, y)
+            rest = {S.And: (), S.Or: plus(x, y), S.Xor: plus(x, y)}[type(op)]
+            return plus(rest, product, {S.And: 1, S.Or: -1, S.Xor: -2}[type(op)])
+        if n is None or n < 0:
+            return None
+        if isinstance(op, S.FloorDiv) and n:
+            return self.atoms.div(x, n)
+        if isinstance(op, S.Div | S.Mod) and n and whole(x):
+            return (self.atoms.div if isinstance(op, S.Div) else self.atoms.mod)(x, n)
+        if isinstance(op, S.And) and n & (n + 1) == 0:
+            return self.atoms.mod(x, n + 1)
+        if isinstance(op, S.Xor) and n == 1:
+            return plus(plus(x, number(1)), self.atoms.mod(x, 2), -2)
+        if isinstance(op, S.Shr | S.Shl) and n < 31:
+            return self.atoms.div(x, 1 << n) if isinstance(op, S.Shr) else times(x, number(1 << n))
+        return None
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def settle(self, r: int) -> None:
+        """Go on to the next step that counts: an event, a decision, the end of a region."""
+        self.role, role = r, self.state.roles[r]
+        while True:
+            f = role.frames[-1]
+            if f.at < 0:
+                return
+            op = self.op = f.region.ops[f.at]
+            if isinstance(op, For | While) and self.layout.loud(op):
+                first = op.initial
+                env = dict(zip(op.arguments, map(self.value, first), strict=True))
+                if isinstance(op, For):
+                    env[op.index] = self.value(op.start)
+                self.fly(role, zip(op.arguments, first, strict=True))
+                role.frames.append(Frame(op.body, -1, env))
+                return
+            if isinstance(op, Yield) or self.layout.loud(op) or isinstance(op, Barrier | FenceAsync):
+                return
+            self._quiet(role, f, op)
+            f.at += 1
+
+    def _quiet(self, role: Role, f: Frame, op: Op) -> None:
+        """An op that only computes, and reads and writes memory: in control flow, any of that may happen."""
+        for o in op.walk():
+            if isinstance(o, BufRead) and o.result not in self.layout.used:
+                continue
+            for e in E.events(o, Anything(self.layout)):
+                if isinstance(e, E.Touch) and (
+                    e.at.buffer in self.layout.rings or e.at.buffer in self.layout.tracked
+                ):
+                    for found in E.events(o, self):
+                        if isinstance(found, E.Touch):
+                            self.touch(found if o is op else replace(found, number=None))
+                    break
+            self.rests(role, o)
+        for v in op.results:
+            uniform = not self.layout.known.varying(v) and not self._of_lanes(v)
+            if isinstance(v.type, DType) and uniform and not self._pure(op) and f.env.get(v) is None:
+                f.env[v] = self._selected(op, v) if isinstance(op, If) else None
+                if f.env[v] is None:
+                    f.env[v] = self._given(v)
+
+    def _selected(self, op: If, v: Value) -> Any:
+        c = self.value(op.condition)
+        ends = [self.value(region.yielded[op.results.index(v)]) for region in op.regions]
+        assert isinstance(v.type, DType)
+        return None if c is None or None in ends else self._chosen(c, ends[0], ends[1], v.type)
+
+    def _given(self, v: Value) -> Any:
+        """An arbitrary number of which only the type is known."""
+        made = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), str(v.type))
+        self.state.bound.append(made)
+        return ("is", made) if str(v.type) == "bool" else made
+
+    def step(self, r: int) -> None:
+        """The next step of a role that counts."""
+        self.role, role = r, self.state.roles[r]
+        self.state.steps += 1
+        f = role.frames[-1]
+        if f.at < 0:
+            self._decide_loop(role, f)
+        else:
+            op = self.op = f.region.ops[f.at]
+            if isinstance(op, Yield):
+                self._leave(role, f, op)
+            elif isinstance(op, If):
+                taken = self.decided(self.value(op.condition))
+                role.frames.append(Frame(op.then if taken else op.orelse, 0, {}))
+            else:
+                self._event(role, f, op)
+        self.settle(r)
+
+    def decided(self, c: Cond) -> bool:
+        self.need(c is not None, "threads may decide this differently")
+        answer = self.state.facts.decide(c)
+        if answer is None:
+            self.reject("the certificate does not say which way this goes")
+        return answer
+
+    def again(self, f: Frame) -> Cond:
+        """Whether a loop begins another iteration."""
+        loop = f.region.parent
+        assert loop is not None
+        self.op = loop
+        if isinstance(loop, For):
+            step, i, stop = self.value(loop.step), f.env[loop.index], self.value(loop.stop)
+            self.need(None not in (step, i, stop), "threads may decide this differently")
+            up = self.decided(at_least(plus(step, number(-1))))
+            return at_least(plus(plus(*((stop, i) if up else (i, stop)), -1), number(-1)))
+        assert isinstance(loop, While)
+        test = loop.condition
+        self.need(not any(self.layout.loud(op) for op in test.ops), "a condition does something")
+        frames = self.state.roles[self.role].frames
+        frames.append(Frame(test, 0, dict(zip(test.args, map(f.env.get, loop.body.args), strict=True))))
+        found = self.value(test.yielded[0])
+        frames.pop()
+        return found
+
+    def _decide_loop(self, role: Role, f: Frame) -> None:
+        loop = f.region.parent
+        if self.decided(self.again(f)):
+            f.at = 0
+            return
+        assert isinstance(loop, For | While)
+        role.frames.pop()
+        args = loop.arguments
+        role.frames[-1].env.update(zip(loop.results, map(f.env.get, args), strict=True))
+        self.fly(role, zip(loop.results, args, strict=True))
+        role.frames[-1].at += 1
+
+    def _leave(self, role: Role, f: Frame, op: Yield) -> None:
+        parent = f.region.parent
+        self.need(f.region not in self.layout.roles, "a role goes on after its end")
+        if isinstance(parent, If):
+            given = [self.value(v) for v in op.values]
+            role.frames.pop()
+            role.frames[-1].env.update(zip(parent.results, given, strict=True))
+            self.fly(role, zip(parent.results, op.values, strict=True))
+            role.frames[-1].at += 1
+            return
+        assert isinstance(parent, For | While)
+        for _, _, held in role.flights:
+            self.need(
+                not self._inside(held, f.region),
+                "the next iteration overwrites registers that a product reads",
+            )
+        args = parent.arguments
+        env = dict(zip(args, map(self.value, op.values), strict=True))
+        if isinstance(parent, For):
+            i, step = parent.index, self.value(parent.step)
+            env[i] = plus(f.env[i], step)
+        self.fly(role, zip(args, op.values, strict=True))
+        role.frames[-1] = Frame(f.region, -1, env)
+
+    def _inside(self, v: Value | None, region: Region) -> bool:
+        at = v.owner if v is not None else None
+        while at is not None and at is not region:
+            at = at.parent
+        return at is not None
+
+    def _event(self, role: Role, f: Frame, op: Op) -> None:
+        todo = list(E.events(op, self))
+        if role.midway < len(todo):
+            self.do(todo[role.midway])
+            role.midway += 1
+        if role.midway >= len(todo):
+            self.rests(role, op)
+            self.flown(role, op)
+            role.midway = 0
+            f.at += 1
+
+    # What events are told (see events.Known) -------------------------------------------------------------------------
+
+    def number(self, value: Value) -> Any:
+        found = self.value(value)
+        self.need(found is not None, "threads may use different stages here")
+        return found
+
+    def warp_groups(self, op: Op) -> int:
+        return self.layout.warp_groups[self.role]
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        """Of a ring, the whole of one stage."""
+        whole = root(buffer)
+        ring, place = self.layout.rings.get(whole), self.layout.places.get(whole)
+        stages = ring.stages if ring is not None else self.layout.slots(whole)
+        size = place.size if place is not None else 1
+        stage: Any = () if stages == 1 else None
+        viewed = stages > 1 or (isinstance(whole.owner, BufNew) and whole.owner.stages == 1)
+        shown = buffer
+        while buffer is not whole:
+            assert isinstance(buffer.owner, BufView | BufReshape)
+            view, buffer = buffer.owner, buffer.owner.buffer
+            if viewed and buffer is whole:
+                one = isinstance(view, BufView) and all(
+                    d != 0 or n == 1 for d, n in zip(view.dims, view.shape, strict=True)
+                )
+                stage = self.number(view.starts[0]) if isinstance(view, BufView) and one else None
+        self.need(ring is None or stage is not None, "all stages of a ring are used at once")
+        stage = -1 if stages == 0 or stage is None else stage
+        start, end = (part_of_stage(shown) if stages > 0 else None) or (0, size)
+        return E.Bytes(start, end, whole, stage)
+
+    @abstractmethod
+    def do(self, e: E.Event) -> None:
+        """Rejected where an event does not meet what is asked of it."""
+
+    @abstractmethod
+    def touch(self, e: E.Touch) -> None:
+        """Rejected where an access does not meet what is asked of it."""
+
+    @abstractmethod
+    def rests(self, role: Role, op: Op) -> None:
+        """Rejected where an op works on what tensor cores still write."""
+
+    @abstractmethod
+    def flown(self, role: Role, op: Op) -> None:
+        """Note which products an op leaves in flight."""
+
+    def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
+        for to, v in list(rows):
+            role.flying.pop(to, None)
+            if v in role.flying:
+                role.flying[to] = role.flying[v]

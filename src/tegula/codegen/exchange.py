@@ -1,0 +1,228 @@
+"""What lanes of a segment tell each other: their values lie in memory, a component after the other, so that vectors of
+them are loaded, permuted or combined, and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.state import State
+from tegula.codegen.storage import View
+from tegula.codegen.text import constant, register_type, vector_of
+from tegula.ir import Value
+from tegula.ops import scalar as S
+from tegula.ops.exchange import (
+    LaneBallot,
+    LaneCollect,
+    LaneMatch,
+    LaneReduce,
+    LaneShuffle,
+    LaneXor,
+    SegmentOp,
+)
+from tegula.types import DType, ElementType, components, scalar_of, uint32
+
+
+class _Segments:
+    """The segments of an op, the last of which may have lanes that the block lacks."""
+
+    def __init__(self, s: State, op: SegmentOp) -> None:
+        self.s, self.width = s, op.width
+        self.lanes = s.block_dim
+        self.room = -(-self.lanes // op.width) * op.width
+        self.whole = s.present == str(self.room)
+
+    def allocate(self, name: str, dtype: ElementType) -> View:
+        """Memory for one value per lane, also of those that the block lacks."""
+        made = self.s.allocate(name, dtype, (self.room,))
+        return View(made.pointer, dtype, (self.room,), (1,), self.room)
+
+    def values(self, value: Value, missing: float = 0) -> View:
+        """The lanes' values in memory; absent lanes have `missing`."""
+        s, dtype = self.s, value.type
+        if value in s.lanes and self.whole:
+            return s.lanes[value]
+        view = self.allocate("lanes", dtype)  # type: ignore[arg-type]
+        with s.code.loop("0", s.present) as loop:
+            s.memory.store_view(view, [loop.index], self.own(value, loop.index), 1)
+        fill = (constant(scalar_of(view.dtype), missing),) * components(view.dtype)
+        with s.code.loop(s.present, str(self.room)) as loop:
+            s.memory.store_view(view, [loop.index], fill, 1)
+        return view
+
+    def own(self, value: Value, lane: str) -> Components:
+        """One lane's value."""
+        s = self.s
+        return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
+
+    def member(self, lane: str, number: str) -> str:
+        """The lane of a lane's segment that has a number, modulo the width."""
+        s = self.s
+        first = s.code.emit(f"and i64 {lane}, {-self.width}")
+        return s.memory.add(first, s.code.emit(f"and i64 {number}, {self.width - 1}"))
+
+    def number(self, value: Value, lane: str) -> str:
+        """A lane's integer as i64."""
+        s, t = self.s, value.type
+        assert isinstance(t, DType)
+        (x,) = self.own(value, lane)
+        if t.bits == 64 or not x.startswith("%"):
+            return x
+        return s.code.emit(f"{'sext' if t.is_signed else 'zext'} i{t.bits} {x} to i64")
+
+    def at_once(self, dtype: DType) -> int:
+        """How many lanes of a segment a vector holds."""
+        return min(self.width, max(1, self.s.target.vector_bytes * 8 // max(8, dtype.bits)))
+
+    def done(self, op: SegmentOp, view: View) -> None:
+        self.s.lanes[op.result] = view
+
+
+def _parts(s: State, view: View, lane: str) -> list[str]:
+    """The addresses of the components of a lane's value."""
+    first, scalar = s.memory.at(view, [lane]), scalar_of(view.dtype)
+    return [
+        s.memory.offset(first, str(c * view.component_stride), scalar) for c in range(components(view.dtype))
+    ]
+
+
+def shuffle(s: State, op: LaneShuffle) -> None:
+    """Lower `lane.shuffle`: each lane reads the value of its source."""
+    _picked(s, op, lambda rows, lane: rows.number(op.source, lane))
+
+
+def flip(s: State, op: LaneXor) -> None:
+    """By a constant: vectors are permuted and stored where their lanes belong."""
+    owner = op.mask.owner
+    if not isinstance(owner, S.Const):
+        _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
+        return
+    rows, mask = _Segments(s, op), int(owner.value) % op.width
+    source, made = rows.values(op.value), rows.allocate("flipped", op.result.type)  # type: ignore[arg-type]
+    scalar = scalar_of(made.dtype)
+    width, t = rows.at_once(scalar), register_type(scalar, 1)
+    order = [k ^ mask & (width - 1) for k in range(width)]
+    with s.code.loop("0", str(rows.room), str(width)) as loop:
+        far = mask & -width
+        other = s.code.emit(f"xor i64 {loop.index}, {far}") if far else loop.index
+        for a, b in zip(_parts(s, source, other), _parts(s, made, loop.index), strict=True):
+            x = s.memory.load(a, scalar, width)
+            x = s.memory.shuffled(x, "poison", t, width, order) if width > 1 else x
+            s.memory.store(b, x, scalar, width)
+    rows.done(op, made)
+
+
+Source = Callable[[_Segments, str], str]
+
+
+def _picked(s: State, op: SegmentOp, source: Source) -> None:
+    """Lane by lane the value of another."""
+    rows = _Segments(s, op)
+    values, made = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
+    with s.code.loop("0", s.present) as loop:
+        at = rows.member(loop.index, source(rows, loop.index))
+        s.memory.store_view(made, [loop.index], s.memory.load_view(values, [at], 1), 1)
+    rows.done(op, made)
+
+
+def collect(s: State, op: LaneCollect) -> None:
+    """Lane by lane added to another's sum."""
+    rows = _Segments(s, op)
+    made = rows.allocate("collected", op.result.type)  # type: ignore[arg-type]
+    scalar = scalar_of(made.dtype)
+    zero = (constant(scalar, 0),) * components(made.dtype)
+    with s.code.loop("0", str(rows.room)) as loop:
+        s.memory.store_view(made, [loop.index], zero, 1)
+    with s.code.loop("0", s.present) as loop:
+        at = rows.member(loop.index, rows.number(op.target, loop.index))
+        before, more = s.memory.load_view(made, [at], 1), rows.own(op.value, loop.index)
+        total = tuple(_combined(s, S.Add, scalar, a, b, 1) for a, b in zip(before, more, strict=True))
+        s.memory.store_view(made, [at], total, 1)
+    rows.done(op, made)
+
+
+def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) -> str:
+    return elementwise(s.code, kind([], []), dtype, [a, b], width)
+
+
+def reduce(s: State, op: LaneReduce) -> None:
+    """Halves of a segment are combined until one value is left, which all its lanes get."""
+    rows, scalar = _Segments(s, op), scalar_of(op.result.type)  # type: ignore[arg-type]
+    values, made = (
+        rows.values(op.value, op.neutral),
+        rows.allocate("reduced", op.result.type),  # type: ignore[arg-type]
+    )
+    width = rows.at_once(scalar)
+    with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
+        starts = [s.memory.add(loop.index, str(k)) for k in range(0, rows.width, width)]
+        sources = [_parts(s, values, at) for at in starts]
+        targets = [_parts(s, made, at) for at in starts]
+        for c in range(components(made.dtype)):
+            total = _folded(
+                s, op.combine, scalar, [s.memory.load(p[c], scalar, width) for p in sources], width
+            )
+            spread = s.memory.splat(total, scalar, width)
+            for p in targets:
+                s.memory.store(p[c], spread, scalar, width)
+    rows.done(op, made)
+
+
+def _folded(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        pairs = zip(vectors[:half], vectors[half:], strict=True)
+        vectors = [_combined(s, kind, dtype, a, b, width) for a, b in pairs]
+    (whole,), t = vectors, register_type(dtype, 1)
+    while width > 1:
+        half = width // 2
+        low, high = (s.memory.shuffled(whole, "poison", t, width, [*range(k, k + half)]) for k in (0, half))
+        if half == 1:
+            low, high = (s.code.emit(f"extractelement <1 x {t}> {x}, i32 0") for x in (low, high))
+        whole, width = _combined(s, kind, dtype, low, high, half), half
+    return whole
+
+
+def ballot(s: State, op: LaneBallot) -> None:
+    """Lower `lane.ballot`: the flags of a segment become the bits of an integer."""
+    rows = _Segments(s, op)
+    values, made = rows.values(op.value), rows.allocate("votes", uint32)
+    with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
+        flags = s.memory.load(s.memory.at(values, [loop.index]), scalar_of(values.dtype), rows.width)
+        spread = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
+        s.memory.store(s.memory.at(made, [loop.index]), spread, uint32, rows.width)
+    rows.done(op, made)
+
+
+def _bits(s: State, flags: str, width: int) -> str:
+    """Flags as one number."""
+    bits = s.code.emit(f"bitcast {vector_of('i1', width)} {flags} to i{width}") if width > 1 else flags
+    return bits if width == 32 else s.code.emit(f"zext i{width} {bits} to i32")
+
+
+def match(s: State, op: LaneMatch) -> None:
+    """Lower `lane.match`: each lane compares its value with those of its segment."""
+    rows = _Segments(s, op)
+    values, made = rows.values(op.value), rows.allocate("matches", uint32)
+    dtype = scalar_of(values.dtype)
+    t = register_type(dtype, rows.width)
+    with s.code.loop("0", s.present) as loop:
+        first = s.code.emit(f"and i64 {loop.index}, {-rows.width}")
+        x = s.memory.load(s.memory.at(values, [loop.index]), dtype)
+        row = s.memory.load(s.memory.at(values, [first]), dtype, rows.width)
+        same = s.code.emit(f"icmp eq {t} {row}, {s.memory.splat(x, dtype, rows.width)}")
+        if not rows.whole:
+            lanes, limit = s.memory.iota(first, rows.width), s.memory.splat_i64(s.present, rows.width)
+            there = s.code.emit(f"icmp ult {vector_of('i64', rows.width)} {lanes}, {limit}")
+            same = s.code.emit(f"and {vector_of('i1', rows.width)} {same}, {there}")
+        s.memory.store(s.memory.at(made, [loop.index]), _bits(s, same, rows.width), uint32)
+    rows.done(op, made)
+
+
+RULES = {
+    LaneShuffle: shuffle,
+    LaneXor: flip,
+    LaneCollect: collect,
+    LaneReduce: reduce,
+    LaneBallot: ballot,
+    LaneMatch: match,
+}

@@ -1,0 +1,32 @@
+"""Tiles of what threads have of their own, and back."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.state import GpuState, zeros
+from tegula.codegen.text import register_type
+from tegula.ops.lane import TileFromLanes, TileToLanes
+from tegula.types import scalar_of
+
+
+def from_lanes(s: GpuState, op: TileFromLanes) -> None:
+    """A thread's own value is its element, or its column of elements, or what it has of a grid."""
+    parts = s.components(op.value)
+    if op.grid is not None and s.some_absent:
+        here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
+        t, none = register_type(scalar_of(op.value.type), 1), zeros(op.value.type)  # type: ignore[arg-type]
+        pairs = zip(parts, none, strict=True)
+        parts = tuple(s.code.emit(f"select i1 {here}, {t} {x}, {t} {zero}") for x, zero in pairs)
+    s.held[op.result] = [parts] if op.preserve_type else [(p,) for p in parts]
+
+
+def to_lanes(s: GpuState, op: TileToLanes) -> None:
+    """The registers of a tile; of a grid those beyond the tile are 0."""
+    layout, found = s.layouts[op.tile], [x for parts in s.held[op.tile] for x in parts]
+    if op.grid is not None:
+        t, (zero, *_) = register_type(scalar_of(op.result.type), 1), zeros(op.result.type)  # type: ignore[arg-type]
+        there = [s.holds(layout, r) for r in range(len(found))]
+        found = [
+            x if ok == "true" else s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
+            for x, ok in zip(found, there, strict=True)
+        ]
+    s.scalars[op.result] = tuple(found)

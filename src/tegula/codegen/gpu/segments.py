@@ -1,0 +1,186 @@
+"""What lanes of a segment of a warp tell each other: by `shfl.sync` within segments, votes and matches, and by
+`redux.sync` where a whole warp combines integers of 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.codegen.gpu.exchange import ALL, ballot, shuffle
+from tegula.codegen.gpu.state import GpuState, zeros
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.text import constant, register_type
+from tegula.errors import InternalError
+from tegula.ir import Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.exchange import (
+    LaneBallot,
+    LaneCollect,
+    LaneMatch,
+    LaneReduce,
+    LaneShuffle,
+    LaneXor,
+    SegmentOp,
+)
+from tegula.ops.roles import WARP
+from tegula.types import DType, int32, scalar_of
+
+
+def _dtype(op: SegmentOp) -> DType:
+    return scalar_of(op.value.type)  # type: ignore[arg-type]
+
+
+def _clamp(op: SegmentOp) -> int:
+    """What `shfl.sync` takes for segments: the bits of a lane's number that say which, and the greatest number."""
+    if op.width > WARP:
+        raise InternalError(f"{op.loc}: a segment of {op.width} lanes is wider than a warp")
+    return (WARP - op.width) << 8 | WARP - 1
+
+
+def _held(s: GpuState, op: SegmentOp, missing: Components) -> Components:
+    """The thread's value; that of one without a lane is something else."""
+    parts = s.components(op.value)
+    if not s.some_absent:
+        return parts
+    t = register_type(_dtype(op), 1)
+    here = _present(s)
+    pairs = zip(parts, missing, strict=True)
+    return tuple(s.code.emit(f"select i1 {here}, {t} {x}, {t} {none}") for x, none in pairs)
+
+
+def _present(s: GpuState) -> str:
+    return s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
+
+
+def _low(s: GpuState, value: Value) -> str:
+    """The low 32 bits of an integer."""
+    (x,), t = s.components(value), value.type
+    assert isinstance(t, DType)
+    if not x.startswith("%"):
+        return str(int(x) % (1 << 31))
+    if t.bits == 32:
+        return x
+    return s.code.emit(
+        f"{'trunc' if t.bits > 32 else 'sext' if t.is_signed else 'zext'} i{t.bits} {x} to i32"
+    )
+
+
+def _masked(s: GpuState, x: str, mask: int) -> str:
+    return s.code.emit(f"and i32 {x}, {mask}") if x.startswith("%") else str(int(x) & mask)
+
+
+def _number(s: GpuState, op: SegmentOp) -> str:
+    """The thread's number in its segment."""
+    return _masked(s, s.lane32, op.width - 1)
+
+
+def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: str) -> Components:
+    clamp = str(_clamp(op))
+    return tuple(shuffle(s, x, _dtype(op), mode, by, clamp) for x in parts)
+
+
+def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
+    """`shfl.sync.idx` takes the number modulo the width."""
+    held = _held(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    s.scalars[op.result] = _shuffled(s, op, held, "idx", _low(s, op.source))
+
+
+def lane_xor(s: GpuState, op: LaneXor) -> None:
+    """Lower `lane.xor`: a butterfly shuffle."""
+    held = _held(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    s.scalars[op.result] = _shuffled(s, op, held, "bfly", _masked(s, _low(s, op.mask), op.width - 1))
+
+
+def lane_reduce(s: GpuState, op: LaneReduce) -> None:
+    """Lower `lane.reduce`: butterfly shuffles, or one instruction for integers."""
+    dtype = _dtype(op)
+    parts = _held(s, op, (constant(dtype, op.neutral),) * len(s.components(op.value)))
+    s.scalars[op.result] = _reduced(s, op, op.combine, parts)
+
+
+def _reduced(s: GpuState, op: SegmentOp, combine: type[Op], parts: Components) -> Components:
+    dtype = _dtype(op)
+    name = REDUX.get((combine, dtype.kind)) if dtype.bits == 32 and op.width == WARP else None
+    if name is not None:
+        return tuple(s.code.emit(f"call i32 @llvm.nvvm.redux.sync.{name}(i32 {x}, i32 {ALL})") for x in parts)
+    by = op.width // 2
+    while by:
+        others = _shuffled(s, op, parts, "bfly", str(by))
+        pairs = zip(parts, others, strict=True)
+        parts = tuple(elementwise(s.code, combine([], []), dtype, [x, y], 1) for x, y in pairs)
+        by //= 2
+    return parts
+
+
+REDUX: dict[tuple[type[Op], str], str] = {
+    (S.Add, "i"): "add",
+    (S.Add, "u"): "add",
+    (S.Min, "i"): "min",
+    (S.Max, "i"): "max",
+    (S.Min, "u"): "umin",
+    (S.Max, "u"): "umax",
+}
+
+
+def lane_collect(s: GpuState, op: LaneCollect) -> None:
+    """A target that all lanes share gets the sum; else each lane looks at all others."""
+    dtype, t = _dtype(op), register_type(_dtype(op), 1)
+    none = zeros(op.value.type)  # type: ignore[arg-type]
+    held, target = _held(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
+    number, code = _number(s, op), s.code
+
+    def where(mine: str, parts: Components, others: Components) -> Components:
+        pairs = zip(parts, others, strict=True)
+        return tuple(code.emit(f"select i1 {mine}, {t} {x}, {t} {y}") for x, y in pairs)
+
+    if not s.known.varying(op.target):
+        total = _reduced(s, op, S.Add, held)
+        s.scalars[op.result] = where(code.emit(f"icmp eq i32 {number}, {target}"), total, none)
+        return
+    made = none
+    for k in range(op.width):
+        its = shuffle(s, target, int32, "idx", str(k), str(_clamp(op)))
+        value = _shuffled(s, op, held, "idx", str(k))
+        pairs = zip(made, value, strict=True)
+        more = tuple(elementwise(code, S.Add([], []), dtype, [x, y], 1) for x, y in pairs)
+        made = where(code.emit(f"icmp eq i32 {number}, {its}"), more, made)
+    s.scalars[op.result] = made
+
+
+def lane_ballot(s: GpuState, op: LaneBallot) -> None:
+    """Lower `lane.ballot`: the votes of the warp, of which the segment's are cut out."""
+    (flag,) = _held(s, op, ("false",))
+    s.scalars[op.result] = (_of_segment(s, op, ballot(s, flag)),)
+
+
+def lane_match(s: GpuState, op: LaneMatch) -> None:
+    """Lower `lane.match`: the hardware's match, of which the lanes of the segment are kept."""
+    dtype = _dtype(op)
+    (x,), code = s.components(op.value), s.code
+    bits = 64 if dtype.bits == 64 else 32
+    t = register_type(dtype, 1)
+    if t != f"i{bits}" and x.startswith("%"):
+        x = code.emit(f"{'sext' if dtype.is_signed else 'zext'} {t} {x} to i{bits}")
+    elif not x.startswith("%"):
+        x = {"true": "1", "false": "0"}.get(x, x)
+    found = code.emit(f"call i32 @llvm.nvvm.match.any.sync.i{bits}(i32 {ALL}, i{bits} {x})")
+    if s.some_absent:
+        found = code.emit(f"and i32 {found}, {ballot(s, _present(s))}")
+    s.scalars[op.result] = (_of_segment(s, op, found),)
+
+
+def _of_segment(s: GpuState, op: SegmentOp, bits: str) -> str:
+    """Of the bits of a warp those of the thread's segment."""
+    if op.width == WARP:
+        return bits
+    first = _masked(s, s.lane32, WARP - op.width)
+    return _masked(s, s.code.emit(f"lshr i32 {bits}, {first}"), (1 << op.width) - 1)
+
+
+RULES = {
+    LaneShuffle: lane_shuffle,
+    LaneXor: lane_xor,
+    LaneReduce: lane_reduce,
+    LaneCollect: lane_collect,
+    LaneBallot: lane_ballot,
+    LaneMatch: lane_match,
+}

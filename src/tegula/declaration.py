@@ -1,0 +1,149 @@
+"""What a cooperative function consists of: a signature, programs, a reference, an adjoint, samples. `tg.cooperative`
+makes the same of functions of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+
+Function: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program for some sizes. `when`: of letters, constants and `group` (its threads), by name; None: all."""
+
+    function: Any
+    when: Function | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The adjoint as a program. `keep`: what it takes besides adjoints and constants: "result", names of parameters."""
+
+    function: Any
+    keep: tuple[str, ...]
+
+
+class Sample:
+    """Arguments that a cooperative function takes, for the tests that follow from its declaration.
+
+    Parameters:
+        *args: NumPy arrays for tiles, numbers, constants.
+        tolerance: how far results may be from the reference, in units of the last place of the largest number of
+            each; 0: none is, and zeros have the same sign.
+        differentiable: whether derivatives are compared with differences here.
+        **named: arguments by name.
+    Raises:
+        nothing.
+    """
+
+    def __init__(
+        self, *args: Any, tolerance: float = 64.0, differentiable: bool = False, **named: Any
+    ) -> None:
+        self.arguments = args
+        self.named = named
+        self.tolerance = tolerance
+        self.differentiable = differentiable
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_shown(self.arguments, self.named)})"
+
+
+class Refused(Sample):
+    """Arguments that a cooperative function does not take.
+
+    Parameters:
+        *args: as those of a `Sample`.
+        code: the code of the error.
+        says: texts that the error has.
+        **named: arguments by name.
+    Raises:
+        nothing.
+    """
+
+    def __init__(self, *args: Any, code: str, says: tuple[str, ...] = (), **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.code = code
+        self.says = says
+
+
+def _shown(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    def one(x: Any) -> str:
+        return f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x)
+
+    return ", ".join([*map(one, args), *(f"{key}={one(x)}" for key, x in named.items())])
+
+
+class Parts:
+    """The parts of a cooperative function, as its file declares them. `add` makes of each function what is kept."""
+
+    def __init__(self, function: Function) -> None:
+        self.declared = function
+        self.variants: tuple[Variant, ...] = ()
+        self.rule: Rule | None = None
+        self.numpy: Function | None = None
+        self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
+
+    def add(self, function: Function) -> Any:
+        """A program or an adjoint as it is kept."""
+        return function
+
+    def program(self, function: Any = None, /, *, when: Function | None = None) -> Any:
+        """Make a function a program of this one: it takes the parameters that it names. Of several the first whose
+        `when` holds runs; that takes letters of the signature, constants, and `group`, the number of threads."""
+
+        def wrap(f: Function) -> Any:
+            self.variants = (*self.variants, Variant(self.add(f), when))
+            return f
+
+        return wrap if function is None else wrap(function)
+
+    def vjp(self, function: Any = None, /, *, keep: str | tuple[str, ...] = ()) -> Any:
+        """Make a program the adjoint: what the adjoints of the float parameters grow by, in their order. It takes
+        `grad`, the adjoint of the result (of several a tuple), `grad_x` for a tile x that the function changes,
+        constants, and what it says it keeps: "result", or parameters by name, as they were before the call."""
+
+        def wrap(f: Function) -> Any:
+            self.rule = Rule(self.add(f), (keep,) if isinstance(keep, str) else tuple(keep))
+            return f
+
+        return wrap if function is None else wrap(function)
+
+    def reference(self, function: Function) -> Function:
+        """Make a function of NumPy the meaning: of float64 where the tiles are floats. Its result is that of the
+        function, followed by what the tiles hold that it changes."""
+        self.numpy = function
+        return function
+
+    def samples(self, function: Function) -> Function:
+        """Make a generator that takes a `np.random.Generator` and gives `tg.Sample` and `tg.Refused` the samples."""
+        self.examples = function
+        return function
+
+
+DECLARED: dict[str, Parts] = {}
+"""The cooperative functions of the standard library by name."""
+
+
+PARTS: dict[str, list[Function]] = {}
+"""Functions of elements that programs of the library share, by name, in overload order."""
+
+
+def part(function: Function) -> Function:
+    """Add a function of elements for programs of the library; its name begins with `_tile_`."""
+    PARTS.setdefault(function.__name__, []).append(function)
+    return function
+
+
+def cooperative(function: Function) -> Any:
+    """Add a cooperative function to the standard library."""
+    DECLARED[function.__name__] = made = Parts(function)
+    return made
+
+
+__all__ = ["DECLARED", "PARTS", "Parts", "Refused", "Rule", "Sample", "Variant", "cooperative", "part"]

@@ -1,0 +1,116 @@
+"""What lanes of a segment tell each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula.interp.machine import Machine, Mask, handles
+from tegula.ops.exchange import (
+    LaneBallot,
+    LaneCollect,
+    LaneMatch,
+    LaneReduce,
+    LaneShuffle,
+    LaneXor,
+    SegmentOp,
+)
+from tegula.types import DType, from_numpy
+
+
+class Segments:
+    """The lanes of a machine in rows of `width`, the last of which may have lanes that the group lacks."""
+
+    def __init__(self, m: Machine, op: SegmentOp) -> None:
+        self.m, self.width = m, op.width
+        self.rows = -(-m.lanes // op.width)
+        self.present = self.spread(m.present, np.bool_(False))
+
+    def spread(self, x: np.ndarray, missing: Any) -> np.ndarray:
+        """Per-lane values, row by row."""
+        made = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
+        made[: self.m.lanes] = x
+        return made.reshape((self.rows, self.width, *x.shape[1:]))
+
+    def held(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
+        """The values of lanes that are present, something else for the others."""
+        made = self.spread(x, missing)
+        made[~self.present] = missing
+        return made
+
+    def lanes(self, rows: np.ndarray) -> np.ndarray:
+        """Values by segment and lane as values by lane of the group."""
+        return rows.reshape((-1, *rows.shape[2:]))[: self.m.lanes].copy()
+
+    def chosen(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """In each lane what lane `source` of its row holds, modulo the width."""
+        at = self.spread(source, 0) & (self.width - 1)
+        return self.lanes(self.held(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
+
+
+@handles(LaneShuffle)
+def run_shuffle(m: Machine, op: LaneShuffle, mask: Mask) -> Any:
+    return Segments(m, op).chosen(m.env[op.value], m.env[op.source])
+
+
+@handles(LaneXor)
+def run_xor(m: Machine, op: LaneXor, mask: Mask) -> Any:
+    flipped = int(m.group(op.mask)) & (op.width - 1)
+    return Segments(m, op).chosen(m.env[op.value], np.arange(m.lanes) ^ flipped)
+
+
+@handles(LaneCollect)
+def run_collect(m: Machine, op: LaneCollect, mask: Mask) -> Any:
+    rows = Segments(m, op)
+    value, target = rows.held(m.env[op.value]), rows.spread(m.env[op.target], 0) & (op.width - 1)
+    made = np.zeros_like(value)
+    for lane in range(op.width):
+        at = np.arange(rows.rows), target[:, lane].astype(np.intp)
+        made[at] = made[at] + value[:, lane]
+    return rows.lanes(made)
+
+
+@handles(LaneReduce)
+def run_reduce(m: Machine, op: LaneReduce, mask: Mask) -> Any:
+    rows, x = Segments(m, op), m.env[op.value]
+    made = rows.held(x, neutral(op.op, from_numpy(x.dtype)))
+    while made.shape[1] > 1:
+        half = made.shape[1] // 2
+        made = op.combine.ref({}, made[:, :half], made[:, half:])  # type: ignore[attr-defined]
+    return rows.lanes(np.repeat(made, op.width, axis=1))
+
+
+def neutral(op: str, dtype: DType) -> Any:
+    """What changes nothing when it is combined."""
+    if op == "add":
+        return -0.0 if dtype.is_float else 0
+    if dtype.is_float:
+        return np.nan
+    if dtype.is_bool:
+        return op == "min"
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return low + (1 << dtype.bits) - 1 if op == "min" else low
+
+
+@handles(LaneBallot)
+def run_ballot(m: Machine, op: LaneBallot, mask: Mask) -> Any:
+    rows = Segments(m, op)
+    return rows.lanes(np.repeat(_bits(rows.held(m.env[op.value])), op.width, axis=1))
+
+
+@handles(LaneMatch)
+def run_match(m: Machine, op: LaneMatch, mask: Mask) -> Any:
+    rows = Segments(m, op)
+    x = rows.held(m.env[op.value])
+    same = (x[:, :, None] == x[:, None, :]) & rows.present[:, None, :]
+    return rows.lanes(_bits(same)[..., 0])
+
+
+def _bits(flags: np.ndarray) -> np.ndarray:
+    """Flags along the last dimension as one number."""
+    weights = np.uint32(1) << np.arange(flags.shape[-1], dtype=np.uint32)
+    return np.where(flags, weights, np.uint32(0)).sum(-1, keepdims=True, dtype=np.uint32)
+
+
+__all__ = ["Segments"]

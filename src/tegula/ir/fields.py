@@ -1,0 +1,245 @@
+"""What an op is given, declared by name on its class: operands, attributes, regions and results.
+
+The lists of `ir.Op` stay the storage; a declared name reads and assigns its place in them. From the declarations come
+what `Op` checks and says of an op without being told again: how many operands there are, which of them are per
+lane, which say where something is, and what happens to the memory of each.
+
+    class BufSet(Op):
+        NAME = "buf.set"
+        buffer = operand(WRITE)
+        value = operand()
+        indices = variadic(place=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from tegula.ir.values import Access, Effect, Op, Region, Value
+
+READ, WRITE, ATOMIC = Access.READ, Access.WRITE, Access.ATOMIC
+IO, ISSUE, ARRIVE = Access.IO, Access.ISSUE, Access.ARRIVE
+"""What ops do to memory, for declarations."""
+MISSING: Any = object()
+"""The default of an attribute that every op of its class has."""
+
+
+class Field:
+    """A name on an op's class. `name` is known once the class is made."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class operand(Field):
+    """One operand. `effects`: what the op does to its memory; `lane`: taken from each lane, where the op is
+    cooperative; `place`: says where something is, so that no gradient flows through it."""
+
+    def __init__(self, *effects: Access, lane: bool = False, place: bool = False) -> None:
+        self.effects = effects
+        self.lane = lane
+        self.place = place
+        self.at = 0
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> operand: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> Value: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        return self if op is None else op.operands[self.at]
+
+    def __set__(self, op: Op, value: Value) -> None:
+        op.operands[self.at] = value
+
+
+class optional(operand):
+    """An operand that may be missing, and is None then; no other operand follows."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> optional: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> Value | None: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        if op is None:
+            return self
+        return op.operands[self.at] if len(op.operands) > self.at else None
+
+    def __set__(self, op: Op, value: Value | None) -> None:
+        op.operands[self.at :] = [] if value is None else [value]
+
+
+class variadic(operand):
+    """Any number of operands: all that the others leave. An op has at most one such name."""
+
+    after = 0
+    """How many operands follow."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> variadic: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> list[Value]: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        return self if op is None else op.operands[self.at : len(op.operands) - self.after]
+
+    def __set__(self, op: Op, values: Sequence[Value]) -> None:
+        op.operands[self.at : len(op.operands) - self.after] = values
+
+
+class attr(Field):
+    """An attribute. An op that lacks one has its `default`; without a default each op has one. Deleting one, or one
+    that is not there, leaves the default."""
+
+    def __init__(self, default: Any = MISSING) -> None:
+        self.default = default
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> attr: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> Any: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        if op is None:
+            return self
+        return op.attrs[self.name] if self.default is MISSING else op.attrs.get(self.name, self.default)
+
+    def __set__(self, op: Op, value: Any) -> None:
+        op.attrs[self.name] = value
+
+    def __delete__(self, op: Op) -> None:
+        op.attrs.pop(self.name, None)
+
+
+class body(Field):
+    """A region."""
+
+    at = 0
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> body: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> Region: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        return self if op is None else op.regions[self.at]
+
+    def __set__(self, op: Op, region: Region) -> None:
+        region.parent = op
+        op.regions[self.at] = region
+
+
+class bodies(Field):
+    """Any number of regions: all of the op's."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> bodies: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> list[Region]: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        return self if op is None else op.regions
+
+    def __set__(self, op: Op, regions: Sequence[Region]) -> None:
+        for region in regions:
+            region.parent = op
+        op.regions = list(regions)
+
+
+class output(Field):
+    """One result of an op that has several, or one with effects: those on the object that the op makes."""
+
+    def __init__(self, *effects: Access) -> None:
+        self.effects = effects
+        self.at = 0
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type | None = None) -> output: ...
+        @overload
+        def __get__(self, op: Op, owner: type | None = None) -> Value: ...
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> Any:
+        return self if op is None else op.results[self.at]
+
+
+class Signature:
+    """The declared names of a class, in order. `fixed`: how many operands an op has at least."""
+
+    __slots__ = ("attrs", "bodies", "effects", "fixed", "lanes", "most", "operands", "outputs", "places")
+
+    def __init__(self, cls: type) -> None:
+        found = _fields(cls)
+        self.operands = [f for f in found if isinstance(f, operand)]
+        self.attrs = {f.name: f for f in found if isinstance(f, attr)}
+        self.bodies = [f for f in found if isinstance(f, body)]
+        self.outputs = [f for f in found if isinstance(f, output)]
+        loose = [k for k, f in enumerate(self.operands) if isinstance(f, variadic | optional)]
+        variable = bool(loose) and isinstance(self.operands[loose[0]], variadic)
+        if len(loose) > 1 or (loose and not variable and loose[0] + 1 < len(self.operands)):
+            raise TypeError(f"{cls.__name__}: one variadic operand, or one optional one at the end")
+        self.fixed = len(self.operands) - len(loose)
+        self.most = None if variable else len(self.operands)
+        for k, f in enumerate(self.operands):
+            follows = variable and k > loose[0]
+            f.at = k - len(self.operands) if follows else k
+            if isinstance(f, variadic):
+                f.after = len(self.operands) - k - 1
+        for k, region in enumerate(self.bodies):
+            region.at = k
+        for k, made in enumerate(self.outputs):
+            made.at = k
+        self.lanes = tuple(k for k, f in enumerate(self.operands) if f.lane)
+        self.places = next((k for k, f in enumerate(self.operands) if f.place), None)
+        self.effects = [f for f in (*self.operands, *self.outputs) if f.effects]
+
+    def is_place(self, k: int) -> bool:
+        """Whether operand k says where something is."""
+        return self.places is not None and k >= self.places
+
+    def effects_of(self, op: Op) -> Iterator[Effect]:
+        """The declared effects of an op, operands first."""
+        for f in self.effects:
+            values: Any = f.__get__(op)
+            for value in values if isinstance(f, variadic) else (values,):
+                yield from (Effect(kind, value) for kind in f.effects if value is not None)
+
+    def fault(self, op: Op) -> str:
+        """Why an op does not fit its declaration, in words; empty if it does."""
+        count = len(op.operands)
+        if count < self.fixed or (self.most is not None and count > self.most):
+            return f"it takes {_numbered(self.operands)}, got {count} operands"
+        unknown = [name for name in op.attrs if name not in self.attrs]
+        if unknown:
+            return f"it has no attribute {', '.join(unknown)}"
+        missing = [name for name, f in self.attrs.items() if f.default is MISSING and name not in op.attrs]
+        return f"it lacks the attribute {', '.join(missing)}" if missing else ""
+
+
+def _numbered(operands: Sequence[operand]) -> str:
+    return ", ".join(f"*{f.name}" if isinstance(f, variadic) else f.name for f in operands) or "no operands"
+
+
+def _fields(cls: type) -> list[Field]:
+    """The fields of a class and its bases, those of the bases first; a name counts once."""
+    found: dict[str, Field] = {}
+    for base in reversed(cls.__mro__):
+        found |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
+    return list(found.values())

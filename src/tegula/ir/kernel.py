@@ -1,0 +1,111 @@
+"""Kernels: a body, named parameters, and what the kernel is specialised on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tegula.dataclass import dataclass
+from tegula.ir.values import Op, Region, Value
+from tegula.source import UNKNOWN, Location
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchClass:
+    """What a kernel is specialised on at launch.
+
+    `ndim` counts launch dimensions; `uniform[k]` says that component k of `tid` is the same in all lanes of a block
+    (the product of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals
+    block_dim, so the last component is the lane; `partial`: the last block may have fewer lanes than block_dim."""
+
+    ndim: int
+    block_dim: int
+    uniform: tuple[bool, ...]
+    last_is_block: bool
+    partial: bool
+
+    def __str__(self) -> str:
+        kinds = ", ".join("uniform" if u else "varying" for u in self.uniform)
+        return f"launch of {self.ndim} dims ({kinds}) with block_dim {self.block_dim}"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessClass:
+    """What is known of one array argument at launch.
+
+    `align`: bytes that the base and all strides but the innermost are multiples of (1 to 64); `contiguous`: the last
+    dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions of the other array
+    arguments whose bytes overlap this one's; `bulk`: a tensor map can describe it; `long`: the dimensions of 2**31
+    elements and more, whose lengths int32, the type of shapes in kernels, does not hold."""
+
+    align: int = 1
+    contiguous: bool = False
+    dense: bool = False
+    aliases: tuple[int, ...] = ()
+    bulk: bool = False
+    long: tuple[int, ...] = ()
+
+
+AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"
+"""When a launch lets the next one of its stream start: when it has started itself; when its last loop has ended; when
+it has started and all launches before it are complete; when these are and it has read all that it reads."""
+
+
+class LaunchOverlap(NamedTuple):
+    """How a launch goes with its neighbours in a stream. `late`: it waits for those before it only at its end, because
+    the one before lets it start when nothing can happen any more that it depends on; `lets`: see above."""
+
+    late: bool = False
+    lets: str = AT_ONCE
+
+
+ALONE = LaunchOverlap()
+
+
+class Kernel:
+    """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
+    frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
+    schedules, by keyword. `bounded`: whether a schedule will do of which some launches were explored, where no proof is
+    found. `place`: among the launches of an adjoint."""
+
+    __slots__ = (
+        "access",
+        "body",
+        "bounded",
+        "captured",
+        "launch",
+        "loc",
+        "name",
+        "param_names",
+        "place",
+        "schedule",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        param_names: Sequence[str],
+        body: Region,
+        launch: LaunchClass,
+        access: Sequence[AccessClass | None] = (),
+        loc: Location = UNKNOWN,
+    ) -> None:
+        self.name = name
+        self.param_names = list(param_names)
+        self.body = body
+        self.launch = launch
+        self.access = list(access) or [None] * len(body.args)
+        self.loc = loc
+        self.captured: tuple[Any, ...] = ()
+        self.schedule: dict[str, Any] = {}
+        self.bounded = False
+        self.place = ALONE
+
+    @property
+    def params(self) -> list[Value]:
+        """The values that stand for the parameters."""
+        return self.body.args
+
+    def walk(self) -> Iterator[Op]:
+        """All ops of the kernel, outer ones first."""
+        return self.body.walk()

@@ -1,0 +1,178 @@
+"""What passes are made of: walking, uses, replacing, cloning, dead code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+
+from tegula.ir.interfaces import Carrier, root
+from tegula.ir.kernel import Kernel
+from tegula.ir.values import AnyOp, Op, Region, Value
+from tegula.types import BufType
+
+
+def walk(at: Kernel | Region | Op) -> Iterator[Op]:
+    """All ops in program order, an op before those nested in it. The op at hand may be erased."""
+    return at.walk()
+
+
+def walk_regions(at: Region) -> Iterator[Region]:
+    """The region and all nested ones, outer before inner."""
+    yield at
+    for op in list(at.ops):
+        for region in op.regions:
+            yield from walk_regions(region)
+
+
+def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
+    """Where each value is used in the region and those nested in it: (op, operand position), in program
+    order. Values without a use have no entry."""
+    out: dict[Value, list[tuple[Op, int]]] = {}
+    for op in region.walk():
+        for at, operand in enumerate(op.operands):
+            out.setdefault(operand, []).append((op, at))
+    return out
+
+
+def is_made_in(value: Value, region: Region) -> bool:
+    """Whether the value is defined in the region or below it."""
+    at: Region | None = value.owner.parent if isinstance(value.owner, Op) else value.owner
+    while at is not None:
+        if at is region:
+            return True
+        at = at.parent.parent if at.parent is not None else None
+    return False
+
+
+def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
+    """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself
+    replaced is followed to the end of the chain; ValueError if a chain never ends."""
+    if not mapping:
+        return
+    final = {value: _end_of_chain(value, mapping) for value in mapping}
+    for op in region.walk():
+        if any(v in final for v in op.operands):
+            op.substitute(final)
+
+
+def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
+    at = value
+    for _ in range(len(mapping) + 1):
+        if at not in mapping:
+            return at
+        at = mapping[at]
+    raise ValueError(f"replacing {value} never ends")
+
+
+def clone_op(op: AnyOp, mapping: MutableMapping[Value, Value]) -> AnyOp:
+    """A copy without a parent. Operands go through `mapping`, to which the copies of all values it defines
+    are added."""
+    copy = type(op)(
+        [mapping.get(v, v) for v in op.operands],
+        [v.type for v in op.results],
+        op.attrs,
+        [clone_region(region, mapping) for region in op.regions],
+        op.loc,
+    )
+    for old, new in zip(op.results, copy.results, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    return copy
+
+
+def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Region:
+    """A copy without a parent op; operands and `mapping` as in `clone_op`."""
+    copy = Region([arg.type for arg in region.args])
+    for old, new in zip(region.args, copy.args, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    for op in region.ops:
+        copy.append(clone_op(op, mapping))
+    return copy
+
+
+# Dead code --------------------------------------------------------------------------------------------------
+
+
+def is_observable(op: Op) -> bool:
+    """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor
+    does filling an object that the op makes."""
+    return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())
+
+
+def erase_dead(kernel: Kernel, objects: bool = False) -> None:
+    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only
+    feed themselves. A loop without effects and with unused results goes too, even if it might not end.
+    `objects`: also erase writes of tile objects that nothing reads."""
+    live = _Liveness(kernel.body, objects)
+    _sweep(kernel.body, live)
+
+
+def _changed_object(op: Op) -> Value | None:
+    """The tile object that an op changes, where it does nothing else that can be observed."""
+    changed = [e.value for e in op.effects() if e.kind != "read"]
+    value = changed[0] if len(changed) == 1 else None
+    return root(value) if value is not None and isinstance(value.type, BufType) else None
+
+
+class _Liveness:
+    """Ops and values that an observable op depends on, found backwards from those ops."""
+
+    def __init__(self, body: Region, objects: bool) -> None:
+        self.ops: set[Op] = set()
+        self.values: set[Value] = set()
+        self.pending: list[Value] = []
+        self.writers: dict[Value, list[Op]] = {}
+        for op in body.walk():
+            if op.NAME == "yield" or not is_observable(op):
+                continue
+            changed = _changed_object(op) if objects else None
+            if changed is None:
+                self.mark_op(op)
+            else:
+                self.writers.setdefault(changed, []).append(op)
+        while self.pending:
+            self.spread(self.pending.pop())
+
+    def mark(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if value not in self.values:
+                self.values.add(value)
+                self.pending.append(value)
+
+    def mark_op(self, op: Op) -> None:
+        """The op is needed: what it always reads, and the ops around it."""
+        if op in self.ops:
+            return
+        self.ops.add(op)
+        for effect in op.effects() if self.writers else ():
+            if effect.kind == "read" and effect.value is not None:
+                for writer in self.writers.pop(root(effect.value), ()):
+                    self.mark_op(writer)
+        if isinstance(op, Carrier):
+            self.mark(op.decisive)
+        else:
+            self.mark(op.operands)
+            for region in op.regions:
+                self.mark(region.yielded)
+        if op.parent is not None and op.parent.parent is not None:
+            self.mark_op(op.parent.parent)
+
+    def spread(self, value: Value) -> None:
+        owner = value.owner
+        op = owner.parent if isinstance(owner, Region) else owner
+        if op is None:
+            return
+        self.mark_op(op)
+        if isinstance(op, Carrier):
+            for one in op.carried:
+                if value in one.own:
+                    self.mark(one.values)
+
+
+def _sweep(region: Region, live: _Liveness) -> None:
+    region.ops = [op for op in region.ops if op.NAME == "yield" or op in live.ops]
+    for op in region.ops:
+        if isinstance(op, Carrier):
+            op.erase([k for k, one in enumerate(op.carried) if one.result not in live.values])
+        for nested in op.regions:
+            _sweep(nested, live)

@@ -1,0 +1,274 @@
+"""Values, ops and regions: how the IR hangs together. Control flow is structured; every region is a single block.
+
+An op's class says what the op is (see `ops/`), with names from `fields`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from tegula.dataclass import dataclass
+from tegula.source import UNKNOWN, Location
+from tegula.types import Type
+
+if TYPE_CHECKING:
+    from tegula.ir.fields import Signature
+
+AnyOp = TypeVar("AnyOp", bound="Op")
+
+
+class Value:
+    """A result of an op or an argument of a region. `name` is the user's name for it, if any."""
+
+    __slots__ = ("name", "owner", "type")
+
+    def __init__(self, type: Type, owner: Op | Region | None = None, name: str = "") -> None:
+        self.type = type
+        self.owner = owner
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"%{self.name or '?'}: {self.type}"
+
+
+class Access(StrEnum):
+    """What an op may do to memory."""
+
+    READ = "read"
+    """Its result depends on what is there."""
+    WRITE = "write"
+    """It changes what is there."""
+    ATOMIC = "atomic"
+    """It reads and changes each element at once, so that other atomic accesses come before or after."""
+    IO = "io"
+    """It is observed outside the kernel or by other threads, and keeps its place among ops like it."""
+    ISSUE = "issue"
+    """It starts an asynchronous write, which is done once an `ARRIVE` of it has passed."""
+    ARRIVE = "arrive"
+    """Asynchronous writes that were started before are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an op does to memory; `value` is the array, buffer or stack, None for all that can be observed."""
+
+    kind: str
+    value: Value | None = None
+
+
+REGISTRY: dict[str, type[Op]] = {}
+"""The classes of ops by NAME."""
+
+
+class TypeRule(Exception):
+    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
+    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
+    fitted. The frontend fills `written`: what the user wrote for each operand."""
+
+    def __init__(
+        self,
+        message: str,
+        help: str = "",
+        error: str = "TypeMismatch",
+        *,
+        culprit: object = None,
+        expected: object = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(message)
+        self.help = help
+        self.error = error
+        self.culprit = culprit
+        self.expected = expected
+        self.fields = fields or {"what": message}
+        self.written: Sequence[tuple[ast.expr, Any]] = ()
+
+
+class Op:
+    """Base of all ops. What an op is given has names, declared with `fields`; operands, attributes and regions are
+    stored here in the order in which they are declared.
+
+    COOPERATIVE: executed by all lanes of the group together; operands declared `lane` are taken per lane, other scalar
+    operands are group operands (lane 0's value counts).
+    PURE: no effects and no lane identity: equal operands give equal results.
+    VARYING: the result differs between lanes even if the operands do not.
+    EACH_LANE: every lane does it, also where all do the same, so that each gets its own share of a gradient.
+    ISOLATED: its regions see nothing from outside and, unless the op is a call, hold no cooperative ops.
+    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint.
+    OBSERVED: it keeps its place among all that can be observed, whatever else it does to memory."""
+
+    __slots__ = ("attrs", "loc", "operands", "parent", "regions", "results")
+    NAME: ClassVar[str] = ""
+    signature: ClassVar[Signature]
+    COOPERATIVE: ClassVar[bool] = False
+    PURE: ClassVar[bool] = True
+    VARYING: ClassVar[bool] = False
+    EACH_LANE: ClassVar[bool] = False
+    ISOLATED: ClassVar[bool] = False
+    NONDIFFERENTIABLE: ClassVar[str] = ""
+    OBSERVED: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        loc: Location = UNKNOWN,
+    ) -> None:
+        self.operands: list[Value] = list(operands)
+        self.results: list[Value] = [Value(t, self) for t in result_types]
+        self.attrs: dict[str, Any] = dict(attrs or {})
+        self.regions: list[Region] = list(regions)
+        self.loc = loc
+        self.parent: Region | None = None
+        for region in self.regions:
+            region.parent = self
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        from tegula.ir.fields import Signature
+
+        super().__init_subclass__(**kwargs)
+        cls.signature = Signature(cls)
+        if cls.NAME and REGISTRY.setdefault(cls.NAME, cls) is not cls:
+            raise TypeError(f"two classes of ops are called {cls.NAME}")
+
+    @classmethod
+    def typed(
+        cls,
+        operands: Sequence[Value] = (),
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        loc: Location = UNKNOWN,
+    ) -> Self:
+        """An op with the results that `infer` gives it; TypeRule where the operands do not fit."""
+        made = cls(operands, (), attrs, regions, loc)
+        made.results = [Value(t, made) for t in made.infer()]
+        return made
+
+    @property
+    def result(self) -> Value:
+        """The only result of the op."""
+        assert len(self.results) == 1, f"{self.NAME} has {len(self.results)} results"
+        return self.results[0]
+
+    def infer(self) -> Sequence[Type]:
+        """Result types; TypeRule where what the op is given does not fit."""
+        raise NotImplementedError(self.NAME)
+
+    def effects(self) -> Sequence[Effect]:
+        """What the op itself does to memory, as declared of operands and results; nested ops speak for themselves."""
+        observed = (Effect(Access.IO),) if self.OBSERVED else ()
+        return (*self.signature.effects_of(self), *observed)
+
+    def adjoint(self, b: Any, *grads: Any) -> Sequence[Value | None]:
+        """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
+        gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
+        return b.refuse(self, "it has no derivative")
+
+    def map_operands(self, change: Callable[[Value], Value]) -> None:
+        """Put `change(v)` in the place of every operand v."""
+        self.operands = [change(v) for v in self.operands]
+
+    def set_operand(self, at: int, value: Value) -> None:
+        """Put a value in the place of the operand at a position, as `uses` counts them. Who knows the op's class
+        assigns to a name instead."""
+        self.operands[at] = value
+
+    def substitute(self, mapping: Mapping[Value, Value]) -> None:
+        """Put mapping[v] in the place of every operand v that has an entry."""
+        self.operands = [mapping.get(v, v) for v in self.operands]
+
+    def is_like(self, other: Op) -> bool:
+        """Whether another op is of the same class and has the same attributes."""
+        return type(self) is type(other) and self.attrs == other.attrs
+
+    def walk(self) -> Iterator[Op]:
+        """This op and all ops nested in it, in program order."""
+        yield self
+        yield from _walk(self.regions)
+
+    def __repr__(self) -> str:
+        return f"<{self.NAME} at {self.loc}>"
+
+
+class Region:
+    """A single block: arguments and a list of ops, the last of which is `yield`."""
+
+    __slots__ = ("args", "ops", "parent")
+
+    def __init__(self, arg_types: Sequence[Type] = ()) -> None:
+        self.args: list[Value] = [Value(t, self) for t in arg_types]
+        self.ops: list[Op] = []
+        self.parent: Op | None = None
+
+    def append(self, op: AnyOp) -> AnyOp:
+        """Put an op at the end of the region; the op itself."""
+        op.parent = self
+        self.ops.append(op)
+        return op
+
+    def add_argument(self, type: Type, name: str = "", at: int | None = None) -> Value:
+        """A new argument, the last one, or in front of the one `at` a position."""
+        made = Value(type, self, name)
+        self.args.insert(len(self.args) if at is None else at, made)
+        return made
+
+    def set_arguments(self, arguments: Sequence[Value]) -> None:
+        """Have these arguments, which were made for it, in the place of its own."""
+        self.args = list(arguments)
+
+    def walk(self) -> Iterator[Op]:
+        """All ops in it, in program order."""
+        return _walk([self])
+
+    @property
+    def terminator(self) -> Op:
+        """The op that ends it, a `yield`."""
+        return self.ops[-1]
+
+    @property
+    def yielded(self) -> list[Value]:
+        """The region's results: what its terminator hands on."""
+        return self.ops[-1].operands
+
+    @yielded.setter
+    def yielded(self, values: Sequence[Value]) -> None:
+        self.ops[-1].operands = list(values)
+
+
+def _walk(regions: Sequence[Region]) -> Iterator[Op]:
+    """The ops of regions and those nested in them. Each region is seen as it is when its turn comes."""
+    pending = [_ops(regions)]
+    while pending:
+        for op in pending[-1]:
+            yield op
+            if op.regions:
+                pending.append(_ops(op.regions))
+                break
+        else:
+            pending.pop()
+
+
+def _ops(regions: Sequence[Region]) -> Iterator[Op]:
+    return chain.from_iterable(list(region.ops) for region in regions)
+
+
+class Builder:
+    """Appends ops to a region. `loc` is given to every op built."""
+
+    __slots__ = ("loc", "region")
+
+    def __init__(self, region: Region, loc: Location = UNKNOWN) -> None:
+        self.region = region
+        self.loc = loc
+
+    def insert(self, op: AnyOp) -> AnyOp:
+        """Put an op at the end of the current region, with the current location; the op itself."""
+        if op.loc is UNKNOWN:
+            op.loc = self.loc
+        return self.region.append(op)

@@ -1,0 +1,130 @@
+"""The verifier: what must hold of every kernel between two passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tegula.errors import InternalError
+from tegula.ir.interfaces import BranchLike, CallLike
+from tegula.ir.kernel import Kernel
+from tegula.ir.values import REGISTRY, Op, Region, TypeRule, Value
+from tegula.types import Type
+
+Fitting = dict[tuple[object, ...], list[object]]
+"""By what ops are that fit alike: the types and attributes by which they are known, so that these are kept."""
+
+
+def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
+    """InternalError, naming the op and its location, unless
+
+    - every operand is defined before its use, in the same region or an enclosing one (isolated regions see
+      only themselves),
+    - every region ends in `yield`, its only one,
+    - every op's operands are what `infer` takes and its result types are what `infer` gives,
+    - parents and owners are right, and every op, region and result appears in one place only.
+
+    `fitting`: the ops whose types were right when the kernel was verified before; those of now are added."""
+    counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
+    if len(set(counts)) != 1:
+        raise InternalError(f"kernel {kernel.name}: {counts} parameters, names and access classes")
+    if kernel.body.parent is not None:
+        raise InternalError(f"kernel {kernel.name}: the body has a parent")
+    _Verifier(kernel, {} if fitting is None else fitting).region(kernel.body, None, set())
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel, fitting: Fitting) -> None:
+        self.kernel = kernel
+        self.fitting = fitting
+        self.seen: set[Op | Region] = set()
+
+    def fail(self, op: Op | None, message: str) -> NoReturn:
+        name = f"{op.NAME or type(op).__name__} at {op.loc}" if op is not None else f"at {self.kernel.loc}"
+        raise InternalError(f"invalid IR in kernel {self.kernel.name}: {name}: {message}")
+
+    def region(self, region: Region, parent: Op | None, visible: set[Value]) -> None:
+        """Check a region; `visible` holds the values defined before it and is left as it was."""
+        if region in self.seen:
+            self.fail(parent, "a region appears twice")
+        self.seen.add(region)
+        defined: list[Value] = []
+        for arg in region.args:
+            if arg.owner is not region or arg in visible:
+                self.fail(parent, f"argument {arg} belongs elsewhere")
+            visible.add(arg)
+            defined.append(arg)
+        if not region.ops or region.ops[-1].NAME != "yield":
+            self.fail(region.ops[-1] if region.ops else parent, "a region must end in 'yield'")
+        last = len(region.ops) - 1
+        for at, op in enumerate(region.ops):
+            if op.NAME == "yield" and at != last:
+                self.fail(op, "'yield' inside a region, not at its end")
+            self.op(op, region, visible)
+            visible.update(op.results)
+            defined += op.results
+        visible.difference_update(defined)
+
+    def op(self, op: Op, region: Region, visible: set[Value]) -> None:
+        if op in self.seen:
+            self.fail(op, "the op appears twice")
+        self.seen.add(op)
+        if op.parent is not region:
+            self.fail(op, "its parent is not the region that holds it")
+        if REGISTRY.get(op.NAME) is not type(op):
+            self.fail(op, f"its class {type(op).__name__} is not registered")
+        for operand in op.operands:
+            if operand not in visible:
+                self.fail(op, f"operand {operand} is not defined before this use")
+        for result in op.results:
+            if result.owner is not op or result in visible:
+                self.fail(op, f"result {result} belongs elsewhere")
+        if op.regions:
+            self.nested(op, visible)
+        self.types(op)
+
+    def nested(self, op: Op, visible: set[Value]) -> None:
+        for region in op.regions:
+            if region.parent is not op:
+                self.fail(op, "a region's parent is not the op that holds it")
+            if isinstance(op, BranchLike) and region.args:
+                self.fail(op, f"the branches of {op.NAME!r} take no arguments")
+            self.region(region, op, set() if op.ISOLATED else visible)
+            if op.ISOLATED and not isinstance(op, CallLike):
+                for inner in region.walk():
+                    if inner.COOPERATIVE:
+                        self.fail(inner, f"a cooperative op inside {op.NAME}")
+
+    def types(self, op: Op) -> None:
+        alike = _type_key(op)
+        if alike in self.fitting:
+            return
+        try:
+            fault = op.signature.fault(op)
+            if fault:
+                self.fail(op, fault)
+            wanted = op.infer()
+        except TypeRule as error:
+            self.fail(op, str(error) or f"operands do not fit: {error.fields}")
+        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            self.fail(op, f"malformed: {type(error).__name__}: {error}")
+        actual = [v.type for v in op.results]
+        if list(wanted) != actual:
+            self.fail(op, f"its results should be {_types(wanted)}, not {_types(actual)}")
+        if alike is not None:
+            self.fitting[alike] = [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
+
+
+def _type_key(op: Op) -> tuple[object, ...] | None:
+    """Equal for ops whose types are right or wrong alike, as long as these are kept: they are of one class, with the
+    very same types and attributes. None where regions count too."""
+    if op.regions:
+        return None
+    operands, attrs = op.operands, op.attrs
+    types = [id(v.type) for v in operands]
+    types += [id(v.type) for v in op.results]
+    return type(op), len(operands), *types, *attrs, *map(id, attrs.values())
+
+
+def _types(types: Sequence[Type]) -> str:
+    return f"({', '.join(map(str, types))})"

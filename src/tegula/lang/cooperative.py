@@ -1,0 +1,164 @@
+"""`@cooperative`: functions of tiles that all threads of a group run together, with a signature as their type rule."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, get_args, get_origin
+
+from tegula.declaration import Parts, Rule, Variant
+from tegula.errors import TypeMismatch
+from tegula.lang.annotations import TileAnnotation, resolve
+from tegula.lang.definition import Definition, FuncDef
+from tegula.signature import (
+    PATTERNS,
+    Dtypes,
+    InOutPattern,
+    NumberPattern,
+    Pattern,
+    TilePattern,
+)
+from tegula.types import is_element
+
+HELP = "annotate with tg.tile[dtype, extents], tg.InOut[...], tg.constexpr[...], or a dtype"
+
+
+class CooperativeDef(FuncDef, Parts):
+    """A cooperative function. Parts that are added later are seen by the next launch."""
+
+    def __init__(self, definition: Definition, library: bool = False) -> None:
+        FuncDef.__init__(self, definition)
+        Parts.__init__(self, definition.function)
+        self.library = library
+
+    def add(self, function: Callable[..., Any]) -> FuncDef:
+        return FuncDef(Definition(function, library=self.library))
+
+    @classmethod
+    def of_library(cls, parts: Parts) -> CooperativeDef:
+        """What the standard library declares."""
+        made = cls(Definition(parts.declared, library=True), library=True)
+        made.variants = tuple(Variant(made.add(v.function), v.when) for v in parts.variants)
+        if parts.rule is not None:
+            made.rule = Rule(made.add(parts.rule.function), parts.rule.keep)
+        made.numpy, made.examples = parts.numpy, parts.examples
+        return made
+
+    @cached_property
+    def patterns(self) -> Mapping[str, Pattern]:
+        """What each parameter takes; TypeMismatch where an annotation says nothing of the kind."""
+        found: dict[str, Pattern] = {}
+        for p in self.definition.parameters:
+            known = _pattern(p.annotation)
+            if known is None:
+                what = f"'{p.name}' of the cooperative function {self.name} needs a type"
+                raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=HELP)
+            found[p.name] = known
+        return found
+
+    @cached_property
+    def results(self) -> tuple[TilePattern | NumberPattern, ...]:
+        """What it returns."""
+        declared = self.definition.returned
+        each = get_args(declared) if self.gives_tuple else () if declared is None else (declared,)
+        made = tuple(map(_pattern, each))
+        if not all(isinstance(x, TilePattern | NumberPattern) for x in made):
+            what = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
+            raise TypeMismatch(self.definition.location, what=what, help=HELP)
+        return made  # pyright: ignore[reportReturnType]
+
+    @property
+    def gives_tuple(self) -> bool:
+        """Whether it is annotated to return a tuple."""
+        return get_origin(self.definition.returned) is tuple
+
+    @property
+    def changed(self) -> list[str]:
+        """The parameters that are tiles which it changes."""
+        return [name for name, x in self.patterns.items() if isinstance(x, InOutPattern)]
+
+    @property
+    def all_programs(self) -> tuple[Variant, ...]:
+        """The programs in the order in which they are tried: the function's own body is the last."""
+        own = () if _is_empty(self.definition.source.tree.body) else (Variant(FuncDef(self.definition)),)
+        return (*self.variants, *own)
+
+    @property
+    def inplace(self) -> Inplace:
+        """The function that leaves the result in the last parameter of its type; TypeMismatch where there is none."""
+        target = self.overwritten
+        if target is None:
+            what = f"{self.name} has no parameter of the type of its result, which it could overwrite"
+            raise TypeMismatch(self.definition.location, what=what)
+        return Inplace(self, target)
+
+    @property
+    def overwritten(self) -> str | None:
+        """The parameter that `inplace` overwrites; None where there is no such form."""
+        if len(self.results) != 1 or self.changed:
+            return None
+        alike = [name for name, x in self.patterns.items() if x == self.results[0]]
+        return alike[-1] if alike else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Outside kernels: the reference."""
+        if self.numpy is None:
+            raise RuntimeError(f"{self.name} works inside kernels only")
+        return self.numpy(*args, **kwargs)
+
+
+class Inplace(FuncDef):
+    """A cooperative function that overwrites one of its parameters with its result."""
+
+    def __init__(self, of: CooperativeDef, target: str) -> None:
+        super().__init__(of.definition)
+        self.of = of
+        self.target = target
+        self.name = self.__name__ = f"{of.name}_inplace"
+        self.__doc__ = f"{of.name}, whose result overwrites '{target}'. Returns nothing."
+
+
+def _pattern(annotation: Any) -> Pattern | None:
+    """What an annotation says of a cooperative function's parameter or result; None where it says nothing."""
+    known = resolve(annotation)
+    if isinstance(known, TileAnnotation):
+        return known.pattern
+    if isinstance(known, Dtypes) or is_element(known):
+        return NumberPattern(known)
+    return known if isinstance(known, PATTERNS) and not isinstance(known, Dtypes) else None
+
+
+def _is_empty(body: list[ast.stmt]) -> bool:
+    """Whether a function only says what it is: a docstring, `...` or `pass`."""
+    return all(
+        isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in body
+    )
+
+
+def cooperative(function: Any = None, /, *, source: str | None = None) -> Any:
+    """Make a function of tiles one that all threads of a group (a role, or the block) run together.
+
+    The annotations are its type rule: `tg.tile[tg.Real, ..., N, N]` with letters (`tg.Extent`) that stand for one
+    number each, classes of dtypes (`tg.Dtypes`) and a leading `...` for batch dimensions, over which the program is
+    repeated; `tg.InOut[tile]` for a tile that it changes; `tg.constexpr[str]` for constants. Its body is the program,
+    unless there is none, or one of those added with `program` fits. `reference`, `vjp` and `samples` add its other
+    parts (docs/cooperative.md).
+
+    Parameters:
+        function: a function of the language, with annotations.
+        source: its text, where Python does not keep it.
+    Returns:
+        the cooperative function, which kernels call; outside of them it is its reference.
+    Raises:
+        TypeError: not a function defined with `def`. What is wrong with annotations is said where it is called.
+    """
+
+    def wrap(f: Callable[..., Any]) -> CooperativeDef:
+        return CooperativeDef(Definition(f, source))
+
+    return wrap if function is None else wrap(function)
+
+
+__all__ = ["CooperativeDef", "Inplace", "cooperative"]

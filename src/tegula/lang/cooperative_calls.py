@@ -1,0 +1,449 @@
+"""Calls of cooperative functions: arguments fitted to the signature, a program chosen, its body and adjoint traced."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tegula import errors as E
+from tegula.dataclass import dataclass
+from tegula.declaration import Rule
+from tegula.ir import Region, Value
+from tegula.lang.cooperative import CooperativeDef, Inplace
+from tegula.lang.definition import FuncDef
+from tegula.lang.state import describe_type
+from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite
+from tegula.ops.builder import OpBuilder
+from tegula.ops.control import For, Yield
+from tegula.ops.cooperative import CooperativeCall, rule_region
+from tegula.ops.gradient import adjoint_type, has_adjoint
+from tegula.ops.lane import LaneUniform
+from tegula.ops.scalar import Add
+from tegula.ops.tile import TileEmpty, TileFull, TileReshape, TileSlice
+from tegula.signature import (
+    ConstantPattern,
+    Dtypes,
+    GivenTile,
+    InOutPattern,
+    Misfit,
+    NumberPattern,
+    Pattern,
+    Shape,
+    TilePattern,
+    Unified,
+    Unifier,
+    run_in,
+)
+from tegula.types import BufType, TileType, int32, is_element, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.lang.calls import Calls
+
+
+@dataclass(slots=True)
+class Given:
+    """The arguments of one call: constants, and values in the types that the programs see. `targets`: the tiles that
+    it changes. `unified`: what the signature's letters are."""
+
+    constants: dict[str, Any]
+    values: dict[str, Value]
+    targets: dict[str, Value]
+    unified: Unified
+
+
+def call_cooperative(
+    tracer: Calls, f: CooperativeDef, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
+) -> Any:
+    """What the function returns: tiles that are the result of a `call.cooperative`."""
+    return _Call(tracer, f, node).build(args, kwargs)
+
+
+def call_inplace(
+    tracer: Calls, f: Inplace, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
+) -> None:
+    """The same, and the result overwrites a parameter."""
+    call = _Call(tracer, f.of, node, f.name)
+    found = call.ordered(args, kwargs)
+    target = call.changeable(f.target, found[f.target])
+    tracer.builder.write(target, call.build(args, kwargs))
+
+
+class _Call:
+    """One call being traced."""
+
+    def __init__(self, tracer: Calls, f: CooperativeDef, node: ast.AST | None, name: str = "") -> None:
+        self.tracer = tracer
+        self.builder: OpBuilder = tracer.builder
+        self.f = f
+        self.node = node
+        self.name = name or f.name
+
+    def build(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        tracer, f = self.tracer, self.f
+        if not f.library:
+            for part in ("variants", "rule"):
+                tracer.captures.attribute(f, part)
+        given = self._given(self.ordered(args, kwargs))
+        program = self._program(given)
+        loc, keeps = self.builder.loc, tracer.keeps_calls
+        inside, tracer.cooperative = tracer.cooperative, self.name
+        tracer.keeps_calls = keeps and f.rule is None
+        try:
+            regions = [self._body(program, given)]
+            if f.rule is not None and keeps and tracer.differentiable:
+                regions.append(self._adjoint(f.rule, given, regions[0]))
+        finally:
+            tracer.cooperative, tracer.keeps_calls = inside, keeps
+            self.builder.loc = loc
+        made = self.builder.emit(CooperativeCall, [*given.values.values()], {"name": self.name}, regions)
+        returned, changed = made[: len(f.results)], made[len(f.results) :]
+        for name, value in zip(f.changed, changed, strict=True):
+            target = given.targets[name]
+            assert isinstance(target.type, BufType)
+            self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
+        results = [self._rounded(x, p, given) for x, p in zip(returned, f.results, strict=True)]
+        return tuple(results) if f.gives_tuple else results[0] if results else None
+
+    # Arguments -------------------------------------------------------------------------------------------------------
+
+    def ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by parameter."""
+        try:
+            found = self.tracer._ordered(self.name, self.f.definition.parameters, args, kwargs)
+        except E.CompileError:
+            raise
+        except TypeError as e:
+            raise E.WrongArguments(
+                self._place(), what=str(e), help=f"its signature: {self.signature}"
+            ) from None
+        return dict(zip(self.f.patterns, found, strict=True))
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}({', '.join(f'{name}: {p}' for name, p in self.f.patterns.items())})"
+
+    def changeable(self, name: str, x: Any) -> Value:
+        """A tile that can be overwritten."""
+        if not isinstance(x, Value) or not isinstance(x.type, BufType):
+            self._wrong(
+                name, f"'{name}' is overwritten: it must be a tile bound to a name, got {describe_type(x)}"
+            )
+        self.builder._check_writable(x)
+        return x
+
+    def _given(self, found: Mapping[str, Any]) -> Given:
+        given = Given({}, {}, {}, Unified({}, {}, {}))
+        unifier, tiles = Unifier(), list[tuple[str, TilePattern, GivenTile]]()
+        for name, pattern in self.f.patterns.items():
+            x = found[name]
+            if isinstance(pattern, ConstantPattern):
+                given.constants[name] = self._constant(name, pattern, x)
+                unifier.constant(name, given.constants[name])
+                continue
+            if isinstance(pattern, NumberPattern):
+                given.values[name] = self._number(name, pattern, x)
+                continue
+            if not self.builder.is_tile(x):
+                self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
+            if isinstance(pattern, InOutPattern):
+                given.targets[name] = self.changeable(name, x)
+                pattern = pattern.tile
+            value = given.values[name] = self.builder.tile(x)
+            assert isinstance(value.type, TileType)
+            tiles.append((name, pattern, GivenTile(value.type.dtype, value.type.shape)))
+        try:
+            for name, value in given.values.items():
+                pattern = self.f.patterns[name]
+                if isinstance(pattern, NumberPattern) and is_element(value.type):
+                    unifier.dtype(name, pattern.dtype, value.type)
+            given.unified = unifier.tiles(tiles)
+        except Misfit as misfit:
+            self._refuse(misfit)
+        for name, value in given.values.items():
+            t = value.type.dtype if isinstance(value.type, TileType) else value.type
+            given.values[name] = self._as(value, self._run_in(self.f.patterns[name], t))
+        return given
+
+    def _constant(self, name: str, pattern: ConstantPattern, x: Any) -> Any:
+        number = self.tracer.static(x)
+        plain = number if number is not None else x
+        if isinstance(plain, Value):
+            raise E.NotConstant(self._place(name), what=f"'{name}' of {self.name}")
+        if not pattern.has(plain):
+            self._wrong(name, f"'{name}' must be {pattern.described}, got {plain!r}")
+        return plain
+
+    def _number(self, name: str, pattern: NumberPattern, x: Any) -> Value:
+        like = pattern.dtype if is_element(pattern.dtype) else None
+        value = self.builder.value(x, like)
+        if not is_element(value.type):
+            self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
+        return self.builder.one(LaneUniform, [value], {"implicit": True})
+
+    def _run_in(self, pattern: Pattern, t: Any) -> Any:
+        if isinstance(pattern, InOutPattern):
+            pattern = pattern.tile
+        dtype = None if isinstance(pattern, ConstantPattern) else pattern.dtype
+        return run_in(dtype, t) if isinstance(dtype, Dtypes) else t
+
+    def _as(self, value: Value, to: Any) -> Value:
+        t = value.type.dtype if isinstance(value.type, TileType) else value.type
+        return value if t == to else self.builder.cast(value, to)
+
+    def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, given: Given) -> Value:
+        """A result in the dtype that the caller's tiles have."""
+        if not isinstance(pattern.dtype, Dtypes):
+            return x
+        return self._as(x, given.unified.dtypes.get(pattern.dtype.name, _dtype(x)))
+
+    # Programs --------------------------------------------------------------------------------------------------------
+
+    def _program(self, given: Given) -> FuncDef:
+        """The first program that fits."""
+        facts = {**given.unified.facts, **given.constants, "group": self.builder.lanes}
+        for variant in self.f.all_programs:
+            if variant.when is None or variant.when(**_named(variant.when, facts)):
+                return variant.function
+        sizes = ", ".join(f"{key}={value}" for key, value in facts.items())
+        self._wrong("", f"there is no program for {sizes}")
+
+    def _body(self, program: FuncDef, given: Given) -> Region:
+        region = Region([v.type for v in given.values.values()])
+        with self.tracer.within(region):
+            batched = [self._is_batched(name) for name in given.values]
+            kept = [self._result_batched(p) for p in self.f.results] + [
+                self._is_batched(n) for n in self.f.changed
+            ]
+
+            def run(values: list[Value]) -> list[Value]:
+                return self._run(program, dict(zip(given.values, values, strict=True)), given)
+
+            made = self._over_batch(given.unified.batch, region.args, batched, kept, run)
+            self.builder.emit(Yield, made)
+        return region
+
+    def _run(self, program: FuncDef, values: dict[str, Value], given: Given) -> list[Value]:
+        """One element of the batch: what the program returns, then what the tiles hold that it changes."""
+        objects = {name: self.tracer.new_object(values[name], "register") for name in self.f.changed}
+        returned = self._inlined(program, {**values, **objects, **given.constants})
+        parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
+        if len(parts) != len(self.f.results):
+            what = f"a program of {self.f.name} returns {len(parts)} values, its signature says {len(self.f.results)}"
+            raise E.TypeMismatch(program.definition.location, what=what)
+        made = [self._checked(program, x, p, given) for x, p in zip(parts, self.f.results, strict=True)]
+        return [*made, *(self.builder.tile(x) for x in objects.values())]
+
+    def _checked(self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, given: Given) -> Value:
+        """What a program returns, which is what the signature says."""
+        dtype: Any = pattern.dtype
+        if isinstance(dtype, Dtypes):
+            known = given.unified.dtypes.get(dtype.name)
+            dtype = None if known is None else run_in(dtype, known)
+        if isinstance(pattern, NumberPattern):
+            value = self.builder.value(x, dtype)
+            value, fits = self.builder.one(LaneUniform, [value], {"implicit": True}), is_element(value.type)
+        elif self.builder.is_tile(x):
+            value = self.builder.tile(x)
+            assert isinstance(value.type, TileType)
+            fits = value.type.shape in [_extents(form, given.unified) for form in pattern.forms]
+        else:
+            value, fits = x, False
+        if not fits or (dtype is not None and _dtype(value) != dtype):
+            what = f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
+            letters = ", ".join(f"{key} = {n}" for key, n in given.unified.facts.items())
+            raise E.TypeMismatch(
+                program.definition.location, what=what, notes=[(self._place(), f"here {letters}")]
+            )
+        return value
+
+    def _inlined(self, function: FuncDef, known: Mapping[str, Any]) -> Any:
+        """A program with the parameters that it names."""
+        parameters = function.definition.parameters
+        unknown = [p.name for p in parameters if p.name not in known]
+        if unknown:
+            what = f"'{unknown[0]}' is no parameter of the cooperative function {self.f.name}"
+            help = f"there are: {', '.join(known)}"
+            raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=what, help=help)
+        return self.tracer.inlined(function, [known[p.name] for p in parameters], self.node)
+
+    # The adjoint -----------------------------------------------------------------------------------------------------
+
+    def _adjoint(self, rule: Rule, given: Given, body: Region) -> Region:
+        """What the adjoints of the operands grow by, as the function's own program says."""
+        results = [v.type for v in body.yielded]
+        region, (arguments, made, grads) = rule_region([v.type for v in body.args], results)
+        names, count = list(given.values), len(self.f.results)
+        kept = [self._result_batched(p) for p in self.f.results] + [
+            self._is_batched(n) for n in self.f.changed
+        ]
+        of_grads = [k for k, t in enumerate(results) if has_adjoint(t)]
+        flags = [*map(self._is_batched, names), *kept, *(kept[k] for k in of_grads)]
+        active = [name for name, v in zip(names, body.args, strict=True) if has_adjoint(v.type)]
+
+        def run(values: list[Value]) -> list[Value]:
+            rest = iter(values)
+            known = {name: next(rest) for name in names}
+            after = [next(rest) for _ in results]
+            adjoint: list[Any] = [None] * len(results)
+            for k in of_grads:
+                adjoint[k] = next(rest)
+            scope: dict[str, Any] = {name: known[name] for name in rule.keep if name in known}
+            if "result" in rule.keep:
+                scope["result"] = tuple(after[:count]) if self.f.gives_tuple else after[0]
+            if count:
+                scope["grad"] = tuple(adjoint[:count]) if self.f.gives_tuple else adjoint[0]
+            scope |= {f"grad_{name}": g for name, g in zip(self.f.changed, adjoint[count:], strict=True)}
+            return self._grown(rule.function, {**scope, **given.constants}, [known[name] for name in active])
+
+        with self.tracer.within(region):
+            wanted = [self._is_batched(name) for name in active]
+            values = self._over_batch(given.unified.batch, [*arguments, *made, *grads], flags, wanted, run)
+            self.builder.emit(Yield, values)
+        return region
+
+    def _grown(self, function: FuncDef, scope: Mapping[str, Any], like: Sequence[Value]) -> list[Value]:
+        """What an adjoint program returns: one value for each float parameter."""
+        returned = self._inlined(function, scope)
+        parts = returned if isinstance(returned, tuple) else (returned,)
+        made = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
+        if [x.type if isinstance(x, Value) else None for x in made] != [adjoint_type(v.type) for v in like]:
+            wanted = ", ".join(str(adjoint_type(v.type)) for v in like)
+            what = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, made))}, not {wanted}"
+            raise E.TypeMismatch(function.definition.location, what=what)
+        return made
+
+    # Batches ---------------------------------------------------------------------------------------------------------
+
+    def _is_batched(self, name: str) -> bool:
+        pattern = self.f.patterns[name]
+        return self._result_batched(pattern.tile if isinstance(pattern, InOutPattern) else pattern)
+
+    def _result_batched(self, pattern: Pattern) -> bool:
+        return isinstance(pattern, TilePattern) and pattern.batch
+
+    def _over_batch(
+        self,
+        batch: Shape | None,
+        values: Sequence[Value],
+        batched: Sequence[bool],
+        kept: Sequence[bool],
+        run: Callable[[list[Value]], list[Value]],
+    ) -> list[Value]:
+        """run(values), for each element of a batch in turn. `batched`: which values have its dimensions; `kept`: which
+        results get them. The others are summed."""
+        if not batch:
+            return run(list(values))
+        b, count = self.builder, math.prod(batch)
+        flat = [
+            self._flat(v, len(batch), count) if has else v for v, has in zip(values, batched, strict=True)
+        ]
+        region = Region([int32])
+        (index,) = region.args
+        with self.tracer.within(region):
+            made = run([self._part(v, index) if has else v for v, has in zip(flat, batched, strict=True)])
+        targets = [self._memory(v, count if has else 0) for v, has in zip(made, kept, strict=True)]
+        with self.tracer.within(region):
+            for value, target, has in zip(made, targets, kept, strict=True):
+                self._store(value, target, index if has else None)
+            b.emit(Yield, [])
+        b.emit(For, [b.const(0, int32), b.const(count, int32), b.const(1, int32)], None, [region])
+        return [
+            self._unflattened(b.one(BufRead, [t]), batch) if has else b.one(BufRead, [t])
+            for t, has in zip(targets, kept, strict=True)
+        ]
+
+    def _flat(self, value: Value, rank: int, count: int) -> Value:
+        assert isinstance(value.type, TileType)
+        shape = (count, *value.type.shape[rank:])
+        return (
+            value if value.type.shape == shape else self.builder.one(TileReshape, [value], {"shape": shape})
+        )
+
+    def _unflattened(self, value: Value, batch: Shape) -> Value:
+        assert isinstance(value.type, TileType)
+        shape = (*batch, *value.type.shape[1:])
+        return (
+            value if value.type.shape == shape else self.builder.one(TileReshape, [value], {"shape": shape})
+        )
+
+    def _part(self, value: Value, index: Value) -> Value:
+        return self.builder.one(TileSlice, [value, index, *self._origin(value)], _rest(value))
+
+    def _origin(self, value: Value) -> list[Value]:
+        assert isinstance(value.type, TileType | BufType)
+        return [self.builder.const(0, int32) for _ in value.type.shape[1:]]
+
+    def _memory(self, like: Value, count: int) -> Value:
+        """An object for `count` tiles, or one that starts as zeros."""
+        t = like.type
+        assert isinstance(t, TileType), "numbers of a batch are tiles"
+        if count:
+            made = self.builder.one(TileEmpty, [], {"type": TileType(t.dtype, (count, *t.shape))})
+        else:
+            made = self.builder.one(TileFull, [self.builder.const(0.0, t.dtype)], {"shape": t.shape})
+        return self.builder.one(BufNew, [made], {"storage": "register"})
+
+    def _store(self, value: Value, target: Value, index: Value | None) -> None:
+        b = self.builder
+        if index is not None:
+            target = b.one(BufView, [target, index, *self._origin(target)], _rest(target))
+        else:
+            value = b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [target]), value])
+        b.emit(BufWrite, [target, value])
+
+    # Errors ----------------------------------------------------------------------------------------------------------
+
+    def _place(self, parameter: str = "") -> Any:
+        """The argument of that parameter, or the call."""
+        call = self.node
+        if not isinstance(call, ast.Call) or not parameter:
+            return self.tracer.location(call)
+        named, written = {k.arg: k.value for k in call.keywords}, [*call.args]
+        at = list(self.f.patterns).index(parameter)
+        plain = len(written) > at and not any(isinstance(a, ast.Starred) for a in written)
+        return self.tracer.location(named.get(parameter, written[at] if plain else call))
+
+    def _wrong(self, parameter: str, what: str) -> NoReturn:
+        raise E.TypeMismatch(
+            self._place(parameter), what=f"{self.name}: {what}", help=f"its signature: {self.signature}"
+        )
+
+    def _refuse(self, misfit: Misfit) -> NoReturn:
+        place = self._place(misfit.parameter)
+        if misfit.shapes is not None:
+            left, right = misfit.shapes
+            what = f"{self.name}: {misfit.what}"
+            raise E.ShapeMismatch(place, what=what, left=left, right=right, help=misfit.help)
+        help = misfit.help or f"its signature: {self.signature}"
+        raise E.TypeMismatch(place, what=f"{self.name}: {misfit.what}", help=help)
+
+
+def _dtype(x: Value) -> Any:
+    return x.type.dtype if isinstance(x.type, TileType) else x.type
+
+
+def _rest(value: Value) -> dict[str, Any]:
+    """The attributes of a view of all dimensions but the first."""
+    assert isinstance(value.type, TileType | BufType)
+    shape = value.type.shape[1:]
+    return {"shape": shape, "dims": tuple(range(1, len(shape) + 1)), "steps": (1,) * len(shape)}
+
+
+def _extents(form: Sequence[Any], unified: Unified) -> Shape:
+    """The shape that entries of a signature stand for; -1 for letters that no argument has."""
+    made: list[int] = []
+    for n in form:
+        known = n if isinstance(n, int) else unified.letters.get(n.name, -1)
+        made += known if isinstance(known, tuple) else (known,)
+    return tuple(made)
+
+
+def _named(function: Callable[..., Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the facts that a function takes."""
+    return {name: facts[name] for name in inspect.signature(function).parameters}
+
+
+__all__ = ["call_cooperative", "call_inplace"]

@@ -1,0 +1,287 @@
+"""Exchanges between lanes in the language."""
+
+from __future__ import annotations
+
+from tegula.ir import TypeRule, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import element, public, require
+from tegula.ops.builder import OpBuilder, Operand, describe
+from tegula.ops.convert import Bitcast
+from tegula.ops.exchange import (
+    VOTERS,
+    LaneBallot,
+    LaneCollect,
+    LaneMatch,
+    LaneReduce,
+    LaneShuffle,
+    LaneXor,
+)
+from tegula.ops.lane import LaneIndex
+from tegula.types import DTYPES, DType, float32, int32, scalar_of
+
+BOOLS = "count them: tg.bit_count(tg.lane_ballot(x))"
+
+
+def _width(width: Operand) -> dict[str, int]:
+    if not isinstance(width, int) or isinstance(width, bool):
+        raise TypeRule("", "", "NotConstant", culprit=width, what="the width of a segment")
+    return {"width": width}
+
+
+def _own(b: OpBuilder, x: Operand) -> Value:
+    """A value that each lane has of its own."""
+    if b.is_tile(x):
+        what = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
+        raise TypeRule(what, "take each lane's part with tg.untile(t)", culprit=x)
+    return b.value(x)
+
+
+def _lane(b: OpBuilder, x: Operand, what: str) -> Value:
+    made = b.value(x)
+    require(isinstance(made.type, DType) and made.type.is_int, f"{what} is an integer, got {describe(x)}")
+    return made
+
+
+@public("lane_shuffle")
+def lane_shuffle(b: OpBuilder, x: Operand, source: Operand, width: Operand = 32) -> Value:
+    """The x of another lane of the segment of this thread.
+
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+
+    Parameters:
+        x: a scalar, vector or matrix, of each thread.
+        source: the number of the lane in the segment, any integer, modulo the width.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
+            default.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a tile, or `source` is no integer.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        goes to the lane that it came from; lanes that several read get the sum.
+    Source:
+        PTX ISA, shfl.sync.idx.
+    """
+    return b.one(LaneShuffle, [_own(b, x), _lane(b, source, "a lane")], _width(width))
+
+
+@public("lane_collect")
+def lane_collect(b: OpBuilder, x: Operand, target: Operand, width: Operand = 32) -> Value:
+    """The sum of the x of those lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle
+    where each lane is the target of one.
+
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
+
+    Parameters:
+        x: a scalar, vector or matrix of numbers, of each thread.
+        target: the number of a lane in the segment, any integer, modulo the width.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
+            default.
+    Returns:
+        a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
+    Raises:
+        type-mismatch: `x` is a tile or bool, or `target` is no integer.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        the adjoint of the target.
+    """
+    value = _own(b, x)
+    require(not scalar_of(element(value.type)).is_bool, "bools are not added", BOOLS)
+    return b.one(LaneCollect, [value, _lane(b, target, "a lane")], _width(width))
+
+
+@public("lane_xor")
+def lane_xor(b: OpBuilder, x: Operand, mask: Operand, width: Operand = 32) -> Value:
+    """The x of the lane whose number in the segment is that of this one with the bits of a mask flipped.
+
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+
+    Parameters:
+        x: a scalar, vector or matrix, of each thread.
+        mask: an integer, modulo the width, the same in all threads: that of thread 0 counts.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
+            default.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a tile, or `mask` is no integer.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        the adjoint of that lane.
+    Source:
+        PTX ISA, shfl.sync.bfly.
+    """
+    return b.one(LaneXor, [_own(b, x), _lane(b, mask, "the mask")], _width(width))
+
+
+def _reduced(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
+    return b.one(LaneReduce, [x], {"op": op, **_width(width)})
+
+
+@public("lane_sum")
+def lane_sum(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+    """The sum of x over the segment of this thread, in all of its threads, with the same bits; of vectors
+    component by component.
+
+    Floats narrower than 32 bits are added in float32, and the sum is rounded once; integers wrap. Absent lanes
+    add nothing.
+
+    Parameters:
+        x: a scalar, vector or matrix of numbers, of each thread.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
+            default.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a tile or bool.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        the sum of the adjoints of the segment.
+    Source:
+        PTX ISA, shfl.sync and redux.sync.
+    """
+    value = _own(b, x)
+    scalar = scalar_of(element(value.type))
+    require(not scalar.is_bool, "bools are not added", BOOLS)
+    if not scalar.is_float or scalar.bits >= 32:
+        return _reduced(b, value, "add", width)
+    wide = b.cast(value, float32)
+    assert isinstance(wide, Value)
+    made = b.cast(_reduced(b, wide, "add", width), scalar)
+    assert isinstance(made, Value)
+    return made
+
+
+EXTREME = """The {what} x of the segment of this thread, in all of its threads; of vectors each component by itself.
+
+    A NaN loses to any number, and -0.0 is below 0.0. Absent lanes do not count.
+
+    Parameters:
+        x: a scalar, vector or matrix, of each thread.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by default.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a tile.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        the sum of the adjoints of the segment, in equal parts to the lanes that have the extreme.
+    Source:
+        PTX ISA, shfl.sync and redux.sync.
+    """
+FOUND = """The number in its segment of the first lane with the {what} x, in all lanes of the segment.
+
+    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone it is the first lane.
+
+    Parameters:
+        x: a scalar, of each thread.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by default.
+    Returns:
+        an int32 from 0 to width - 1.
+    Raises:
+        type-mismatch: `x` is no scalar.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 1024.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        none: it is an integer.
+    """
+
+
+def _extreme(name: str, what: str) -> None:
+    def build(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+        return _reduced(b, _own(b, x), name, width)
+
+    build.__doc__ = EXTREME.format(what=what)
+    public(f"lane_{name}")(build)
+
+    def find(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+        value = _own(b, x)
+        require(isinstance(value.type, DType), f"lane_arg{name} needs scalars, got {value.type}")
+        return _first(b, _is(b, value, _reduced(b, value, name, width)), width)
+
+    find.__doc__ = FOUND.format(what=what)
+    public(f"lane_arg{name}")(find)
+
+
+_extreme("min", "smallest")
+_extreme("max", "largest")
+
+
+def _is(b: OpBuilder, x: Value, best: Value) -> Value:
+    """Whether x is the extreme, which tells -0.0 from 0.0."""
+    dtype = scalar_of(element(x.type))
+    if not dtype.is_float:
+        return b.one(S.Cmp, [x, best], {"pred": "eq"})
+    bits = DTYPES[f"uint{dtype.bits}"]
+    same = b.one(S.Cmp, [b.one(Bitcast, [v], {"to": bits}) for v in (x, best)], {"pred": "eq"})
+    return b.one(S.Or, [same, b.one(S.Classify, [best], {"test": "isnan"})])
+
+
+def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
+    """The first lane of the segment with a flag."""
+    if isinstance(width, int) and width <= VOTERS:
+        votes = b.one(LaneBallot, [flag], _width(width))
+        made = b.cast(b.one(S.LeadingZeros, [b.one(S.ReversedBits, [votes])]), int32)
+        assert isinstance(made, Value)
+        return made
+    assert isinstance(width, int)
+    lane = b.one(S.And, [b.one(LaneIndex, []), b.const(width - 1, int32)])
+    return _reduced(b, b.one(S.Select, [flag, lane, b.const(width, int32)]), "min", width)
+
+
+@public("lane_ballot")
+def lane_ballot(b: OpBuilder, flag: Operand, width: Operand = 32) -> Value:
+    """The lanes of the segment of this thread whose flag is true, as bits: bit k is lane k.
+
+    Parameters:
+        flag: a bool or a number, true unless 0, of each thread.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by
+            default.
+    Returns:
+        a uint32; absent lanes have no bit.
+    Raises:
+        type-mismatch: `flag` is no scalar.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 32.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        none: it is an integer.
+    Source:
+        PTX ISA, vote.sync.ballot.
+    """
+    return b.one(LaneBallot, [b.truth(flag)], _width(width))
+
+
+@public("match_any")
+def match_any(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+    """The lanes of the segment of this thread that have the same x, as bits: bit k is lane k.
+
+    Parameters:
+        x: an integer or bool, of each thread.
+        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by
+            default.
+    Returns:
+        a uint32; absent lanes match none.
+    Raises:
+        type-mismatch: `x` is no integer and no bool.
+        not-constant: `width` is known at run time only.
+        out-of-range: `width` is no power of 2 up to 32.
+        divergent-cooperative-op: only some threads reach the call.
+    Gradient:
+        none: it is an integer.
+    Source:
+        PTX ISA, match.any.sync.
+    """
+    return b.one(LaneMatch, [_own(b, x)], _width(width))

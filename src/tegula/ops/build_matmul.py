@@ -1,0 +1,149 @@
+"""Products of matrices in the language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ir import TypeRule, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import public, require, require_range
+from tegula.ops.builder import (
+    OpBuilder,
+    Operand,
+    operand_text,
+)
+from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
+from tegula.types import (
+    BufType,
+    ElementType,
+    TileType,
+    scalar_of,
+)
+
+MOST_PENDING = 7
+
+
+@public("tile_matmul")
+def tile_matmul(
+    b: OpBuilder,
+    a: Operand,
+    c: Operand,
+    out: Operand = None,
+    alpha: Operand = 1.0,
+    beta: Operand = 1.0,
+    precision: Operand = "default",
+    wait: Operand = True,
+) -> Value | None:
+    """The matrix product of two tiles, added to a tile in place or as a new tile.
+
+    With `out`, out = alpha * a @ c + beta * out; without, the result is alpha * a @ c. Products are summed in
+    the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
+    scales leaves no trace, not even a NaN, and is not read if the 0 is a constant.
+
+    Parameters:
+        a, c: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
+        out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
+        alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
+        precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
+            multiply. CPUs do not.
+        wait: False leaves the product in flight: until tg.tile_matmul_wait only further products may add to
+            `out`, and `a` and `c` must not change. True by default.
+    Returns:
+        nothing with `out`; else a tile (M, N) of the dtype of `a`.
+    Raises:
+        shape-mismatch: the columns of `a` are not the rows of `c`, or `out` is not (M, N).
+        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats meet integers, a factor
+            has another dtype, or a product in flight has no `out` or a factor.
+        out-of-range: `precision` is another word.
+        product-in-flight: a tile is used or changed while a product in flight works on it.
+        popped-tile-changed: `out` was popped from a pipe.
+    Gradient:
+        alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum
+        of adjoint * (a @ c) for `alpha`, of adjoint * out for `beta`.
+    Source:
+        BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
+    """
+    what = f"precision must be the string literal 'default' or 'tf32', got {operand_text(precision)}"
+    require_range(precision in ("default", "tf32"), what, "leave it out for the default")
+    left, right = b.tile(a), b.tile(c)
+    assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
+    _check_product(left.type, right.type)
+    rounding = {"precision": "tf32"} if precision == "tf32" else {}
+    if out is None:
+        require(
+            wait, "a product in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
+        )
+        t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
+        return _scaled_product(b, (left, right), None, (alpha, 0), t, rounding)
+    target = b.buffer(out)
+    assert isinstance(target.type, BufType)
+    help = "scale an operand before, or the result after the wait"
+    require(wait or (alpha == beta == 1), "a product in flight takes no alpha and no beta", help)
+    attrs = rounding if wait else {**rounding, "wait": False}
+    t = TileType(target.type.dtype, target.type.shape)
+    b.write(target, _scaled_product(b, (left, right), target, (alpha, beta), t, attrs))
+    return None
+
+
+def _scaled_product(
+    b: OpBuilder,
+    terms: tuple[Value, Value],
+    target: Value | None,
+    factors: tuple[Operand, Operand],
+    t: TileType,
+    attrs: dict[str, Any],
+) -> Value:
+    """alpha * a @ c + beta * target, of type t. What a constant 0 scales is not looked at. Where that is a @ c,
+    zeros are multiplied instead, unless beta has no gradient."""
+    alpha, beta = (_factor(b, x, t.dtype) for x in factors)
+    TileMatmul([*terms, Value(t), alpha, beta], (), attrs).infer()
+    if target is None or _is_zero(beta):
+        current, beta = b.full(t.shape, b.const(0, t.dtype), t.dtype), _factor(b, 1, t.dtype)
+    else:
+        current = b.tile(target)
+    if _is_zero(alpha):
+        if isinstance(beta.owner, S.Const) or not scalar_of(t.dtype).is_float:
+            return scaled(b, current, beta)
+        nothing = b.const(0, t.dtype)
+        terms = (b.full((t.shape[0], 1), nothing, t.dtype), b.full((1, t.shape[1]), nothing, t.dtype))
+    return b.one(TileMatmul, [*terms, current, alpha, beta], attrs)
+
+
+@public("tile_matmul_wait")
+def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
+    """Waits until all products in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
+
+    Parameters:
+        pending: the number of products that may go on, a constant from 0 to 7; 0 by default.
+    Raises:
+        not-constant: `pending` is known at run time only.
+        out-of-range: `pending` is not from 0 to 7.
+    Gradient:
+        hands on the adjoints of the sums.
+    Source:
+        PTX ISA, wgmma.wait_group.
+    """
+    if not isinstance(pending, int) or isinstance(pending, bool):
+        raise TypeRule("", "", "NotConstant", culprit=pending, what="how many products may be pending")
+    what = f"0 to {MOST_PENDING} products may be pending, got {pending}"
+    require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all of them")
+    b.emit(TileMatmulWait, [], {"pending": pending})
+
+
+def _check_product(left: TileType, right: TileType) -> None:
+    for t in (left, right):
+        require(len(t.shape) == 2, f"a matrix product takes 2-D tiles, got shape {t.shape}")
+    if left.shape[1] != right.shape[0]:
+        help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"
+        raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
+
+
+def _is_zero(x: Value) -> bool:
+    """Whether a factor is known to be 0."""
+    return isinstance(x.owner, S.Const) and x.owner.value == 0
+
+
+def _factor(b: OpBuilder, x: Operand, t: ElementType) -> Value:
+    if isinstance(x, Value):
+        return x
+    return b.const(x, t)

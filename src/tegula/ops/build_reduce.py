@@ -1,0 +1,343 @@
+"""Maps, reductions and running combinations of tiles in the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tegula.ir import Value
+from tegula.ops import scalar as S
+from tegula.ops.base import public, require
+from tegula.ops.build_tile import tile_axis
+from tegula.ops.builder import (
+    Function,
+    OpBuilder,
+    Operand,
+    describe,
+)
+from tegula.ops.scan import TileScan
+from tegula.ops.tile import (
+    TileArgReduce,
+    TileReduce,
+    dtype_of,
+)
+from tegula.types import (
+    DType,
+    ElementType,
+    TileType,
+    float32,
+    scalar_of,
+    to_numpy,
+)
+
+
+@public("tile_map")
+def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
+    """A function applied to every element of tiles.
+
+    Parameters:
+        op: a @tg.func or a function of the language, of as many parameters as there are operands, that gives
+            one scalar, vector or matrix and uses no tiles.
+        *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least
+            one tile.
+    Returns:
+        a tile of the broadcast shape, of what `op` gives.
+    Raises:
+        type-mismatch: `op` is no function, there is no tile, or `op` uses tiles or gives no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        wrong-arguments: `op` has another number of parameters.
+    Gradient:
+        that of `op`, element by element.
+    """
+    require(hasattr(op, "call"), f"tile_map takes a function first, got {describe(op)}")
+    require(1 <= len(args) <= 8, f"tile_map takes 1 to 8 operands, got {len(args)}")
+    require(any(b.is_tile(x) for x in args), "tile_map needs at least one tile")
+    return b.map(lambda elements: op.call(b, list(elements)), list(args))
+
+
+def _reduce(
+    b: OpBuilder, t: Operand, combine: Callable[[Value, Value], Operand], axis: Operand, keepdims: Operand
+) -> Value:
+    value = b.tile(t, partial=True)
+    assert isinstance(value.type, TileType)
+    region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
+    attrs = {"axis": tile_axis(value.type.shape, axis), "keepdims": bool(keepdims)}
+    return b.one(TileReduce, [value], attrs, [region])
+
+
+@public("tile_reduce")
+def tile_reduce(
+    b: OpBuilder, op: Function, t: Operand, axis: Operand = None, keepdims: Operand = False
+) -> Value:
+    """The elements of a tile combined by a function, in an order that is open.
+
+    Elements of absent threads are skipped.
+
+    Parameters:
+        op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
+            `tg.add`, `tg.max`, a @tg.func.
+        t: a tile.
+        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `op` is no function, `t` is no tile, or `op` gives another type.
+        wrong-arguments: `op` does not take two arguments.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; others are refused (no-gradient).
+    """
+    require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
+    return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
+
+
+@public("tile_sum")
+def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
+
+    Floats narrower than 32 bits are summed in float32 and rounded once; integers wrap. Elements of absent
+    threads are skipped.
+
+    Parameters:
+        a: a tile of any dtype but bool.
+        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `a` is no tile, or of bools.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        the adjoint, for every element.
+    """
+    value = b.tile(a, partial=True)
+    scalar = scalar_of(dtype_of(value.type))
+    if scalar.is_float and scalar.bits < 32:
+        wide = b.tile(b.cast(value, float32), partial=True)
+        return b.cast(_reduce(b, wide, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
+    return _reduce(b, value, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims)
+
+
+@public("tile_min")
+def tile_min(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The smallest element of a tile.
+
+    A NaN loses to any number, and -0.0 is below 0.0. Elements of absent threads are skipped.
+
+    Parameters:
+        a: a tile; of vectors and matrices each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `a` is no tile.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        equal parts of the adjoint to all elements that are the extreme.
+    """
+    return _reduce(b, a, lambda x, y: b.one(S.Min, [x, y]), axis, keepdims)
+
+
+@public("tile_max")
+def tile_max(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The largest element of a tile.
+
+    A NaN loses to any number, and -0.0 is below 0.0. Elements of absent threads are skipped.
+
+    Parameters:
+        a: a tile; of vectors and matrices each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `a` is no tile.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        equal parts of the adjoint to all elements that are the extreme.
+    """
+    return _reduce(b, a, lambda x, y: b.one(S.Max, [x, y]), axis, keepdims)
+
+
+@public("tile_argmin")
+def tile_argmin(b: OpBuilder, a: Operand) -> Value:
+    """The row-major index of the smallest element of a tile; the lowest of equal ones.
+
+    As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0.
+
+    Parameters:
+        a: a tile of scalars.
+    Returns:
+        a tile (1,) of int32.
+    Raises:
+        type-mismatch: `a` is no tile of scalars.
+    Gradient:
+        refused (no-gradient): an index has none.
+    """
+    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "min"})
+
+
+@public("tile_argmax")
+def tile_argmax(b: OpBuilder, a: Operand) -> Value:
+    """The row-major index of the largest element of a tile; the lowest of equal ones.
+
+    As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0.
+
+    Parameters:
+        a: a tile of scalars.
+    Returns:
+        a tile (1,) of int32.
+    Raises:
+        type-mismatch: `a` is no tile of scalars.
+    Gradient:
+        refused (no-gradient): an index has none.
+    """
+    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "max"})
+
+
+@public("tile_dot")
+def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
+    """The sum of the products of the elements of two tiles.
+
+    Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
+
+    Parameters:
+        a, c: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+    Returns:
+        a tile (1,) of scalars.
+    Raises:
+        mixed-scalar-types: the dtypes differ.
+        shape-mismatch: the shapes do not broadcast.
+        type-mismatch: there is no tile, or one of bools or matrices.
+    Gradient:
+        adjoint * c for `a`, adjoint * a for `c`.
+    Source:
+        BLAS dot.
+    """
+    from tegula.ops.build_vector import dot
+
+    def product(x: Value, y: Value) -> Operand:
+        return b.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(b, x, y)
+
+    return tile_sum(b, b.map(lambda args: product(*args), [a, c]))
+
+
+@public("tile_axpy")
+def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None:
+    """Adds a multiple of a tile to another one in place: dest += alpha * src.
+
+    Parameters:
+        alpha: a scalar or literal of the dtype of `src`.
+        src: a tile that broadcasts to the shape of `dest`.
+        dest: a tile bound to a name, of the same dtype.
+    Raises:
+        mixed-scalar-types: the dtypes differ.
+        shape-mismatch: `src` does not broadcast to the shape of `dest`.
+        type-mismatch: `dest` is no tile bound to a name.
+        popped-tile-changed: `dest` was popped from a pipe.
+    Gradient:
+        the sum of adjoint * src for `alpha`, alpha * adjoint for `src`, the adjoint for what `dest` was.
+    Source:
+        BLAS axpy.
+    """
+    b.inplace("add", b.buffer(dest), b.binary("mul", alpha, src))
+
+
+def _least_winner(dtype: ElementType, largest: bool) -> Any:
+    """What loses to everything in a minimum (or, the `largest`, a maximum): of floats a NaN."""
+    scalar = scalar_of(dtype)
+    if scalar.is_float:
+        return float("nan")
+    info = np.iinfo(to_numpy(scalar))
+    return int(info.max if largest else info.min)
+
+
+SCAN = """{what}, in row-major order.
+
+    {more}
+
+    Parameters:
+        a: a tile of {dtypes}; of vectors each component by itself.
+    Returns:
+        a tile of the shape and dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no tile of such a dtype.
+    Gradient:
+        {gradient}
+    """
+
+
+def _running_sum(name: str, exclusive: bool, doc: str) -> None:
+    def build(b: OpBuilder, a: Operand) -> Value:
+        value = b.tile(a, partial=True)
+        scalar = scalar_of(dtype_of(value.type))
+        short = scalar.is_float and scalar.bits < 32
+        wide = b.tile(b.cast(value, float32), partial=True) if short else value
+        made = _scan(b, wide, S.Add, 0, exclusive)
+        return b.tile(b.cast(made, scalar), partial=True) if short else made
+
+    build.__doc__ = doc
+    public(name)(build)
+
+
+def _running_extreme(name: str, op: type[Any], doc: str) -> None:
+    def build(b: OpBuilder, a: Operand) -> Value:
+        value = b.tile(a, partial=True)
+        return _scan(b, value, op, _least_winner(dtype_of(value.type), largest=op is S.Min), exclusive=False)
+
+    build.__doc__ = doc
+    public(name)(build)
+
+
+def _scan(b: OpBuilder, value: Value, op: type[Any], identity: Any, exclusive: bool) -> Value:
+    t = dtype_of(value.type)
+    region = b.region_of([t, t], lambda args: b.one(op, args))
+    return b.one(TileScan, [value, b.const(identity, t)], {"exclusive": exclusive}, [region])
+
+
+SUMS = {
+    "more": "Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap.",
+    "dtypes": "any dtype but bool",
+}
+EXTREMES = {
+    "more": "A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0.",
+    "dtypes": "any dtype but bool",
+    "gradient": "goes to the element that set the extreme.",
+}
+AFTER = "the sum of the adjoint over {which}."
+_running_sum(
+    "tile_scan_inclusive",
+    False,
+    SCAN.format(
+        what="The sums of the elements up to each one, that one included",
+        gradient=AFTER.format(which="this element and those after it"),
+        **SUMS,
+    ),
+)
+_running_sum(
+    "tile_scan_exclusive",
+    True,
+    SCAN.format(
+        what="The sums of the elements in front of each one, 0 for the first",
+        gradient=AFTER.format(which="the elements after this one"),
+        **SUMS,
+    ),
+)
+_running_extreme(
+    "tile_scan_max_inclusive",
+    S.Max,
+    SCAN.format(what="The largest of the elements up to each one, that one included", **EXTREMES),
+)
+_running_extreme(
+    "tile_scan_min_inclusive",
+    S.Min,
+    SCAN.format(what="The smallest of the elements up to each one, that one included", **EXTREMES),
+)

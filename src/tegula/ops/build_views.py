@@ -1,0 +1,366 @@
+"""Functions of the language that show or join tiles under other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import TypeRule, Value
+from tegula.ops.base import public, require, require_range
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
+from tegula.ops.build_tile import constant_shape, tile_axis, tile_shape
+from tegula.ops.builder import (
+    OpBuilder,
+    Operand,
+    as_tuple,
+    is_tuple,
+)
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.tile import (
+    TileConcat,
+    TilePermute,
+    TileReshape,
+    TileSlice,
+    check_shape,
+)
+from tegula.types import (
+    BufType,
+    TileType,
+    element_type,
+    float32,
+    int32,
+    scalar_of,
+)
+
+
+def _view(
+    b: OpBuilder, x: Operand, spec: tuple[Sequence[Value], Sequence[int], Sequence[int], Sequence[int]]
+) -> Value:
+    """A view of an object, or the same part of a value. `spec`: starts, shape, dims, steps."""
+    starts, shape, dims, steps = spec
+    attrs = {"shape": tuple(shape), "dims": tuple(dims), "steps": tuple(steps)}
+    if isinstance(x, Value) and isinstance(x.type, BufType):
+        return b.one(BufView, [x, *starts], attrs)
+    return b.one(TileSlice, [b.tile(x), *starts], attrs)
+
+
+@public("tile_view")
+def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = None) -> Value:
+    """A view of part of a tile, like t[offset].
+
+    An offset that leaves the tile at run time is undefined without debug mode.
+
+    Parameters:
+        t: a tile of up to 4 dimensions.
+        offset: an index or a slice for each leading dimension; with `shape` the index of the first element, in
+            elements. Negative indices count from the end.
+        shape: the lengths of the view, constants, of the last dimensions of `t`; by default what the indices
+            and slices leave.
+    Returns:
+        a view: changes of it change `t`, where `t` is bound to a name.
+    Raises:
+        type-mismatch: `t` is no tile, an offset is no integer, or `shape` comes with a slice.
+        not-constant: `shape` or a bound of a slice is known at run time only.
+        out-of-range: a constant offset or the shape leaves the tile.
+        out-of-bounds: an offset leaves the tile, in debug mode.
+    Gradient:
+        the adjoint at the place of the view, 0 elsewhere.
+    """
+    whole = tile_shape(t)
+    entries = as_tuple(offset)
+    if shape is None:
+        return b.view(t, entries)
+    both = any(isinstance(i, slice) for i in entries)
+    require(not both, "tile_view takes no 'shape' together with a slice", "a slice says how long the view is")
+    extents = constant_shape(shape)
+    what = f"tile_view takes at most {len(whole)} offsets here, got {len(entries)}"
+    require_range(len(entries) <= len(whole), what, "give one for each dimension of the tile")
+    starts = [b.index(i) for i in (*entries, *(0,) * (len(whole) - len(entries)))]
+    lead = len(whole) - len(extents)
+    what = f"a view of shape {extents} does not fit a tile of shape {whole}"
+    require_range(lead >= 0, what, f"give it at most {len(whole)} dimensions")
+    for n, dim in zip(extents, whole[lead:], strict=True):
+        require_range(n <= dim, what, "no dimension of a view is longer than the tile's")
+    _check_constant_starts(entries, extents, whole)
+    return _view(b, t, (starts, extents, tuple(range(lead, len(whole))), (1,) * len(extents)))
+
+
+def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], whole: Sequence[int]) -> None:
+    lead = len(whole) - len(extents)
+    for d, start in enumerate(starts):
+        if isinstance(start, int):
+            n = extents[d - lead] if d >= lead else 1
+            require_range(
+                0 <= start and start + n <= whole[d],
+                f"the view leaves dimension {d} of a tile of shape {whole}: elements {start} to {start + n - 1}",
+                f"begin at 0 to {whole[d] - n}",
+            )
+
+
+@public("tile_squeeze")
+def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
+    """A view of a tile without dimensions of length 1.
+
+    Parameters:
+        t: a tile of up to 4 dimensions.
+        axis: the dimensions to leave out, an int or a tuple of constants, negative ones from the end; all of
+            length 1 by default.
+    Returns:
+        a view with the other dimensions; (1,) where none is left.
+    Raises:
+        type-mismatch: `t` is no tile.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension, or its length is not 1.
+    Gradient:
+        the adjoint under the shape of `t`.
+    """
+    shape = tile_shape(t)
+    ones = [d for d, n in enumerate(shape) if n == 1]
+    given = [] if axis is None else [tile_axis(shape, d) for d in as_tuple(axis)]
+    axes = ones if axis is None else [d for d in given if d is not None]
+    for d in axes:
+        require_range(
+            shape[d] == 1,
+            f"axis {d} of a tile of shape {shape} has length {shape[d]}, only those of length 1 can be squeezed",
+            f"leave out axis {d}",
+        )
+    kept = [d for d in range(len(shape)) if d not in axes] or [0]
+    zero = [b.const(0, int32) for _ in shape]
+    return _view(b, t, (zero, [shape[d] for d in kept], kept, [1] * len(kept)))
+
+
+@public("tile_reshape")
+def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
+    """The elements of a tile, in row-major order, under another shape.
+
+    Parameters:
+        t: a tile of up to 4 dimensions.
+        shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
+    Returns:
+        a view; a read-only copy of a strided view whose dimensions do not walk along old ones.
+    Raises:
+        type-mismatch: `t` is no tile.
+        not-constant: a length is known at run time only.
+        out-of-range: the number of elements would change.
+        shape-mismatch: the same, of a value that has no name.
+    Gradient:
+        the adjoint under the shape of `t`.
+    """
+    whole = tile_shape(t)
+    total = TileType(float32, whole).size
+    entries = as_tuple(shape)
+    for n in entries:
+        if not isinstance(n, int):
+            raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
+    known = TileType(float32, tuple(n for n in entries if n != -1)).size
+    require_range(
+        entries.count(-1) <= 1 and known > 0,
+        f"cannot reshape {whole} to {entries}",
+        "the number of elements must stay the same",
+    )
+    made = check_shape([total // known if n == -1 else n for n in entries])
+    if not (isinstance(t, Value) and isinstance(t.type, BufType)):
+        return b.one(TileReshape, [b.tile(t)], {"shape": made})
+    if is_packed(t):
+        return b.one(BufReshape, [t], {"shape": made})
+    return _reshaped_view(b, t, whole, made)
+
+
+def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    """A strided view under another shape: a view where each dimension of it walks along one of the old ones. Otherwise
+    a copy, which cannot be written to: nobody would see it in the tile it was made from."""
+    require_range(
+        TileType(float32, whole).size == TileType(float32, shape).size,
+        f"cannot reshape {whole} to {shape}",
+        "the number of elements must stay the same",
+    )
+    layout = split_layout([(n, d, 1) for d, n in enumerate(whole)], shape)
+    if layout is not None:
+        starts = [b.const(0, int32) for _ in whole]
+        extents, dims, steps = zip(*layout, strict=True)
+        return _view(b, t, (starts, extents, dims, steps))
+    made = b.one(TileReshape, [b.tile(t)], {"shape": shape})
+    b.read_only[made] = "tile_reshape of a strided view"
+    return made
+
+
+@public("tile_broadcast")
+def tile_broadcast(b: OpBuilder, a: Operand, shape: Operand) -> Value:
+    """A tile repeated to a larger shape, by the rules of NumPy.
+
+    Parameters:
+        a: a tile.
+        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
+    Returns:
+        a tile of `shape`, read-only: tg.copy makes one that can be changed.
+    Raises:
+        type-mismatch: `a` is no tile.
+        not-constant: a length is known at run time only.
+        shape-mismatch: `a` does not broadcast to `shape`.
+        out-of-range: a length is below 1, or there are more than 4.
+        tile-too-large: the tile has more than 2**26 elements.
+    Gradient:
+        the sum of the adjoint over the repeated dimensions.
+    """
+    made = b.broadcast(b.tile(a), constant_shape(shape))
+    b.read_only[made] = "tile_broadcast"
+    return made
+
+
+def is_permutation(axes: Operand, rank: int) -> bool:
+    """Whether constants name each of so many dimensions once."""
+    entries = as_tuple(axes)
+    return all(type(d) is int for d in entries) and sorted(entries) == list(range(rank))
+
+
+@public("tile_permute")
+def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
+    """A view of a tile with its dimensions in another order: dimension k of the view is dimension axes[k].
+
+    Parameters:
+        a: a tile of up to 4 dimensions.
+        axes: each dimension once, a tuple of constants.
+    Returns:
+        a view.
+    Raises:
+        type-mismatch: `a` is no tile.
+        out-of-range: `axes` does not name each dimension once.
+    Gradient:
+        the adjoint, permuted back.
+    """
+    shape = tile_shape(a)
+    require_range(
+        is_permutation(axes, len(shape)),
+        f"{axes} is no permutation of {len(shape)} dimensions",
+        f"give each of 0 to {len(shape) - 1} once, as in tile_permute(t, {tuple(reversed(range(len(shape))))})",
+    )
+    order: tuple[int, ...] = tuple(axes)
+    if isinstance(a, Value) and isinstance(a.type, BufType):
+        zero = [b.const(0, int32) for _ in shape]
+        return _view(b, a, (zero, [shape[d] for d in order], order, (1,) * len(shape)))
+    return b.one(TilePermute, [b.tile(a)], {"perm": order})
+
+
+@public("tile_transpose")
+def tile_transpose(b: OpBuilder, a: Operand) -> Value:
+    """A view of the transpose of a 2-D tile, like t.T.
+
+    Parameters:
+        a: a tile (M, N).
+    Returns:
+        a view (N, M).
+    Raises:
+        type-mismatch: `a` is no tile of 2 dimensions.
+    Gradient:
+        the transpose of the adjoint.
+    """
+    require(len(tile_shape(a)) == 2, f"tile_transpose takes a 2-D tile, got shape {tile_shape(a)}")
+    return tile_permute(b, a, (1, 0))
+
+
+@public("tile_astype")
+def tile_astype(b: OpBuilder, t: Operand, dtype: Operand) -> Value:
+    """A tile converted to another scalar type.
+
+    Numbers are converted as tg.cast does.
+
+    Parameters:
+        t: a tile.
+        dtype: the scalar type; of a vector or matrix type, that of its components.
+    Returns:
+        a new tile of the shape of `t`.
+    Raises:
+        type-mismatch: `t` is no tile.
+    Gradient:
+        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+    """
+    return b.tile(b.cast(b.tile(t), scalar_of(element_type(dtype))))
+
+
+@public("tile_assign")
+def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = None) -> None:
+    """Copies a tile into another one, right also where the two overlap.
+
+    Parameters:
+        dst: a tile bound to a name, or a view of one.
+        src: a tile that is not longer than `dst` in any dimension; elements are converted to the dtype of
+            `dst`.
+        offset: the index in `dst` of the first element, integers, in elements; 0 by default.
+    Raises:
+        type-mismatch: `dst` is no tile bound to a name, `src` is no tile, or an offset is no integer.
+        out-of-range: `src` leaves `dst`.
+        popped-tile-changed: `dst` was popped from a pipe.
+        out-of-bounds: an offset leaves `dst`, in debug mode.
+    Gradient:
+        that of the part of `dst` that was written, which is 0 for what was there before.
+    """
+    target, source = b.buffer(dst), b.tile(src)
+    assert isinstance(target.type, BufType) and isinstance(source.type, TileType)
+    converted = b.tile(b.cast(source, scalar_of(target.type.dtype)))
+    if offset is None and source.type.shape == target.type.shape:
+        b.write(target, converted)
+        return
+    view = tile_view(
+        b, target, (0,) * len(target.type.shape) if offset is None else offset, source.type.shape
+    )
+    b.write(view, converted)
+
+
+@public("tile_concat")
+def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
+    """Tiles joined along a dimension.
+
+    Parameters:
+        tiles: a tuple of tiles of one dtype, whose shapes are equal except along `axis`.
+        axis: the dimension, a constant, negative ones from the end; 0 by default.
+    Returns:
+        a new tile.
+    Raises:
+        type-mismatch: `tiles` is no tuple of tiles, or the dtypes differ.
+        shape-mismatch: the shapes differ in another dimension.
+        out-of-range: there is no such dimension.
+        not-constant: `axis` is known at run time only.
+    Gradient:
+        the part of the adjoint that each tile has become.
+    """
+    if not is_tuple(tiles) or not tiles:
+        raise TypeRule("tile_concat takes a tuple of tiles")
+    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": tile_axis(tile_shape(tiles[0]), axis)})
+
+
+@public("tile_extract")
+def tile_extract(b: KernelBuilder, a: Operand, *index: Operand) -> Operand:
+    """The element of a tile at an index, like a[index]; threads may give different indices.
+
+    Outside of the tile the element is undefined without debug mode.
+
+    Parameters:
+        a: a tile.
+        *index: an integer for each dimension, and for each of vectors and matrices to get a component; negative
+            ones count from the end. Fewer give a view.
+    Returns:
+        a scalar, vector or matrix; a view where indices are missing.
+    Raises:
+        type-mismatch: `a` is no tile, or an index is no integer.
+        out-of-range: a constant index leaves the tile.
+        out-of-bounds: an index leaves the tile, in debug mode.
+    Gradient:
+        adds to the adjoint of that element.
+    """
+    return b.subscript(a, index)
+
+
+@public("copy")
+def copy(b: OpBuilder, t: Operand) -> Value:
+    """A copy of a tile, which has nothing in common with the original.
+
+    Parameters:
+        t: a tile or a view of one.
+    Returns:
+        a new tile of the same shape and dtype, which can be changed.
+    Raises:
+        type-mismatch: `t` is no tile; arrays are copied on the host.
+    Gradient:
+        the adjoint.
+    """
+    made = b.tile(t, partial=True)
+    return b.one(BufRead, [b.one(BufNew, [made], {"storage": "register"})]) if made in b.read_only else made

@@ -1,0 +1,64 @@
+"""Calls of cooperative functions: programs of a whole group of lanes, from tiles to tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.ir import Region, Value
+from tegula.ops.base import require, types
+from tegula.ops.gradient import Call, GradientBuilder, adjoint_type, has_adjoint
+from tegula.types import TileType, Type
+
+
+class CooperativeCall(Call):
+    """A program that all lanes of the group run together, as `call` is for one lane. Operands and results are tiles and
+    scalars that are the same in all lanes. Regions: the body and, in kernels to be differentiated, the adjoint if the
+    function declares one: it takes the operands, the results, and the adjoints of results, all in the types of
+    adjoints, and yields what the adjoint of each float operand grows by. Without it the body is differentiated."""
+
+    __slots__ = ()
+    NAME = "call.cooperative"
+    COOPERATIVE = True
+    ISOLATED = True
+
+    def infer(self) -> Sequence[Type]:
+        made, operands = types(self.function.yielded), types(self.arguments)
+        require(types(self.function.args) == operands, "a call's body does not match its operands")
+        require(
+            all(not t.partial for t in (*made, *operands) if isinstance(t, TileType)),
+            "tiles with absent lanes are filled before a call",
+        )
+        if self.has_rule:
+            wanted = [*map(adjoint_type, (*operands, *made)), *adjoints(made)]
+            require(
+                types(self.rule.args) == wanted and types(self.rule.yielded) == adjoints(operands),
+                "a call's adjoint does not match",
+            )
+        return made
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        assert self.has_rule, "calls without an adjoint end before the kernel is differentiated"
+        given = [
+            b.zero(adjoint_type(r.type)) if g is None else g
+            for r, g in zip(self.results, grads, strict=True)
+            if has_adjoint(r.type)
+        ]
+        values = map(b.primal, (*self.arguments, *self.results))
+        made = iter(b.inlined(self.rule, [*values, *given]))
+        return [next(made) if has_adjoint(v.type) else None for v in self.arguments]
+
+
+def adjoints(kinds: Sequence[Type]) -> list[Type]:
+    """The types of the adjoints of those of the values that have one."""
+    return [adjoint_type(t) for t in kinds if has_adjoint(t)]
+
+
+def rule_region(operands: Sequence[Type], results: Sequence[Type]) -> tuple[Region, list[list[Value]]]:
+    """An empty adjoint, and its arguments: those for operands, for results, for the adjoints of results."""
+    region = Region()
+    kinds = (map(adjoint_type, operands), map(adjoint_type, results), adjoints(results))
+    return region, [[region.add_argument(t) for t in group] for group in kinds]
+
+
+__all__ = ["CooperativeCall", "adjoints", "rule_region"]

@@ -1,0 +1,280 @@
+"""What lanes tell each other in registers, in aligned segments of `width` lanes: exchanges, sums, extremes, votes.
+
+`width` is a power of two. Lane l is in segment l / width, whose lanes are counted from 0. An absent lane, and a lane
+that the group does not have, hands on 0, and adds nothing to what others sum, compare or vote."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tegula.ir import Op, Region, Value
+from tegula.ir.fields import attr, operand
+from tegula.ops.base import Binary, element, require, require_range
+from tegula.ops.control import For
+from tegula.ops.convert import Cast
+from tegula.ops.integer_ranges import of_type
+from tegula.ops.scalar import Add, And, Cmp, Div, Max, Min, Or, Select, Xor
+from tegula.types import DType, ElementType, Type, bool_, int32, scalar_of, uint32
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
+
+WIDEST = 1024
+"""Lanes of a segment."""
+VOTERS = 32
+"""Lanes of a segment whose votes are the bits of one number."""
+COMBINE: dict[str, type[Binary]] = {"add": Add, "min": Min, "max": Max}
+Shown = Callable[..., Value]
+"""Reads what lane number so-and-so of the group holds, inside the code of a lane; a second argument stands for lanes
+that are absent, else they hold 0."""
+
+
+class GroupMemory(Protocol):
+    """Builds an exchange through memory that the group shares."""
+
+    def one(self, op: type[Op], operands: Sequence[Value], attrs: Mapping[str, Any] | None = None) -> Value:
+        """Insert an op; its result."""
+        ...
+
+    def emit(
+        self,
+        op: type[Op],
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> list[Value]:
+        """Insert an op; its results."""
+        ...
+
+    def const(self, value: Any, dtype: ElementType) -> Value:
+        """A constant."""
+        ...
+
+    def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:
+        """The region, which yields what `build` makes in it."""
+        ...
+
+    def shown(self, value: Value) -> Shown:
+        """Each lane's value, put where the others see it."""
+        ...
+
+    def in_lanes(self, build: Callable[[Value], Value]) -> Value:
+        """What each lane computes on its own, from its number in the group, int32."""
+        ...
+
+
+class SegmentOp(Op):
+    """Base of the ops on segments of lanes. Cooperative: all lanes of the group reach it together."""
+
+    __slots__ = ()
+    COOPERATIVE = True
+    VARYING = True
+    MOST = WIDEST
+    value = operand(lane=True)
+    width = attr(32)
+
+    def infer(self) -> Sequence[Type]:
+        width, most = self.width, self.MOST
+        require_range(
+            0 < width <= most and width & (width - 1) == 0,
+            f"the width of a segment is a power of two up to {most}, got {width}",
+            culprit=width,
+        )
+        return [self.made(element(self.value.type))]
+
+    def made(self, t: Type) -> Type:
+        """The type of the result, from that of the value."""
+        return t
+
+    def alike(self, b: GradientBuilder, kind: type[Op], *operands: Value, **attrs: Any) -> Value:
+        """Another op on the same segments."""
+        return b.one(kind, list(operands), {"width": self.width, **attrs})
+
+
+class Exchange(SegmentOp):
+    """Base of those whose segments may be wider than the lanes that can exchange registers."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def through_memory(self, b: GroupMemory) -> Value:
+        """The result by way of memory."""
+
+    def member(self, b: GroupMemory, lane: Value, number: Value) -> Value:
+        """The lane of a lane's segment that has a number, any integer, modulo the width; both int32."""
+        first = b.one(And, [lane, b.const(-self.width, int32)])
+        return b.one(Or, [first, b.one(And, [number, b.const(self.width - 1, int32)])])
+
+
+def _int32(b: GroupMemory, x: Value) -> Value:
+    """An integer modulo 2 ** 32."""
+    return x if x.type == int32 else b.one(Cast, [x], {"to": int32})
+
+
+class LaneShuffle(Exchange):
+    """The value of the lane of this segment whose number is `source` modulo the width."""
+
+    __slots__ = ()
+    NAME = "lane.shuffle"
+    source = operand(lane=True, place=True)
+
+    def infer(self) -> Sequence[Type]:
+        require(getattr(self.source.type, "is_int", False), f"a lane is an integer, got {self.source.type}")
+        return SegmentOp.infer(self)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return self.alike(b, LaneCollect, g, b.primal(self.source)), None
+
+    def through_memory(self, b: GroupMemory) -> Value:
+        read = b.shown(self.value)
+        return b.in_lanes(lambda lane: read(self.member(b, lane, _int32(b, self.source))))
+
+
+class LaneCollect(Exchange):
+    """The sum of the values of the lanes of this segment whose `target`, modulo the width, is this lane: the inverse
+    of `lane.shuffle` where each lane is one's target. Lanes are added in their order."""
+
+    __slots__ = ()
+    NAME = "lane.collect"
+    target = operand(lane=True, place=True)
+
+    def infer(self) -> Sequence[Type]:
+        require(getattr(self.target.type, "is_int", False), f"a lane is an integer, got {self.target.type}")
+        return SegmentOp.infer(self)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return self.alike(b, LaneShuffle, g, b.primal(self.target)), None
+
+    def through_memory(self, b: GroupMemory) -> Value:
+        """Each lane looks at all others of its segment."""
+        value, target = b.shown(self.value), b.shown(self.target)
+        t = element(self.value.type)
+
+        def own(lane: Value) -> Value:
+            body, zero, last = Region(), b.const(0, int32), b.const(self.width - 1, int32)
+            number, total = body.add_argument(int32), body.add_argument(t)
+
+            def add() -> Sequence[Value]:
+                at = self.member(b, lane, number)
+                goes = b.one(Xor, [_int32(b, target(at, b.one(Xor, [lane, b.const(1, int32)]))), lane])
+                mine = b.one(Cmp, [b.one(And, [goes, last]), zero], {"pred": "eq"})
+                return [b.one(Select, [mine, b.one(Add, [total, value(at)]), total])]
+
+            b.filled(body, add)
+            bounds = [zero, b.const(self.width, int32), b.const(1, int32)]
+            return b.emit(For, [*bounds, b.const(0, t)], None, [body])[0]
+
+        return b.in_lanes(own)
+
+
+class LaneXor(Exchange):
+    """The value of the lane whose number in the segment differs from this one's in the bits of `mask`, which is the
+    same in all lanes; bits that numbers below the width do not have count for nothing."""
+
+    __slots__ = ()
+    NAME = "lane.xor"
+    mask = operand(place=True)
+
+    def infer(self) -> Sequence[Type]:
+        require(getattr(self.mask.type, "is_int", False), f"the mask is an integer, got {self.mask.type}")
+        return SegmentOp.infer(self)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return self.alike(b, LaneXor, g, b.primal(self.mask)), None
+
+    def through_memory(self, b: GroupMemory) -> Value:
+        read, mask = b.shown(self.value), _int32(b, self.mask)
+        return b.in_lanes(lambda lane: read(self.member(b, lane, b.one(Xor, [lane, mask]))))
+
+
+class LaneReduce(Exchange):
+    """The sum, minimum or maximum of the segment's values, in each of its lanes, component by component. Attribute
+    `op`: add, min, max. All lanes of a segment get the same bits; extremes are ordered as by `min` and `max`."""
+
+    __slots__ = ()
+    NAME = "lane.reduce"
+    op = attr()
+
+    def infer(self) -> Sequence[Type]:
+        require(self.op in COMBINE, f"segments are combined by {', '.join(COMBINE)}, got {self.op}")
+        t = element(self.value.type)
+        require(
+            scalar_of(t).kind in COMBINE[self.op].KINDS, f"{self.NAME} by {self.op} is not defined for {t}"
+        )
+        return SegmentOp.infer(self)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        total = self.alike(b, LaneReduce, g, op="add")
+        if self.op == "add":
+            return (total,)
+        # Equal extremes share the gradient.
+        t = element(g.type)
+        one, zero = b.const(1.0, t), b.const(0.0, t)
+        same = b.one(Cmp, [b.primal(self.value), b.primal(self.result)], {"pred": "eq"})
+        hits = self.alike(b, LaneReduce, b.one(Select, [same, one, zero]), op="add")
+        return (b.one(Select, [same, b.one(Div, [total, hits]), zero]),)
+
+    def through_memory(self, b: GroupMemory) -> Value:
+        """Each warp for itself; then the warps' results, which the first lane of each shows."""
+        narrow = b.one(LaneReduce, [self.value], {"width": VOTERS, "op": self.op})
+        read, none = b.shown(narrow), b.const(self.neutral, element(narrow.type))
+
+        def own(lane: Value) -> Value:
+            firsts = range(0, self.width, VOTERS)
+            found = [read(self.member(b, lane, b.const(k, int32)), none) for k in firsts]
+            while len(found) > 1:
+                half = len(found) // 2
+                found = [b.one(self.combine, pair) for pair in zip(found[:half], found[half:], strict=True)]
+            return found[0]
+
+        return b.in_lanes(own)
+
+    @property
+    def neutral(self) -> float:
+        """What changes nothing when it is combined: among floats every number wins against NaN."""
+        dtype = scalar_of(element(self.value.type))
+        if self.op == "add":
+            return -0.0 if dtype.is_float else 0
+        whole = of_type(dtype)
+        if whole is None:
+            return float("nan")
+        low, high = whole
+        return high if self.op == "min" else low
+
+    @property
+    def combine(self) -> type[Binary]:
+        """The op that combines two values."""
+        return COMBINE[self.op]
+
+
+class LaneBallot(SegmentOp):
+    """The lanes of the segment whose value, a bool, is true: bit k is lane k."""
+
+    __slots__ = ()
+    NAME = "lane.ballot"
+    MOST = VOTERS
+
+    def made(self, t: Type) -> Type:
+        require(t == bool_, f"a vote is a bool, got {t}")
+        return uint32
+
+
+class LaneMatch(SegmentOp):
+    """The lanes of the segment that have the same integer or bool as this one: bit k is lane k."""
+
+    __slots__ = ()
+    NAME = "lane.match"
+    MOST = VOTERS
+
+    def made(self, t: Type) -> Type:
+        what = (
+            "compare floats by their bits: tg.bitcast(x, tg.uint32)" if scalar_of(element(t)).is_float else ""
+        )
+        require(isinstance(t, DType) and not t.is_float, f"lanes match by an integer or bool, got {t}", what)
+        return uint32

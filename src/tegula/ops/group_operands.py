@@ -1,0 +1,30 @@
+"""Scalar operands of cooperative ops: they mean lane 0's value. What users know them as."""
+
+from __future__ import annotations
+
+from tegula.ir import Op, Value
+from tegula.ops.lane import LaneUniform
+from tegula.types import is_element
+
+
+def of_the_group(op: Op) -> list[tuple[int, Value]]:
+    """The operands of a cooperative op of which lane 0's value is meant, with their positions."""
+    lanes = op.signature.lanes
+    return [(k, v) for k, v in enumerate(op.operands) if is_element(v.type) and k not in lanes]
+
+
+def said(op: Op, k: int, value: Value) -> str:
+    """Operand `k` as users know it; "" for those of prints, which say by whom they are."""
+    if isinstance(op, LaneUniform):
+        known = op.implicit
+        return known if isinstance(known, str) else ""
+    if op.loc.subject == "print":
+        return ""
+    what = "the offset" if op.signature.is_place(k) else "the value"
+    called = f"{what} {value.name}" if value.name else what
+    return f"{called} of {op.loc.subject or op.NAME}"
+
+
+def said_of_view(index: Value) -> str:
+    """What messages call the index of a view."""
+    return f"the index {index.name} of a view" if index.name else "an index of a view"

@@ -1,0 +1,45 @@
+"""Numbers known when a kernel is compiled, read by an index that is not: read-only data of the compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.ir import Op
+from tegula.ir.fields import attr, variadic
+from tegula.ops.base import require
+from tegula.types import Type, to_numpy
+
+Attrs = Mapping[str, Any]
+LARGEST = 1 << 16
+"""Elements of a table."""
+
+
+class TableGet(Op):
+    """The element at an index of constants: attributes `elements`, row-major, `shape` and `type`, a scalar type. An
+    index outside gives the last one along its dimension."""
+
+    __slots__ = ()
+    NAME = "table.get"
+    indices = variadic(place=True)
+    elements = attr()
+    shape = attr()
+    type = attr()
+
+    def infer(self) -> Sequence[Type]:
+        shape = tuple(self.shape)
+        require(len(self.indices) == len(shape), f"a table of shape {shape} takes {len(shape)} indices")
+        require(all(getattr(v.type, "is_int", False) for v in self.indices), "indices must be integers")
+        return [self.type]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        kind = to_numpy(attrs["type"])
+        whole = np.array(attrs["elements"]).astype(kind)
+        at = [
+            np.where((i >= 0) & (i < n), i, n - 1).astype(np.intp)
+            for i, n in zip(operands, attrs["shape"], strict=True)
+        ]
+        return whole.reshape(attrs["shape"])[tuple(at)]

@@ -1,0 +1,131 @@
+"""How far two accesses of an object in shared memory reach: whether an element of both is always one thread's, or the
+threads' of one warp.
+
+For each access on its own it is proved that thread or warp k is inside a window of the object that begins at k times
+its length, along some dimension. Two accesses whose windows are as long touch different elements where they are by
+different threads, or warps. What is not proved reaches the whole group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from math import prod
+
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.layout import Layout
+from tegula.ops.buffer import buffer_type
+from tegula.ops.integer_ranges import IntegerRanges
+from tegula.ops.roles import WARP
+from tegula.passes.accesses import BufferAccess, PlacedAccess, accesses, placed
+from tegula.passes.element_places import LanePairScope, LaneSide, row_major
+from tegula.passes.groups import role_of
+from tegula.passes.inequalities import Form, below, constant, impossible, plus
+from tegula.passes.uniformity import Uniformity
+
+MOST = 200
+"""Accesses of a kernel that are looked at; others reach the group."""
+
+
+class Reached(IntEnum):
+    """The threads that may be at one element of both of two accesses."""
+
+    THREAD = 0
+    WARP = 1
+    GROUP = 2
+
+
+class TilePart:
+    """What threads hold of a tile is read from a buffer, or written to it."""
+
+    def __init__(self, buffer: Value, layout: Layout, writes: bool) -> None:
+        self.buffer, self.layout, self.writes = buffer, layout, writes
+        self.key = buffer, layout, writes
+
+
+class LanePart:
+    """A lane's access of an element."""
+
+    def __init__(self, access: BufferAccess) -> None:
+        self.access, self.buffer = access, access.buffer
+        self.key = access.place
+
+
+Part = TilePart | LanePart
+
+
+def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
+    """The accesses of an op's lanes by kind, one for each that conflict with the same others."""
+    found = {a.place: a for a in accesses(op)}
+    yield from ((a.kind, LanePart(a)) for a in found.values())
+
+
+Window = tuple[int, int]
+"""A dimension, or the rank for the row-major order, and the length of what each thread or warp has of it."""
+
+
+class AccessReach:
+    """Decides on the accesses of one kernel, in blocks of so many threads."""
+
+    def __init__(self, kernel: Kernel, known: Uniformity) -> None:
+        self.kernel, self.known = kernel, known
+        self.ranges = IntegerRanges(kernel.launch)
+        self.scopes: dict[Region, LanePairScope] = {}
+        self.found: dict[object, dict[Reached, set[Window]]] = {}
+
+    def of(self, a: Part, b: Part, at: Op) -> Reached:
+        """Of two accesses of one object by the group of the op `at`."""
+        if root(a.buffer) is not root(b.buffer):
+            return Reached.GROUP
+        first, second = self._windows(a, at), self._windows(b, at)
+        return next((r for r in first if first[r] & second.get(r, set())), Reached.GROUP)
+
+    def _windows(self, part: Part, at: Op) -> dict[Reached, set[Window]]:
+        if part.key not in self.found:
+            scope, many = self._scope(at), len(self.found) >= MOST
+            self.found[part.key] = (
+                {}
+                if many
+                else {
+                    reached: set(_proved(part, scope.a, threads))
+                    for reached, threads in ((Reached.THREAD, 1), (Reached.WARP, WARP))
+                }
+            )
+        return self.found[part.key]
+
+    def _scope(self, at: Op) -> LanePairScope:
+        region = role_of(at) or self.kernel.body
+        if region not in self.scopes:
+            self.scopes[region] = LanePairScope(region, region, self.known, self.ranges)
+        return self.scopes[region]
+
+
+def _proved(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
+    """The first window along each dimension, and in row-major order."""
+    where, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
+    groups = -(-side.scope.lanes() // threads)
+    lines = [*zip(where.at, shape, strict=True)]
+    if len(shape) > 1:
+        lines.append((row_major(where.at, shape), prod(shape)))
+    for dim, (at, extent) in enumerate(lines):
+        steps = {abs(n) * threads for atom, n in at[0].items() if atom in side.lane[0]} or {threads}
+        lengths = dict.fromkeys([-(-extent // groups), *steps])
+        if extent > 1:
+            yield from [(dim, n) for n in lengths if _inside(side.scope, where, at, n)][:1]
+
+
+def _inside(scope: LanePairScope, where: PlacedAccess, at: Form, length: int) -> bool:
+    offset = plus(at, where.who, -length)
+    facts = scope.facts_of([offset, *where.holds])
+    equal = [form for f in facts for form in f.equal]
+    rest = [*where.holds, *(form for f in facts for form in f.nonnegative)]
+    outside = below(offset, constant(0)), below(constant(length - 1), offset)
+    cases = [forms for _, forms in scope.possible_cases(facts)]
+    return all(impossible(equal, [*rest, *forms, other]) for other in outside for forms in cases)
+
+
+def _placed(part: Part, side: LaneSide, threads: int) -> PlacedAccess:
+    if isinstance(part, LanePart):
+        return placed(part.access, side, threads)
+    at, thread = side.at_layout(part.layout, part.writes)
+    at, inside = side.place(part.buffer, at)
+    return PlacedAccess(at, inside, side.group(thread, threads))

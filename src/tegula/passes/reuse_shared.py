@@ -1,0 +1,55 @@
+"""Bytes of shared memory that nothing uses any more are used again where that costs no barrier.
+
+Buffers that lie side by side need the fewest barriers. The life of each is drawn out to the next barrier behind its
+last use; buffers whose lives do not overlap then share bytes, and the threads that write the one have met those that
+read the other. Where more barriers would be needed all the same, as from one iteration of a loop to the next, all
+stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tegula.dataclass import replace
+from tegula.ir import Kernel, Op
+from tegula.passes.groups import role_of
+from tegula.passes.insert_barriers import Clash, needed_barriers
+from tegula.passes.place_shared import SharedMemory
+from tegula.passes.plan_memory import plan_memory
+from tegula.passes.runner import GpuCompilation
+from tegula.types import MbarrierType
+
+
+def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
+    """Change the places of buffers and stacks where they take fewer bytes for the same barriers."""
+    memory = context.shared
+    owners = [v.owner for v in memory.places]
+    apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.places)
+    if len(owners) < 2 or apart:
+        return
+    found = needed_barriers(kernel, context)
+    numbers = {op: k for k, op in enumerate(kernel.body.walk())}
+    met = [op for op, clash in found.items() if not clash.of_warps]
+    lives = [
+        replace(life, end=_met(owner, life.end, met, numbers))
+        for owner, life in zip(owners, memory.plan.intervals, strict=True)
+        if isinstance(owner, Op)
+    ]
+    plan = plan_memory(lives)
+    if plan.total >= memory.plan.total:
+        return
+    places = zip(memory.places.items(), plan.offsets, strict=True)
+    context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in places}, plan)
+    if _cost(needed_barriers(kernel, context).values()) > _cost(found.values()):
+        context.shared = memory
+
+
+def _met(owner: Op, end: int, met: Iterable[Op], numbers: dict[Op, int]) -> int:
+    """The first op from a number on that all threads meet before, in the region of a buffer; else the last."""
+    behind = [numbers[op] for op in met if op.parent is owner.parent]
+    return min((n for n in behind if n >= end), default=len(numbers))
+
+
+def _cost(clashes: Iterable[Clash]) -> tuple[int, int]:
+    """Barriers of the group, then those of warps."""
+    wide = [not clash.of_warps for clash in clashes]
+    return sum(wide), len(wide)

@@ -1,0 +1,133 @@
+"""Loops over `tg.unrolled` are written out, after all other passes have seen one body.
+
+In each copy of the body the index is a constant, what follows from it by arithmetic of integers is one too, and of
+branches on such conditions the one that is taken is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula.ir import BranchLike, ConstantLike, Kernel, LoopLike, Op, Region, Value
+from tegula.ir.rewrite import clone_op
+from tegula.ops.scalar import Const
+from tegula.passes.runner import Compilation, GpuCompilation
+from tegula.types import DType, to_numpy
+
+
+def unroll_late(kernel: Kernel, context: Compilation) -> None:
+    """Rewrite the kernel in place; what is known of values holds for their copies."""
+    unroller = _Unroller()
+    unroller.region(kernel.body)
+    _inherit(unroller.copies, context)
+
+
+def _inherit(copies: dict[Value, Value], context: Compilation) -> None:
+    """Copies differ between lanes, are spread over threads and lie in shared memory as what they are copies of."""
+    for copy, value in copies.items():
+        while value in copies:
+            value = copies[value]
+        if context.uniformity.varying(value):
+            context.uniformity.values.add(copy)
+        if isinstance(context, GpuCompilation):
+            if value in context.layouts:
+                context.layouts[copy] = context.layouts[value]
+            if value in context.shared.places:
+                context.shared.places[copy] = context.shared.places[value]
+
+
+class _Unroller:
+    """`copies`: what each copied value is a copy of. `replaced`: results of loops that are gone. `known`: integers and
+    bools that are constants."""
+
+    def __init__(self) -> None:
+        self.copies: dict[Value, Value] = {}
+        self.replaced: dict[Value, Value] = {}
+        self.known: dict[Value, Any] = {}
+
+    def region(self, region: Region) -> None:
+        """Inner loops first: their bodies are copied with those around them."""
+        before, region.ops = region.ops, []
+        for op in before:
+            op.map_operands(lambda v: self.replaced.get(v, v))
+            for nested in op.regions:
+                self.region(nested)
+            self._note(op)
+            positions = op.unrolled if isinstance(op, LoopLike) else None
+            if positions is None or not isinstance(op, LoopLike):
+                region.append(op)
+            else:
+                self.replaced.update(zip(op.results, self._copies(op, positions, region), strict=True))
+
+    def _note(self, op: Op) -> None:
+        if isinstance(op, ConstantLike) and isinstance(op.result.type, DType) and not op.result.type.is_float:
+            self.known[op.result] = op.value
+
+    def _copies(self, loop: LoopLike, positions: range, region: Region) -> list[Value]:
+        """One copy of the body after the other; what the loop hands on in the end."""
+        carried = [*loop.initial]
+        (index,) = (a for a in loop.body.args if a not in loop.arguments)
+        for position in positions:
+            mapping = dict(zip(loop.arguments, carried, strict=True))
+            mapping[index] = self._constant(region, index.type, position, loop)
+            self._copy(loop.body.ops[:-1], mapping, region)
+            carried = [mapping.get(v, v) for v in loop.body.yielded]
+        return carried
+
+    def _constant(self, region: Region, t: Any, number: Any, at: Op) -> Value:
+        made = Const.typed([], {"value": number, "type": t}, loc=at.loc)
+        region.append(made)
+        self.known[made.result] = number
+        return made.result
+
+    def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
+        for op in ops:
+            operands = [mapping.get(v, v) for v in op.operands]
+            number = self._number(op, operands)
+            if number is not None:
+                mapping[op.result] = self._constant(region, op.result.type, number, op)
+                continue
+            if isinstance(op, BranchLike) and all(mapping.get(v, v) in self.known for v in op.decisive):
+                (condition,) = (self.known[mapping.get(v, v)] for v in op.decisive)
+                taken = op.alternatives[0 if condition else 1]
+                self._copy(taken.ops[:-1], mapping, region)
+                ends = [mapping.get(v, v) for v in taken.yielded]
+                mapping.update(zip(op.results, ends, strict=True))
+                continue
+            region.append(self._cloned(op, mapping))
+
+    def _cloned(self, op: Op, mapping: dict[Value, Value]) -> Op:
+        """A copy of an op, whose regions are copied likewise."""
+        if not op.regions:
+            made = clone_op(op, mapping)
+        else:
+            regions: list[Region] = []
+            for region in op.regions:
+                inner = Region([arg.type for arg in region.args])
+                for old, new in zip(region.args, inner.args, strict=True):
+                    new.name, mapping[old] = old.name, new
+                    self.copies[new] = old
+                self._copy(region.ops[:-1], mapping, inner)
+                inner.append(clone_op(region.terminator, mapping))
+                regions.append(inner)
+            operands = [mapping.get(v, v) for v in op.operands]
+            made = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
+            for old, new in zip(op.results, made.results, strict=True):
+                new.name, mapping[old] = old.name, new
+        self.copies.update(zip(made.results, op.results, strict=True))
+        self._note(made)
+        return made
+
+    def _number(self, op: Op, operands: list[Value]) -> Any:
+        """The result of arithmetic of constants; None of anything else."""
+        t = op.results[0].type if len(op.results) == 1 else None
+        if op.regions or op.COOPERATIVE or op.VARYING or not op.PURE or not operands:
+            return None
+        if not isinstance(t, DType) or t.is_float or not all(v in self.known for v in operands):
+            return None
+        reference = getattr(type(op), "ref", None)
+        if reference is None:
+            return None
+        given = [np.array([self.known[v]], to_numpy(v.type)) for v in operands if isinstance(v.type, DType)]
+        return reference(op.attrs, *given)[0].item()

@@ -1,0 +1,84 @@
+"""Exchanges in segments wider than a warp go through shared memory: each lane shows its value in a buffer, and reads
+those that the op asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tegula.ir import Kernel, Region, Value
+from tegula.ir.rewrite import replace
+from tegula.ops.base import element
+from tegula.ops.buffer import BufGet, BufNew
+from tegula.ops.builder import OpBuilder
+from tegula.ops.control import Yield
+from tegula.ops.exchange import Exchange, Shown
+from tegula.ops.lane import LaneIndex, Lanes, TileFromLanes
+from tegula.ops.roles import WARP
+from tegula.ops.scalar import Cmp, Min, Select
+from tegula.passes.groups import group_of, role_of
+from tegula.passes.runner import GpuCompilation
+from tegula.passes.uniformity import analyse
+from tegula.types import bool_, int32
+
+
+def wide_segments(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel, whose lane code is split, in place."""
+    replaced: dict[Value, Value] = {}
+    _region(kernel.body, kernel, replaced)
+    if replaced:
+        replace(kernel.body, replaced)
+        context.uniformity.values.update(analyse(kernel).values)
+
+
+def _region(region: Region, kernel: Kernel, replaced: dict[Value, Value]) -> None:
+    before, region.ops = region.ops, []
+    for op in before:
+        for nested in op.regions:
+            _region(nested, kernel, replaced)
+        if not isinstance(op, Exchange) or op.width <= WARP:
+            region.append(op)
+            continue
+        launch = kernel.launch
+        lanes = launch.block_dim if role_of(region) is None else group_of(region, 0).threads
+        build = _Memory(region, op.loc, lanes, launch.partial)
+        made = op.through_memory(build)
+        made.name = op.result.name
+        replaced[op.result] = made
+
+
+class _Memory(OpBuilder):
+    """Builds at the end of a region that the group runs together."""
+
+    __slots__ = ()
+
+    def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:
+        outer, self.region = self.region, region
+        self.emit(Yield, build())
+        self.region = outer
+        return region
+
+    def shown(self, value: Value) -> Shown:
+        buffer = self._buffer(value)
+        flags = self._buffer(self.const(True, bool_)) if self.partial else None
+
+        def read(lane: Value, missing: Value | None = None) -> Value:
+            last = self.const(self.lanes - 1, int32)
+            at = self.one(Min, [lane, last])
+            made = self.one(BufGet, [buffer, at])
+            otherwise = missing if missing is not None else self.const(0, element(value.type))
+            made = self.one(Select, [self.one(Cmp, [lane, last], {"pred": "le"}), made, otherwise])
+            if flags is not None:
+                made = self.one(Select, [self.one(BufGet, [flags, at]), made, otherwise])
+            return made
+
+        return read
+
+    def _buffer(self, value: Value) -> Value:
+        attrs = {"lanes": self.lanes, "preserve_type": True, "partial": self.partial}
+        return self.one(BufNew, [self.one(TileFromLanes, [value], attrs)], {"storage": "shared"})
+
+    def in_lanes(self, build: Callable[[Value], Value]) -> Value:
+        body = Region()
+        self.filled(body, lambda: [build(self.one(LaneIndex, []))])
+        (made,) = self.emit(Lanes, [], None, [body])
+        return made

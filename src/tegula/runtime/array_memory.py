@@ -1,0 +1,173 @@
+"""The memory of arrays, as NumPy describes it: made, filled, copied and seen under other shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import UnfitNumber
+from tegula.fitting import first_leaf, fitted, is_numeric, limits, new_extents
+from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
+from tegula.runtime.device import CPU, Device
+from tegula.types import (
+    DType,
+    ElementType,
+    element_bytes,
+    float32,
+    from_numpy,
+    int32,
+    to_numpy,
+)
+
+MAX_NDIM = 4
+DLPACK_CPU = 1
+"""DLPack's number for the memory of the host."""
+
+
+def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
+    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned.
+
+    Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
+    numpy_dtype = to_numpy(dtype)
+    new_extents(tuple(shape), numpy_dtype.itemsize)
+    if device is not CPU:
+        return cuda_memory().allocate(device, shape, numpy_dtype)
+    size = math.prod(shape) * numpy_dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
+
+
+@cache
+def cuda_memory() -> Any:
+    """Memory of GPUs, loaded when it is first asked for."""
+    from tegula.runtime.cuda import memory
+
+    return memory
+
+
+@cache
+def interop() -> Any:
+    """Arrays of other libraries on GPUs, loaded when they are first asked for."""
+    from tegula.runtime.cuda import interop
+
+    return interop
+
+
+# NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
+_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
+class CannotView(ValueError):
+    """A shape that cannot be had without a copy."""
+
+
+def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The same memory, which is not read, under another shape; CannotView where a copy would be needed."""
+    try:
+        if data.flags.c_contiguous:
+            return data.reshape(shape)
+        if _RESHAPES_WITHOUT_COPY:
+            return np.reshape(data, shape, copy=False)
+        made = data.view()
+        made.shape = shape
+        return made
+    except (ValueError, AttributeError) as error:
+        if -1 in shape or data.size != int(np.prod(shape, dtype=np.int64)):
+            raise ValueError(f"cannot reshape an array with {data.size} elements to {shape}") from error
+        raise CannotView from None
+
+
+def reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.ndarray:
+    """The elements under another shape, copied where that is needed."""
+    try:
+        return viewed(data, shape)
+    except CannotView:
+        packed = allocate(data.shape, from_numpy(data.dtype), device)
+        copied(packed, device, data, device)
+        return viewed(packed, shape)
+
+
+def filled(data: np.ndarray, device: Device, value: object) -> None:
+    """Set all elements of a memory to a value that it broadcasts."""
+    if device is CPU:
+        data[...] = value
+    else:
+        cuda_memory().fill(device, data, value)
+
+
+def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device) -> None:
+    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
+    if device is not CPU and home is not CPU and target.dtype == source.dtype:
+        cuda_memory().copy(device, target, source, home)
+        return
+    if home is not CPU:
+        source = cuda_memory().download(home, source)
+    source = fitted(source, target.dtype, from_numpy(target.dtype).name)
+    if device is CPU:
+        target[...] = source
+    else:
+        cuda_memory().upload(device, target, source)
+
+
+@cache
+def plain_range(scalar: DType) -> tuple[float, float]:
+    """The numbers of a type that take no closer look: all integers, floats that are not the largest."""
+    if not scalar.is_float:
+        return limits(to_numpy(scalar))
+    most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
+    return -most, most
+
+
+def may_be_on_device(data: Any) -> bool:
+    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the quickest to ask."""
+    if isinstance(known := getattr(data, "is_cuda", None), bool):
+        return known
+    if hasattr(data, "__dlpack_device__"):
+        return data.__dlpack_device__()[0] != DLPACK_CPU
+    return hasattr(data, "__cuda_array_interface__")
+
+
+def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
+    """The type of an array that is made of Python's numbers: int32 for integers, float32 for floats, as in kernels.
+    NumPy's numbers keep theirs, but for those that are Python's."""
+    kind = source.dtype
+    if kind == np.float64:
+        return float32
+    of_python = kind == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
+    if kind == np.int64 or of_python:
+        return _held(source, int32)
+    if kind.kind == "O":
+        return _held(source, int32) if all(isinstance(x, int) for x in source.ravel()) else float32
+    if not is_numeric(kind):
+        raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
+    return from_numpy(kind)
+
+
+def _held(source: np.ndarray, t: DType) -> DType:
+    """`t`, if it holds all numbers; UnfitNumber that names the wider type otherwise."""
+    fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
+    return t
+
+
+def is_packed(data: np.ndarray, rank: int) -> bool:
+    """Whether the components of elements, which the dimensions from `rank` on are, lie side by side."""
+    expected = data.itemsize
+    for n, s in zip(reversed(data.shape[rank:]), reversed(data.strides[rank:]), strict=True):
+        if s != expected and n > 1:
+            return False
+        expected *= n
+    return True
+
+
+@lru_cache(maxsize=MOST_DESCRIPTIONS)
+def packed_strides(extents: tuple[int, ...], dtype: ElementType) -> tuple[int, ...] | None:
+    """Of packed arrays; None where NumPy is to say them, or that there is no such array."""
+    if not 1 <= len(extents) <= MAX_NDIM or min(extents) < 1:
+        return None
+    size = element_bytes(dtype)
+    return tuple(size * math.prod(extents[k + 1 :]) for k in range(len(extents)))

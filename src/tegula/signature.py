@@ -1,0 +1,399 @@
+"""What the signature of a cooperative function says of its arguments: letters for extents, classes of dtypes, tiles
+that the function changes. A call is checked by unifying what the signature says with what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tegula.dataclass import dataclass
+from tegula.types import (
+    DType,
+    ElementType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    is_element,
+    uint32,
+    uint64,
+)
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class Extent:
+    """A letter for the extent of a dimension in the signature of a cooperative function: one number wherever it
+    stands, and that of the constant parameter of the same name, if there is one.
+
+    Parameters:
+        name: a string.
+        optional: whether the dimension may be missing, with all that follow it.
+    Raises:
+        nothing.
+    """
+
+    __slots__ = ("name", "optional")
+
+    def __init__(self, name: str, *, optional: bool = False) -> None:
+        self.name = name
+        self.optional = optional
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Extents:
+    """A name for all dimensions of a tile, whatever their number, in the signature of a cooperative function, as in
+    `tg.tile[tg.Key, *S]`: the same wherever it stands.
+
+    Parameters:
+        name: a string.
+    Raises:
+        nothing.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __iter__(self) -> Iterator[Extents]:
+        yield self
+
+    def __repr__(self) -> str:
+        return f"*{self.name}"
+
+
+class Dtypes:
+    """A class of dtypes in the signature of a cooperative function: one of its members, the same wherever it stands.
+
+    Parameters:
+        name: a string.
+        *members: dtypes; without any each tile has one of its own, of any scalars, vectors or matrices.
+        computed: by member, the dtype in which programs run instead; their results are rounded once.
+    Raises:
+        nothing.
+    """
+
+    __slots__ = ("computed", "members", "name")
+
+    def __init__(self, name: str, *members: DType, computed: Mapping[DType, DType] | None = None) -> None:
+        self.name = name
+        self.members = members
+        self.computed = dict(computed or {})
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def described(self) -> str:
+        """The members in words."""
+        return ", ".join(map(str, self.members)) or "any dtype"
+
+
+def is_in(dtypes: Dtypes, t: ElementType) -> bool:
+    """Whether a class has a dtype."""
+    return not dtypes.members or t in dtypes.members
+
+
+def run_in(dtypes: Dtypes, t: ElementType) -> ElementType:
+    """The dtype that programs see for one that the caller has."""
+    return dtypes.computed.get(t, t) if isinstance(t, DType) else t
+
+
+Real = Dtypes("Real", float16, bfloat16, float32, float64, computed={float16: float32, bfloat16: float32})
+"""Floats, of which the short ones are computed in float32."""
+Key = Dtypes("Key", float32, float64, int32, int64, uint32, uint64)
+"""What can be sorted by."""
+Element = Dtypes("Element")
+"""Anything that a tile can hold."""
+
+Entry: TypeAlias = "int | Extent | Extents"
+
+
+@dataclass(frozen=True, slots=True)
+class TilePattern:
+    """A tile of a signature. `batch`: any dimensions may come before the others, the same in all tiles that say so; the
+    programs see one element of the batch."""
+
+    dtype: Dtypes | ElementType
+    shape: tuple[Entry, ...]
+    batch: bool = False
+
+    def __str__(self) -> str:
+        dims = [*(["..."] if self.batch else []), *(_entry(n) for n in self.shape)]
+        return f"tile[{', '.join([str(self.dtype), *dims])}]"
+
+    @property
+    def forms(self) -> list[tuple[Entry, ...]]:
+        """The shapes without and with what is optional."""
+        cuts = [k for k, n in enumerate(self.shape) if isinstance(n, Extent) and n.optional]
+        return [self.shape[:k] for k in cuts] + [self.shape]
+
+
+@dataclass(frozen=True, slots=True)
+class InOutPattern:
+    """A tile that the function changes."""
+
+    tile: TilePattern
+
+    def __str__(self) -> str:
+        return f"InOut[{self.tile}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantPattern:
+    """A value that must be known when a kernel is compiled: of a type of Python, or one of `choices`."""
+
+    kind: type
+    choices: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"constexpr[{', '.join(map(repr, self.choices)) or self.kind.__name__}]"
+
+    @property
+    def described(self) -> str:
+        """What it takes in words."""
+        return " or ".join(map(repr, self.choices)) or f"of type {self.kind.__name__}"
+
+    def has(self, x: object) -> bool:
+        """Whether the parameter takes a value. True and 1 are not the same."""
+        return isinstance(x, self.kind) and (not self.choices or any(x == c for c in self.choices))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPattern:
+    """A scalar, the same in all threads of the group."""
+
+    dtype: Dtypes | ElementType
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+
+Pattern: TypeAlias = TilePattern | InOutPattern | ConstantPattern | NumberPattern
+PATTERNS = (TilePattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
+
+
+def _entry(n: Entry) -> str:
+    return f"{n}?" if isinstance(n, Extent) and n.optional else str(n)
+
+
+def whole(form: Sequence[Entry]) -> Extents | None:
+    """The name that all dimensions of a tile have, if there is one."""
+    return next((n for n in form if isinstance(n, Extents)), None)
+
+
+class _Tile:
+    """`Tile[Real, ..., N, N]`: a tile as an annotation of a cooperative function."""
+
+    def __class_getitem__(cls, item: Any) -> TilePattern:
+        dtype, *shape = item if isinstance(item, tuple) else (item,)
+        batch = bool(shape) and shape[0] is ...
+        entries = tuple(shape[batch:])
+        for n in entries:
+            if not isinstance(n, int | Extent | Extents) or isinstance(n, bool):
+                raise TypeError(f"{n!r} is not an extent of a tile: use a number or a tg.Extent")
+        if any(isinstance(n, Extents) for n in entries) and (batch or len(entries) > 1):
+            raise TypeError("tg.Extents stands for all dimensions of a tile: no others can be beside it")
+        if not isinstance(dtype, Dtypes) and not is_element(dtype):
+            raise TypeError(f"{dtype!r} is not a dtype or a class of dtypes (tg.Dtypes)")
+        return TilePattern(dtype, entries, batch)
+
+
+class _InOut:
+    """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile."""
+
+    def __class_getitem__(cls, item: Any) -> InOutPattern:
+        if not isinstance(item, TilePattern):
+            raise TypeError(f"InOut takes a tile, got {item!r}")
+        return InOutPattern(item)
+
+
+class _Constexpr:
+    """`constexpr[str]`: a parameter whose value must be known when a kernel is compiled; `constexpr["a", "b"]`: one of
+    these."""
+
+    def __class_getitem__(cls, item: Any) -> ConstantPattern:
+        if isinstance(item, type):
+            return ConstantPattern(item)
+        choices = item if isinstance(item, tuple) else (item,)
+        kinds = {type(c) for c in choices}
+        if len(kinds) != 1:
+            raise TypeError(f"constexpr takes a type of Python, or values of one type, got {item!r}")
+        return ConstantPattern(kinds.pop(), choices)
+
+
+# In the programs that they annotate the parameters are tiles and constants.
+Tile: Any = _Tile
+InOut: Any = _InOut
+constexpr: Any = _Constexpr
+
+
+# Unifying -----------------------------------------------------------------------------------------------------------
+
+
+class Misfit(Exception):
+    """What a call is given does not fit the signature. `shapes`: the two that do not go together, where it is that."""
+
+    def __init__(
+        self, parameter: str, what: str, help: str = "", shapes: tuple[Shape, Shape] | None = None
+    ) -> None:
+        super().__init__(what)
+        self.parameter = parameter
+        self.what = what
+        self.help = help
+        self.shapes = shapes
+
+
+@dataclass(slots=True)
+class Unified:
+    """What letters and classes of dtypes stand for in a call. `core`: the shape of each tile without the batch.
+    `batch`: None as long as no tile with a batch was seen."""
+
+    letters: dict[str, int | Shape]
+    dtypes: dict[str, ElementType]
+    core: dict[str, Shape]
+    batch: Shape | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """By name: extents, and dtypes of classes."""
+        return {**self.letters, **self.dtypes}
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTile:
+    """What a call gives for a tile."""
+
+    dtype: ElementType
+    shape: Shape
+
+
+class Unifier:
+    """Unifies the tiles of one call, one after the other."""
+
+    def __init__(self) -> None:
+        self.known = Unified({}, {}, {})
+        self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
+
+    def tiles(self, given: Sequence[tuple[str, TilePattern, GivenTile]]) -> Unified:
+        """Misfit where they do not fit. Tiles with optional extents come last: the others say what the batch is."""
+        for name, pattern, tile in sorted(given, key=lambda one: len(one[1].forms)):
+            self.dtype(name, pattern.dtype, tile.dtype)
+            self._tile(name, pattern, tile)
+        return self.known
+
+    def constant(self, name: str, value: object) -> None:
+        """An integer that is known by name is what an extent of that name is."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            self.known.letters[name] = value
+
+    def dtype(self, name: str, wanted: Dtypes | ElementType, found: ElementType) -> None:
+        """Misfit unless a parameter may be of a dtype."""
+        if not isinstance(wanted, Dtypes):
+            if found != wanted:
+                raise Misfit(name, f"'{name}' must be of {wanted}, got {found}")
+            return
+        if not is_in(wanted, found):
+            raise Misfit(name, f"'{name}' must be of {wanted.described}, got {found}")
+        if wanted.members and self.known.dtypes.setdefault(wanted.name, found) != found:
+            before, *_ = self.origin["dtype " + wanted.name]
+            what = f"'{name}' is of {found} and '{before}' of {self.known.dtypes[wanted.name]}"
+            raise Misfit(name, what, "convert one of them: tg.tile_astype")
+        self.origin.setdefault("dtype " + wanted.name, (name, TilePattern(wanted, ()), ()))
+
+    def _tile(self, name: str, pattern: TilePattern, tile: GivenTile) -> None:
+        problem: Misfit | None = None
+        for form in self._forms(pattern, tile.shape):
+            before = dict(self.known.letters), self.known.batch, dict(self.origin)
+            try:
+                self._shape(name, pattern, form, tile.shape)
+                return
+            except Misfit as e:
+                self.known.letters, self.known.batch, self.origin = before
+                problem = problem or e
+        if problem is None:
+            what = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
+            raise Misfit(name, what)
+        raise problem
+
+    def _forms(self, pattern: TilePattern, shape: Shape) -> Iterator[tuple[Entry, ...]]:
+        for form in pattern.forms:
+            extra = len(shape) - len(form)
+            if whole(form) is not None:
+                fits = True
+            elif pattern.batch:
+                fits = extra == len(self.known.batch) if self.known.batch is not None else extra >= 0
+            else:
+                fits = extra == 0
+            if fits:
+                yield form
+
+    def _shape(self, name: str, pattern: TilePattern, form: tuple[Entry, ...], shape: Shape) -> None:
+        all_of_them = whole(form)
+        at = 0 if all_of_them is not None else len(shape) - len(form)
+        batch, core = shape[:at], shape[at:]
+        found = [(all_of_them, shape)] if all_of_them is not None else zip(form, core, strict=True)
+        for entry, n in found:
+            letter = None if isinstance(entry, int) else entry.name
+            known = entry if isinstance(entry, int) else self.known.letters.setdefault(entry.name, n)
+            if letter is not None:
+                self.origin.setdefault(letter, (name, pattern, shape))
+            if known != n:
+                raise self._differ(name, pattern, shape, letter, known, n)
+        if pattern.batch:
+            if self.known.batch is not None and self.known.batch != batch:
+                other, _, there = self.origin["batch"]
+                what = f"the batches of '{other}' and '{name}' differ: {self.known.batch} and {batch}"
+                raise Misfit(name, what, shapes=(there, shape))
+            self.known.batch = batch
+            self.origin.setdefault("batch", (name, pattern, shape))
+        self.known.core[name] = core
+
+    def _differ(
+        self,
+        name: str,
+        pattern: TilePattern,
+        shape: Shape,
+        letter: str | None,
+        known: int | Shape,
+        n: int | Shape,
+    ) -> Misfit:
+        if letter is None:
+            return Misfit(name, f"'{name}' must be a {pattern}, got the shape {shape}")
+        other, wanted, there = self.origin[letter]
+        if other == name:  # a constant, or another dimension
+            what = f"'{name}' must be a {pattern}, got the shape {shape}: {letter} is {known} and {n}"
+            return Misfit(name, what)
+        help = f"{letter} is {known} in '{other}', a {wanted}, and {n} in '{name}', a {pattern}"
+        return Misfit(name, f"'{other}' and '{name}'", help, (there, shape))
+
+
+__all__ = [
+    "PATTERNS",
+    "ConstantPattern",
+    "Dtypes",
+    "Element",
+    "Extent",
+    "Extents",
+    "GivenTile",
+    "InOut",
+    "InOutPattern",
+    "Key",
+    "Misfit",
+    "NumberPattern",
+    "Pattern",
+    "Real",
+    "Tile",
+    "TilePattern",
+    "Unified",
+    "Unifier",
+    "constexpr",
+    "is_in",
+    "run_in",
+    "whole",
+]

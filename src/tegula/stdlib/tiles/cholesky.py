@@ -1,0 +1,135 @@
+"""The Cholesky factor of a symmetric matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import nan
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile, constexpr
+from tegula.stdlib.registry import tg
+
+N = Extent("N")
+PANEL = 32
+"""Columns: narrower panels take longer to compile, wider ones to run."""
+FillMode = constexpr["lower", "upper"]
+
+
+@cooperative
+def tile_cholesky(a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower") -> Tile[Real, ..., N, N]:
+    """The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a.
+
+    Parameters:
+        a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and bfloat16
+            are computed in float32.
+        fill_mode: "lower" or "upper", a constant.
+    Returns:
+        a tile like a, 0 in the other triangle. A pivot that is not positive is NaN, and so is what depends on it.
+    Raises:
+        type-mismatch: a is not square or not of floats, or there is no such fill_mode.
+    Gradient:
+        of the triangle that is read.
+    Source:
+        right-looking factorisation; the adjoint of Murray, "Differentiation of the Cholesky decomposition" (2016).
+    """
+
+
+@tile_cholesky.program(when=lambda N, fill_mode: N > PANEL and fill_mode == "lower")
+def lower_in_panels(a):
+    """A panel of columns at a time; the rest of the matrix gets one product of each subtracted."""
+    n = a.shape[0]
+    factor = tg.tile_zeros(shape=(n, n), dtype=type(a[0, 0]))
+    for p in tg.static(range(0, n, PANEL)):
+        b, m = tg.static(min(PANEL, n - p)), tg.static(n - p)
+        panel = a[:, :b]
+        place = tg.tile_arange(m, dtype=int)
+        rows, columns = tg.tile_reshape(place, (m, 1)), tg.tile_reshape(place[:b], (1, b))
+        for k in range(b):
+            d = panel[k, k]
+            pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
+            column = tg.where(place > k, panel[:, k] / pivot, tg.where(place == k, pivot, type(d)(0.0)))
+            below, right = tg.tile_reshape(column, (m, 1)), tg.tile_reshape(column[:b], (1, b))
+            panel = tg.where(columns > k, panel - below * right, tg.where(columns == k, below, panel))
+        tg.tile_assign(factor, tg.where(rows >= columns, panel, 0.0), (p, p))
+        if tg.static(m > b):
+            a = a[b:, b:] - panel[b:, :] @ tg.tile_transpose(panel[b:, :])
+    return factor
+
+
+@tile_cholesky.program(when=lambda fill_mode: fill_mode == "lower")
+def lower(a):
+    """Column by column; the rest of the matrix gets the product of each subtracted."""
+    n = a.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    for k in range(n):
+        d = a[k, k]
+        pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
+        column = tg.where(place > k, a[:, k] / pivot, tg.where(place == k, pivot, type(d)(0.0)))
+        below, right = tg.tile_reshape(column, (n, 1)), tg.tile_reshape(column, (1, n))
+        a = tg.where(columns > k, a - below * right, tg.where(columns == k, below, a))
+    return tg.where(rows >= columns, a, 0.0)
+
+
+@tile_cholesky.program(when=lambda fill_mode: fill_mode == "upper")
+def upper(a):
+    return tg.tile_transpose(tg.tile_cholesky(tg.tile_transpose(a)))
+
+
+@tile_cholesky.vjp(keep="result")
+def adjoint(result, grad, fill_mode):
+    """Let P be the lower triangle of L.T @ grad, its diagonal halved: the same of inv(L).T @ (P + P.T) @ inv(L)."""
+    n = grad.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    upper = result if fill_mode == "upper" else tg.tile_transpose(result)
+    given = tg.tile_transpose(grad) if fill_mode == "upper" else grad
+    product = upper @ given
+    p = tg.where(rows > columns, product, tg.where(rows == columns, 0.5 * product, 0.0))
+    half = tg.tile_upper_solve(upper, p + tg.tile_transpose(p))
+    b = tg.tile_upper_solve(upper, tg.tile_transpose(half))
+    grown = tg.where(rows > columns, b, tg.where(rows == columns, 0.5 * b, 0.0))
+    return tg.tile_transpose(grown) if fill_mode == "upper" else grown
+
+
+@tile_cholesky.reference
+def reference(a, fill_mode="lower"):
+    read = a if fill_mode == "lower" else np.swapaxes(a, -1, -2)
+    factor = np.zeros_like(a)
+    for k in range(a.shape[-1]):
+        row = factor[..., k, :k]
+        d = read[..., k, k] - (row * row).sum(-1)
+        factor[..., k, k] = np.sqrt(np.where(d > 0, d, nan))
+        below = read[..., k + 1 :, k] - np.einsum("...ij,...j->...i", factor[..., k + 1 :, :k], row)
+        factor[..., k + 1 :, k] = below / factor[..., k, k, None]
+    return factor if fill_mode == "lower" else np.swapaxes(factor, -1, -2)
+
+
+def definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Symmetric matrices whose eigenvalues are far from 0; what is above the diagonal is not."""
+    *_, n = shape
+    m = rng.standard_normal(shape)
+    return m @ np.swapaxes(m, -1, -2) / n + np.eye(n)
+
+
+@tile_cholesky.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 5, 16):
+        yield Sample(definite(rng, n, n).astype(np.float32), differentiable=n == 5)
+    unread = definite(rng, 6, 6) + np.triu(np.full((6, 6), np.nan), 1)
+    yield Sample(unread)
+    yield Sample(unread.T, fill_mode="upper")
+    yield Sample(definite(rng, 4, 4).astype(np.float32), "upper", differentiable=True)
+    yield Sample(definite(rng, 2, 3, 4, 4), differentiable=True)
+    yield Sample(definite(rng, 3, 3).astype(np.float16))
+    yield Sample(definite(rng, 40, 40).astype(np.float32) + np.triu(np.full((40, 40), np.float32(nan)), 1))
+    for d in (0.0, -1.0, nan):
+        yield Sample(definite(rng, 4, 4) * np.diag([1, 1, d, 1]) + np.diag([0, 0, d, 0]))
+    yield Refused(np.ones((3, 4), np.float32), code="type-mismatch", says=("(3, 4)", "N is 3 and 4"))
+    yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("(3,)", "tile[Real, ..., N, N]"))
+    yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))
+    yield Refused(
+        np.ones((3, 3), np.float32), "both", code="type-mismatch", says=("'lower' or 'upper', got 'both'",)
+    )

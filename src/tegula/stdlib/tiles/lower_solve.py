@@ -1,0 +1,83 @@
+"""Equations with a lower triangular matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+
+N, R = Extent("N"), Extent("R", optional=True)
+
+
+@cooperative
+def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real, ..., N, R]:  # noqa: E741
+    """z with l @ z = y, for lower triangular matrices: forward substitution.
+
+    Parameters:
+        l: a tile (..., N, N) of floats, of which only the lower triangle is read; float16 and bfloat16 are computed in
+            float32.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of l.
+    Returns:
+        a tile like y. A 0 on the diagonal divides as IEEE 754 says.
+    Raises:
+        shape-mismatch: l and y do not fit.
+        type-mismatch: l is not square, or the dtypes differ or are no floats.
+    Gradient:
+        of y, and of the lower triangle of l.
+    """
+    n = l.shape[0]
+    z = tg.tile_reshape(y, (n, -1))
+    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    for k in range(n):
+        row = z[k : k + 1, :] / l[k, k]
+        z = tg.where(rows > k, z - l[:, k : k + 1] * row, tg.where(rows == k, row, z))
+    return tg.tile_reshape(z, y.shape)
+
+
+@tile_lower_solve.vjp(keep=("l", "result"))
+def adjoint(l, result, grad):  # noqa: E741
+    """That of y is inv(l).T @ grad; that of l the lower triangle of its product with -z.T."""
+    n = l.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    of_y = tg.tile_upper_solve(tg.tile_transpose(l), grad)
+    product = tg.tile_reshape(of_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return tg.where(rows >= columns, -product, 0.0), of_y
+
+
+@tile_lower_solve.reference
+def reference(l, y):  # noqa: E741
+    return solved(np.tril(l), y)
+
+
+def solved(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy takes vectors as columns."""
+    return (
+        np.linalg.solve(matrix, y) if y.ndim == matrix.ndim else np.linalg.solve(matrix, y[..., None])[..., 0]
+    )
+
+
+def factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Lower triangles whose inverses are not large; what is above the diagonal is no number."""
+    *_, n = shape
+    lower = np.tril(rng.standard_normal(shape) / n, -1) + np.eye(n) * rng.uniform(1, 2, shape)
+    return lower + np.triu(np.full((n, n), np.nan), 1)
+
+
+@tile_lower_solve.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 3, 16):
+        yield Sample(factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32))
+    yield Sample(np.tril(factor(rng, 5, 5)), rng.standard_normal((5, 3)), differentiable=True)
+    yield Sample(np.tril(factor(rng, 4, 4)), rng.standard_normal(4), differentiable=True)
+    yield Sample(np.tril(factor(rng, 2, 3, 3)), rng.standard_normal((2, 3, 2)), differentiable=True)
+    yield Sample(factor(rng, 2, 3, 3), rng.standard_normal((2, 3)))
+    one = np.ones((3, 3), np.float32)
+    yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
+    yield Refused(one, np.ones((4, 3), np.float32), code="shape-mismatch", says=("(3, 3)", "(4, 3)"))
+    yield Refused(one, np.ones((2, 3, 3), np.float32), code="type-mismatch", says=("(2, 3, 3)",))
+    yield Refused(one, np.ones(3), code="type-mismatch", says=("float64", "float32"))

@@ -1,0 +1,67 @@
+"""Equations with an upper triangular matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.lower_solve import factor, solved
+
+N, R = Extent("N"), Extent("R", optional=True)
+
+
+@cooperative
+def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile[Real, ..., N, R]:
+    """x with u @ x = z, for upper triangular matrices: backward substitution.
+
+    Parameters:
+        u: a tile (..., N, N) of floats, of which only the upper triangle is read; float16 and bfloat16 are computed in
+            float32.
+        z: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of u.
+    Returns:
+        a tile like z. A 0 on the diagonal divides as IEEE 754 says.
+    Raises:
+        shape-mismatch: u and z do not fit.
+        type-mismatch: u is not square, or the dtypes differ or are no floats.
+    Gradient:
+        of z, and of the upper triangle of u.
+    """
+    n = u.shape[0]
+    x = tg.tile_reshape(z, (n, -1))
+    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    for done in range(n):
+        k = n - 1 - done
+        row = x[k : k + 1, :] / u[k, k]
+        x = tg.where(rows < k, x - u[:, k : k + 1] * row, tg.where(rows == k, row, x))
+    return tg.tile_reshape(x, z.shape)
+
+
+@tile_upper_solve.vjp(keep=("u", "result"))
+def adjoint(u, result, grad):
+    """That of z is inv(u).T @ grad; that of u the upper triangle of its product with -x.T."""
+    n = u.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    of_z = tg.tile_lower_solve(tg.tile_transpose(u), grad)
+    product = tg.tile_reshape(of_z, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return tg.where(rows <= columns, -product, 0.0), of_z
+
+
+@tile_upper_solve.reference
+def reference(u, z):
+    return solved(np.triu(u), z)
+
+
+@tile_upper_solve.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 3, 16):
+        yield Sample(factor(rng, n, n).T.astype(np.float32), rng.standard_normal(n).astype(np.float32))
+    yield Sample(np.tril(factor(rng, 5, 5)).T.copy(), rng.standard_normal((5, 3)), differentiable=True)
+    yield Sample(np.tril(factor(rng, 4, 4)).T.copy(), rng.standard_normal(4), differentiable=True)
+    one = np.ones((3, 3), np.float32)
+    yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
+    yield Refused(one, np.ones(3), code="type-mismatch", says=("float64", "float32"))

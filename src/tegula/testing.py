@@ -1,0 +1,201 @@
+"""What follows from the declaration of a cooperative function: kernels that call it, and whether they do what its
+reference says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.dataclass import dataclass
+from tegula.declaration import Refused, Sample
+from tegula.errors import CompileError
+from tegula.lang.cooperative import CooperativeDef
+from tegula.runtime.library import library
+from tegula.signature import ConstantPattern, InOutPattern, NumberPattern, TilePattern
+
+
+@dataclass(frozen=True, slots=True)
+class SampleProgram:
+    """A kernel that calls a cooperative function once, on a sample. `tiles`: the arrays that it loads; `outs`: empty
+    arrays for the result and for the tiles that the function changes."""
+
+    kernel: Any
+    tiles: list[np.ndarray]
+    outs: list[np.ndarray]
+
+    def run(self, block_dim: int, device: str = "cpu") -> list[np.ndarray]:
+        """What it leaves in `outs`."""
+        arrays = [tg.array(x, device=device) for x in (*self.tiles, *self.outs)]
+        tg.launch_tiled(self.kernel, dim=1, inputs=arrays, block_dim=block_dim, device=device)
+        return [a.numpy() for a in arrays[len(self.tiles) :]]
+
+
+def found(op: Any) -> CooperativeDef:
+    """A cooperative function by itself or, for those of the library, by name; TypeError for anything else."""
+    made = library().get(op) if isinstance(op, str) else op
+    if not isinstance(made, CooperativeDef):
+        raise TypeError(f"{op!r} is no cooperative function")
+    return made
+
+
+def samples(op: Any, seed: int = 0) -> list[Sample]:
+    """The samples that a function declares."""
+    examples = found(op).examples
+    return list(examples(np.random.default_rng(seed))) if examples is not None else []
+
+
+def arguments(op: Any, sample: Sample) -> dict[str, Any]:
+    """A sample's arguments by parameter, defaults included."""
+    f = found(op)
+    given = dict(zip(f.patterns, sample.arguments, strict=False)) | sample.named
+    defaults = {p.name: p.default for p in f.definition.parameters}
+    return {name: given.get(name, defaults[name]) for name in f.patterns}
+
+
+def expected(op: Any, sample: Sample) -> list[np.ndarray]:
+    """The reference's results, computed in float64: what is returned, then what changed tiles hold."""
+    f = found(op)
+    assert f.numpy is not None, f"{f.name} has no reference"
+    given = arguments(f, sample)
+    wide = {
+        name: x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind not in "iub" else x
+        for name, x in given.items()
+    }
+    made = f.numpy(**wide)
+    return [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
+
+
+def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True) -> SampleProgram:
+    """The kernel for a sample. `in_role`: one role of 128 threads calls the function. `checked`: it stores the results,
+    whose shapes the reference says."""
+    f = found(op)
+    given = arguments(f, sample)
+    tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
+    names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any}
+    for name, pattern in f.patterns.items():
+        x = given[name]
+        call.append(f"{name}={name}")
+        if isinstance(pattern, ConstantPattern | NumberPattern):
+            names[name] = x
+            continue
+        tiles.append(x)
+        tile = pattern.tile if isinstance(pattern, InOutPattern) else pattern
+        assert isinstance(tile, TilePattern)
+        dtypes[str(tile.dtype)] = x.dtype
+        lines.append(f"{name} = tg.tile_load({name}_array, shape={tuple(x.shape)})")
+    changed = f.changed
+    results = [f"result_{k}" for k in range(len(f.results))]
+    to = ", ".join(results) + ("," if f.gives_tuple else "") + " = " if results else ""
+    lines.append(f"{to}op({', '.join(call)})")
+    outs: list[np.ndarray] = []
+    made = expected(f, sample) if checked else []
+    kinds = [*(dtypes.get(str(p.dtype)) for p in f.results), *(given[name].dtype for name in changed)]
+    for stored, x, kind in zip([*results, *changed], made, kinds, strict=False):
+        is_tile = stored in changed or isinstance(f.results[results.index(stored)], TilePattern)
+        value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
+        lines.append(f"tg.tile_store(out_{len(outs)}, {value})")
+        outs.append(np.zeros(x.shape if is_tile else 1, kind if kind is not None else x.dtype))
+    of_tiles = [
+        f"{name}_array"
+        for name, p in f.patterns.items()
+        if not isinstance(p, ConstantPattern | NumberPattern)
+    ]
+    parameters = [
+        *(f"{name}: tg.array{x.ndim}d[Any]" for name, x in zip(of_tiles, tiles, strict=True)),
+        *(f"out_{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)),
+    ]
+    body = ["with tg.ws(0):", *("    " + line for line in lines)] if in_role else lines
+    text = f"def run({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    exec(compile(text, f"<a call of {f.name}>", "exec"), names)
+    return SampleProgram(tg.kernel(source=text)(names["run"]), tiles, outs)
+
+
+def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", in_role: bool = False) -> None:
+    """AssertionError unless the function does on a sample what its reference says, in blocks of so many threads."""
+    made = program(op, sample, in_role)
+    for got, want in zip(made.run(block_dim, device), expected(op, sample), strict=True):
+        check_close(got, want, sample.tolerance)
+
+
+def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
+    """AssertionError unless numbers are near those of a reference; integers are the same. `tolerance`: in units of the
+    last place of the largest number."""
+    want = want.reshape(got.shape)
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want)
+        return
+    if not tolerance:
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+        return
+    finite = np.abs(want[np.isfinite(want)])
+    atol = tolerance * float(_epsilon(got.dtype)) * float(finite.max(initial=0.0))
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=atol, equal_nan=True)
+
+
+def _epsilon(dtype: np.dtype) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def check_refused(op: Any, sample: Refused) -> str:
+    """AssertionError unless the function refuses a sample with the error that it says; the error's text."""
+    made = program(op, sample, checked=False)
+    try:
+        made.run(32)
+    except CompileError as error:
+        text = str(error)
+        assert error.CODE == sample.code, f"{error.CODE}, not {sample.code}:\n{text}"
+        missing = [part for part in sample.says if part not in text]
+        assert not missing, f"{missing} is not in:\n{text}"
+        return text
+    raise AssertionError(f"{found(op).name} takes {sample}")
+
+
+def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
+    """GradientMismatch unless the function's gradient agrees with differences at a sample, whose floats become
+    float64."""
+    wide = [
+        x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+        for x in sample.arguments
+    ]
+    made = program(op, Sample(*wide, **sample.named))
+    inputs = [tg.array(x, requires_grad=x.dtype.kind == "f") for x in made.tiles]
+    outputs = [tg.array(x, requires_grad=x.dtype.kind == "f") for x in made.outs]
+    tg.gradcheck(made.kernel, dim=(1, block_dim), inputs=inputs, outputs=outputs, block_dim=block_dim)
+
+
+def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 256), device: str = "cpu") -> None:
+    """All that a function's samples say: results in blocks of several sizes and in a role, gradients, refusals."""
+    for sample in samples(op):
+        for one in _checks(op, sample, block_dims, device):
+            one()
+
+
+def _checks(op: Any, sample: Sample, block_dims: tuple[int, ...], device: str) -> Iterator[Any]:
+    if isinstance(sample, Refused):
+        yield lambda: check_refused(op, sample)
+        return
+    for block_dim in block_dims:
+        yield lambda n=block_dim: check_sample(op, sample, n, device)
+    yield lambda: check_sample(op, sample, 128, device, in_role=True)
+    if sample.differentiable:
+        yield lambda: check_gradient(op, sample)
+
+
+__all__ = [
+    *(
+        "SampleProgram",
+        "arguments",
+        "check",
+        "check_close",
+        "check_gradient",
+        "check_refused",
+        "check_sample",
+    ),
+    *("expected", "found", "program", "samples"),
+]

@@ -1,0 +1,34 @@
+"""Roles are made automatically wherever their schedule is proved: also with windows, steps and bounds that only the
+launch, an array or the tile decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tegula as tg
+
+TEXT = """
+def product(
+    A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.array2d[float], L: tg.array1d[int], n: int, m: int
+):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for k in range({bounds}):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+"""
+
+
+@pytest.mark.parametrize(
+    "bounds", ["L[0]", "L[i], L[i + 1]", "tg.max(i - n, 0), tg.min(i + n, m)", "i + 1", "n // m"]
+)
+def test_bounds(bounds: str) -> None:
+    text = TEXT.format(bounds=bounds).lstrip()
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    found = tg.kernel(source=text)(space["product"]).check()
+    assert found.proved and found.automatic.startswith("fetch with"), found.message

@@ -1,0 +1,63 @@
+"""Proofs of kernels, and where they end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from disguises import kernel
+
+import tegula as tg
+from tegula.check.proof import Stuck, prove
+from tegula.check.verifier import Rejected, verify
+
+
+@tg.kernel
+def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+
+def outcome(made: Any) -> str:
+    """ "proved", or why not, of a lowered kernel; certificates are kept as text in between."""
+    kernel, parts = made
+    try:
+        certificate = json.loads(json.dumps(prove(kernel, parts)))
+        verify(kernel, parts, certificate)
+    except (Stuck, Rejected) as e:
+        return e.message
+    return "proved"
+
+
+def pipe(first: str, second: str) -> Any:
+    """A kernel of which one role fills a pipe in one loop, and the other takes from it in another."""
+    return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in {first}:
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in {second}:
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+""")
+
+
+FOLDER = Path(__file__).parent.parent / "corpus"
+CORPUS = sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+def program(name: str) -> ModuleType:
+    """A wrong schedule of the corpus and its right twin."""
+    spec = importlib.util.spec_from_file_location(f"proof_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

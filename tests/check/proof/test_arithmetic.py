@@ -1,0 +1,323 @@
+"""What the prover and the verifier say of numbers, against all numbers: conditions with quotients and remainders,
+facts, and ops on integers of 8 bits, which wrap."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from schedules import lowered
+
+import tegula as tg
+from tegula.check.proof import terms
+from tegula.check.proof.known import Known
+from tegula.check.proof.machine import Machine
+from tegula.check.proof.program import Program
+from tegula.check.verifier import Verifier as Verifying
+from tegula.check.verifier import arithmetic as verifier
+from tegula.check.verifier.walk import Frame, Role, State
+from tegula.ir import REGISTRY
+from tegula.ops.control import For
+from tegula.ops.convert import Cast, convert
+from tegula.ops.scalar import Const
+
+SYMBOLS = ("x", "y")
+RANGE = range(-7, 14)
+
+
+class Prover:
+    """The arithmetic of the prover."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+
+    def symbol(self, name: str) -> Any:
+        return terms.atom("sym", name)
+
+    number = staticmethod(terms.number)
+    mod, div = staticmethod(terms.mod), staticmethod(terms.div)
+    choose = staticmethod(terms.choice)
+    at_least, is_zero = staticmethod(terms.ge), staticmethod(terms.eq)
+
+    def plus(self, p: Any, q: Any, n: int = 1) -> Any:
+        return p + q * n
+
+    def times(self, p: Any, q: Any) -> Any:
+        return p * q
+
+    def pick(self, which: str, p: Any, q: Any) -> Any:
+        return terms.extreme(which, p, q)
+
+    def assume(self, c: Any) -> None:
+        self.known.assume(c)
+
+    def decide(self, c: Any) -> bool | None:
+        return self.known.holds(self.known.now(c))
+
+
+class Verifier:
+    """That of the verifier."""
+
+    def __init__(self) -> None:
+        self.atoms = verifier.Atoms()
+        self.facts = verifier.Facts(self.atoms)
+        self.mod, self.div, self.pick = self.atoms.mod, self.atoms.div, self.atoms.pick
+        self.choose = self.atoms.choose
+
+    def symbol(self, name: str) -> Any:
+        return self.atoms.of("sym", name)
+
+    number, plus, times = (
+        staticmethod(verifier.number),
+        staticmethod(verifier.plus),
+        staticmethod(verifier.times),
+    )
+    at_least, is_zero = staticmethod(verifier.at_least), staticmethod(verifier.is_zero)
+
+    def assume(self, c: Any) -> None:
+        self.facts.assume(c)
+
+    def decide(self, c: Any) -> bool | None:
+        return self.facts.decide(c)
+
+
+class Numbers:
+    """Numbers themselves."""
+
+    def __init__(self, values: dict[str, int]) -> None:
+        self.values = values
+
+    def symbol(self, name: str) -> int:
+        return self.values[name]
+
+    def number(self, n: int) -> int:
+        return n
+
+    def mod(self, p: int, n: int) -> int:
+        return p % n
+
+    def div(self, p: int, n: int) -> int:
+        return p // n
+
+    def plus(self, p: int, q: int, n: int = 1) -> int:
+        return p + q * n
+
+    def times(self, p: int, q: int) -> int:
+        return p * q
+
+    def pick(self, which: str, p: int, q: int) -> int:
+        return min(p, q) if which == "min" else max(p, q)
+
+    def choose(self, c: bool, p: int, q: int) -> int:
+        return p if c else q
+
+    def at_least(self, p: int) -> bool:
+        return p >= 0
+
+    def is_zero(self, p: int) -> bool:
+        return p == 0
+
+
+def term(source: random.Random, depth: int) -> Any:
+    """A random term, as a function of an arithmetic."""
+    if depth == 0:
+        name, n = source.choice(SYMBOLS), source.randint(-4, 4)
+        return (lambda a: a.symbol(name)) if source.random() < 0.7 else (lambda a: a.number(n))
+    kind = source.choice(("plus", "plus", "mod", "mod", "div", "div", "pick", "choose", "times"))
+    p, q = term(source, depth - 1), term(source, depth - 1)
+    n, k = source.randint(1, 5), source.randint(-2, 2)
+    if kind == "plus":
+        return lambda a: a.plus(p(a), q(a), k)
+    if kind == "times":
+        return lambda a: a.times(p(a), a.number(k))
+    if kind in ("mod", "div"):
+        return lambda a: getattr(a, kind)(p(a), n)
+    if kind == "pick":
+        which = source.choice(("min", "max"))
+        return lambda a: a.pick(which, p(a), q(a))
+    c = condition(source, depth - 1)
+    return lambda a: a.choose(c(a), p(a), q(a))
+
+
+def condition(source: random.Random, depth: int) -> Any:
+    p, q = term(source, depth), term(source, depth)
+    test = source.choice(("at_least", "is_zero"))
+    return lambda a: getattr(a, test)(a.plus(p(a), q(a), -1))
+
+
+def worlds() -> Iterator[Numbers]:
+    return (Numbers(dict(zip(SYMBOLS, row, strict=True))) for row in product(RANGE, repeat=len(SYMBOLS)))
+
+
+WORLDS = list(worlds())
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("seed", range(4))
+def test_conditions(arithmetic: Any, seed: int) -> None:
+    """What is decided is so in every world where the facts hold."""
+    source, decided = random.Random(seed), 0
+    for _ in range(150):
+        facts = [condition(source, source.choice((0, 0, 1))) for _ in range(source.randint(0, 3))]
+        asked = condition(source, source.choice((1, 2, 3)))
+        a = arithmetic()
+        for fact in facts:
+            a.assume(fact(a))
+        answer = a.decide(asked(a))
+        decided += answer is not None
+        if answer is not None:
+            found = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            assert found <= {answer}
+    assert decided > 20
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 7, 12])
+def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
+    """Those that are counted on are those of the item, and no others are."""
+    a = arithmetic()
+    x = a.symbol("x")
+    stage = a.mod(x, stages)
+    parity = a.mod(a.div(x, stages), 2)
+    after = a.plus(stage, a.number(1))
+    wraps = a.is_zero(a.plus(after, a.number(-stages)))
+    item = a.plus(x, a.number(1))
+    next_stage = a.choose(wraps, a.number(0), after)
+    next_parity = a.choose(wraps, a.plus(a.number(1), parity, -1), parity)
+    assert a.decide(a.is_zero(a.plus(next_stage, a.mod(item, stages), -1))) is True
+    assert a.decide(a.is_zero(a.plus(next_parity, a.mod(a.div(item, stages), 2), -1))) is True
+    late = a.is_zero(a.plus(next_parity, a.mod(a.div(a.plus(item, a.number(1)), stages), 2), -1))
+    assert a.decide(late) is (False if stages == 1 else None)
+    if stages > 1:
+        assert a.decide(a.is_zero(a.plus(stage, a.mod(item, stages), -1))) is False
+
+
+# Ops that wrap -------------------------------------------------------------------------------------------------------
+
+
+def bytes_kernel(expression: str, dtype: str) -> Any:
+    text = f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], a: tg.{dtype}, b: tg.{dtype}):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(int({expression})):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(int({expression})):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+"""
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(source=text)(names["kernel"])
+
+
+EXPRESSIONS = (
+    "a + b", "a - b", "a * b", "(a + b) % tg.{t}(3)", "(a - b) // tg.{t}(5)", "a & tg.{t}(7)", "(a ^ tg.{t}(1)) + b",
+    "tg.min(a, b) - tg.max(a, b)", "(a >> tg.{t}(2)) + (b << tg.{t}(3))", "tg.where(a + b < a, a, b)", "-a", "~a + b",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_ops_that_wrap(dtype: str) -> None:
+    """The term of a number, with numbers for the parameters, is what the ops give."""
+    numbers = np.array([0, 1, 2, 3, 5, 7, 8, 100, 126, 127, 128, 129, 200, 254, 255], np.uint8).view(dtype)
+    for expression in EXPRESSIONS:
+        kernel, parts = lowered(bytes_kernel(expression.format(t=dtype), dtype))
+        stop = next(op for op in kernel.walk() if isinstance(op, For)).stop
+        machine = Machine(Program(kernel, parts))
+        machine.state, machine.role = machine.start(), 0
+        replay = Verifying(kernel, parts, bare(machine.program))
+        replay.state = State([Role([Frame(replay.layout.roles[0], 0, {})])], verifier.Facts(replay.atoms))
+        first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
+        for a, b in product(numbers, repeat=2):
+            wanted = by_ops(stop, {2: a, 3: b}, kernel)
+            for made in (first, second):
+                assert evaluated(made, {2: int(a), 3: int(b)}) == wanted, (expression, a, b)
+
+
+def keyed(atoms: verifier.Atoms, x: Any) -> Any:
+    """A term of the verifier as one of the prover, by what certificates call them."""
+    if isinstance(x, bool | int | str):
+        return x
+    if x and isinstance(x[0], str):
+        return (x[0], *(keyed(atoms, y) for y in x[1:]))
+    return terms.Sum({tuple(map(lambda a: of_key(atoms, atoms.keys[a]), m)): c for m, c in x})
+
+
+def of_key(atoms: verifier.Atoms, key: Any) -> terms.Atom:
+    kind, *args = key
+    if kind == "app":
+        return terms.Atom("app", args[0], tuple(keyed(atoms, y) for y in args[1]))
+    return terms.Atom(kind, *(keyed(atoms, y) for y in args))
+
+
+def evaluated(x: Any, values: dict[int, int]) -> Any:
+    """A term, with numbers for the parameters."""
+    if isinstance(x, terms.Sum):
+        return sum(c * prod(evaluated(a, values) for a in m) for m, c in x.parts.items())
+    if isinstance(x, tuple):
+        kind, *args = x
+        inner = [evaluated(y, values) for y in args]
+        return CONDITIONS[kind](*inner)
+    if not isinstance(x, terms.Atom):
+        return x
+    if x.kind == "app":
+        what, args = x.given
+        if what[0] == "param":
+            return values[int(what[1])]
+        dtype = tg.types.to_numpy(tg.types.DTYPES[what[3]])
+        given = [np.asarray([evaluated(y, values)]).astype(dtype) for y in args]
+        return int(REGISTRY[what[0]].ref({}, *given)[0])  # type: ignore[attr-defined]
+    if x.kind == "ite":
+        return evaluated(x.given[1 if evaluated(x.given[0], values) else 2], values)
+    if x.kind == "wrap":
+        return int(np.asarray(evaluated(x.given[0], values)).astype(x.given[1]))
+    p, q = (evaluated(y, values) for y in x.given)
+    return {"mod": lambda: p % q, "div": lambda: p // q, "min": lambda: min(p, q), "max": lambda: max(p, q)}[
+        x.kind
+    ]()
+
+
+CONDITIONS: dict[str, Any] = {
+    "ge": lambda p: p >= 0,
+    "eq": lambda p: p == 0,
+    "is": bool,
+    "not": lambda c: not c,
+    "and": lambda c, d: c and d,
+    "or": lambda c, d: c or d,
+}
+
+
+def bare(program: Program) -> dict[str, Any]:
+    """What a certificate says of a pipe, but for the proof."""
+    chains = [[0, 1, 0, [[0, 0], [1, 1]]], [1, 0, 1, [[1, 1], [0, 0]]]]
+    rings = [
+        [
+            program.number[v],
+            [[*row.giver, *row.taker, row.barrier, 0, row.barrier, row.own] for row in ring.rows],
+        ]
+        for v, ring in program.rings.items()
+    ]
+    return {"offsets": [], "lags": [[0, 0, 1, 3], [1, 1, 0, 0]], "rings": rings, "chains": chains}
+
+
+def by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
+    """What the ops themselves give."""
+    known = {kernel.params[k]: np.asarray([v]) for k, v in values.items()}
+
+    def of(v: Any) -> Any:
+        if v not in known:
+            op = v.owner
+            if isinstance(op, Const):
+                known[v] = np.asarray([op.value], tg.types.to_numpy(v.type))
+            elif isinstance(op, Cast):
+                known[v] = convert(of(op.operands[0]), tg.types.to_numpy(v.type))
+            else:
+                known[v] = np.asarray(op.ref(op.attrs, *(of(x) for x in op.operands)))
+        return known[v]
+
+    return int(of(value)[0])

@@ -1,0 +1,121 @@
+"""Certificates that are spoiled, or of another kernel, are rejected."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from proofs import copies
+from schedules import chain, double, drop, gemm, lowered, lowered_late, two_producers
+
+from tegula.check.proof import prove
+from tegula.check.verifier import Rejected, verify
+from tegula.check.verifier.layout import fingerprint
+
+Path = tuple[Any, ...]
+
+
+def certified(kernel: Any) -> tuple[Any, Any, Any]:
+    made, parts = lowered(kernel)
+    return made, parts, json.loads(json.dumps(prove(made, parts)))
+
+
+def places(x: Any, path: Path = ()) -> Iterator[Path]:
+    if path:
+        yield path
+    for k in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
+        yield from places(x[k], (*path, k))
+
+
+def at(x: Any, path: Path) -> Any:
+    for k in path:
+        x = x[k]
+    return x
+
+
+def others(x: Any) -> list[Any]:
+    """What may stand there instead."""
+    if isinstance(x, bool):
+        return [not x]
+    if isinstance(x, int):
+        return [x + 1, x - 1]
+    if isinstance(x, str):
+        return ["end", "absurd", "go"]
+    return [x[:-1], x[1:], []] if isinstance(x, list) and x else []
+
+
+def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
+    """Every number, name and list of a certificate is another one, each in turn."""
+    for path in places(certificate):
+        was = at(certificate, path)
+        for new in others(was):
+            if new != was:
+                made = copy.deepcopy(certificate)
+                at(made, path[:-1])[path[-1]] = new
+                yield path, made
+
+
+def says_no_more(path: Path) -> bool:
+    """Whether a place may be changed so that a label says less of states, or what it says follows all the same: facts;
+    a longer lag that is short enough; that more is touched than is; which of two roles that decide alike is asked; a
+    wait that begins with item 0."""
+    field = next((k for k in reversed(path) if isinstance(k, str)), "")
+    splits = path[-1] == 1 and field in ("tree", "start")
+    return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)
+
+
+def rejected(kernel: Any, parts: Any, certificate: Any) -> bool:
+    try:
+        verify(kernel, parts, certificate)
+    except Rejected:
+        return True
+    return False
+
+
+def test_every_field() -> None:
+    kernel, parts, certificate = certified(copies)
+    found = list(spoiled(certificate))
+    assert len(found) > 500
+    accepted = [path for path, made in found if not rejected(kernel, parts, made)]
+    assert [path for path in accepted if not says_no_more(path)] == []
+    assert len(accepted) < len(found) // 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [two_producers(), chain()])
+def test_every_field_of_larger_ones(kernel: Any) -> None:
+    made, parts, certificate = certified(kernel)
+    accepted = [path for path, spoilt in spoiled(certificate) if not rejected(made, parts, spoilt)]
+    assert [path for path in accepted if not says_no_more(path)] == []
+
+
+TWINS = {
+    "a wait for room is left out": (copies, drop("mbarrier.wait", "pipe.empty")),
+    "a wait for data is left out": (copies, drop("mbarrier.wait", "pipe.full")),
+    "a release is left out": (copies, drop("mbarrier.arrive", "pipe.empty")),
+    "a release is done twice": (copies, double("mbarrier.arrive", "pipe.empty")),
+    "a fence is left out": (copies, drop("fence.async")),
+    "a copy is left out": (copies, drop("bulk.load")),
+    "a copy is done twice": (copies, double("bulk.load")),
+    "bytes are announced twice": (copies, double("mbarrier.expect")),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_certificate_of_another_kernel(name: str) -> None:
+    """Also where it claims to be of this one."""
+    kernel, spoil = TWINS[name]
+    made, parts, certificate = certified(kernel)
+    spoil(made, parts)
+    assert rejected(made, parts, certificate)
+    certificate["kernel"] = fingerprint(made)
+    assert rejected(made, parts, certificate)
+
+
+def test_of_the_lowered_kernel() -> None:
+    """Products that are waited for a round late, in registers of which the next round has others."""
+    made, parts = lowered_late(gemm())
+    assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))

@@ -1,0 +1,146 @@
+"""Loops of two roles that are written differently: those that agree in every launch that meets the guards, and those
+that do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from disguises import kernel
+from proofs import outcome, pipe
+from schedules import lowered
+
+from tegula.check.proof import prove
+from tegula.check.verifier import Rejected, verify
+
+ROLES = """
+    full, empty = tg.mbarrier(1, stages=3), tg.mbarrier(4, stages=3)
+    ring = tg.tile_empty(shape=(3, 1, 32), dtype=float, storage="shared")
+    with tg.role("fetch", warps=1):
+{fetch}
+    with tg.ws(1):
+{read}
+"""
+FETCH = """tg.mbarrier_wait(empty, k % 3, k // 3 + 1)
+tg.mbarrier_expect_bytes(full, k % 3, 128)
+tg.tile_load_async(x, ring[k % 3], (k, 0), full, k % 3)"""
+LATE = FETCH.replace("tg.mbarrier_wait(empty, k % 3, k // 3 + 1)", """if k >= 3:
+    tg.mbarrier_wait(empty, k % 3, k // 3 + 1)""")  # fmt: skip
+READ = """tg.mbarrier_wait(full, k % 3, k // 3)
+tg.tile_store(out, ring[k % 3], offset=(k, 0))
+tg.fence_async()
+tg.mbarrier_arrive(empty, k % 3)"""
+
+
+def indented(text: str, by: int) -> str:
+    return "\n".join(" " * by + line for line in text.split("\n"))
+
+
+def placed(loops: str, body: str) -> str:
+    """Loops around a body that stands where they say BODY."""
+    out = [
+        indented(body, len(line) - len(line.lstrip())) if line.strip() == "BODY" else line
+        for line in loops.split("\n")
+    ]
+    return indented("\n".join(out), 8)
+
+
+def roles(asserts: str, first: str, second: str, fetch: str = FETCH) -> Any:
+    head = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
+    start = indented(asserts, 4) if asserts else ""
+    return kernel(head + "\n" + start + ROLES.format(fetch=placed(first, fetch), read=placed(second, READ)))
+
+
+PLAIN = "for k in range(n):\n    BODY"
+SIZES = "assert n >= 0 and n <= 30000\nassert m >= 0 and m <= 30000"
+NESTED = "for i in range(n):\n    for j in range(m):\n        k = i * m + j\n        BODY"
+CONDITION = "k = int(0)\nfor q in range(n):\n    if flags[q] > m:\n        BODY\n        k += 1"
+STEPS = "k = int(0)\nfor q in range(m, n, d):\n    BODY\n    k += 1"
+RIGHT = {
+    "shifted": ("", PLAIN, "for q in range(5, 5 + n):\n    k = q - 5\n    BODY", FETCH),
+    "doubled": ("", PLAIN, "for q in range(0, 2 * n, 2):\n    k = q // 2\n    BODY", FETCH),
+    "while": ("", PLAIN, "k = int(0)\nwhile k < n:\n    BODY\n    k += 1", FETCH),
+    "no wait for the first items": ("", PLAIN, PLAIN, LATE),
+    "nested": (SIZES, "for k in range(n * m):\n    BODY", NESTED, FETCH),
+    "a condition on data": ("", CONDITION, CONDITION, FETCH),
+    "a condition on data, and no wait for the first items": ("", CONDITION, CONDITION, LATE),
+    "steps of an argument": ("", STEPS, STEPS, FETCH),
+    "max against parts": (
+        "assert n >= 0 and m >= 0",
+        "for k in range(tg.max(n, m)):\n    BODY",
+        "for k in range(n):\n    BODY\nfor k in range(n, m):\n    BODY",
+        FETCH,
+    ),
+    "an assert": ("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
+}
+WRONG = {
+    "nested, one less": (SIZES, "for k in range(n * m - 1):\n    BODY", NESTED, FETCH),
+    "nested, not rectangular": (
+        SIZES,
+        "for k in range(n * m):\n    BODY",
+        NESTED.replace("range(m)", "range(tg.min(m, 21))"),
+        FETCH,
+    ),
+    "other data": ("", CONDITION, CONDITION.replace("> m", ">= m"), FETCH),
+    "a wait too late": ("", PLAIN, PLAIN, LATE.replace("k >= 3", "k >= 4")),
+    "other steps": ("", STEPS, STEPS.replace("range(m, n, d)", "range(m, n, d + 1)"), FETCH),
+    "max against one part": (
+        "assert n >= 0 and m >= 0",
+        "for k in range(tg.max(n, m)):\n    BODY",
+        PLAIN,
+        FETCH,
+    ),
+    "max against parts, of negative numbers": (
+        "",
+        "for k in range(tg.max(n, m)):\n    BODY",
+        "for k in range(n):\n    BODY\nfor k in range(n, m):\n    BODY",
+        FETCH,
+    ),
+    "a weaker assert": ("assert n <= m + 1", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_loops_that_agree(name: str) -> None:
+    assert outcome(lowered(roles(*RIGHT[name]))) == "proved"
+
+
+QUICK = {"other steps", "other data", "a wait too late"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+)
+def test_loops_that_do_not(name: str) -> None:
+    assert outcome(lowered(roles(*WRONG[name]))) != "proved"
+
+
+# Guards --------------------------------------------------------------------------------------------------------------
+
+
+def test_guards_only_where_needed() -> None:
+    """Numbers that may wrap are guarded where the proof rests on that."""
+    assert prove(*lowered(pipe("range(n + m)", "range(n + m)")))["guards"] == []
+    kinds = [kind for kind, _ in prove(*lowered(pipe("range(n - 1, -1, -1)", "range(n)")))["guards"]]
+    assert kinds == ["fits"]
+
+
+def test_guards_are_about_the_launch() -> None:
+    """Whatever the host cannot compute, or the kernel does not assert, is no guard."""
+    kernel, parts = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
+    certificate = prove(kernel, parts)
+    verify(kernel, parts, certificate)
+    ((_, asserted),) = certificate["guards"]
+    values = [*kernel.params]
+    for op in kernel.walk():
+        for region in op.regions:
+            values.extend(region.args)
+        values += op.results
+    others = [v for v, value in enumerate(values) if str(value.type) == "bool" and v != asserted]
+    loaded = [v for v, value in enumerate(values) if getattr(value.owner, "NAME", "") == "buf.view"]
+    carried = [v for v, value in enumerate(values) if str(value.type) == "int32" and value.name == "k"]
+    forged = [[], *([["assert", v]] for v in others), *([["fits", v]] for v in (*loaded, *carried))]
+    forged += [[["other", asserted]], [["factor", -1]], [["fits", len(values)]]]
+    for guards in forged:
+        with pytest.raises(Rejected):
+            verify(kernel, parts, {**certificate, "guards": guards})

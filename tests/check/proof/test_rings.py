@@ -1,0 +1,198 @@
+"""Rings that are handed over otherwise than from one role that fills to some that read, and what looks like them."""
+
+from __future__ import annotations
+
+import pytest
+from disguises import kernel
+from idioms import RIGHT as IDIOMS
+from proofs import outcome
+from schedules import lowered
+
+NAMED = """def named(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
+    ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
+    with tg.ws(0):
+        for k in range(n):
+            tg.named_barrier_sync(free)
+            ring[:, :] = tg.tile_load(x, shape=(1, N), offset=(k, 0)) * 3.0
+            tg.named_barrier_arrive(ready)
+        tg.named_barrier_sync(free)
+    with tg.ws(1):
+        tg.named_barrier_arrive(free)
+        for k in range(n):
+            tg.named_barrier_sync(ready)
+            tg.tile_store(out, ring, offset=(k, 0))
+            tg.named_barrier_arrive(free)
+"""
+TURNS = """def turns(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
+    one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
+    with tg.ws(0):
+        for k in range(n):
+            tg.named_barrier_sync(one)
+            ring[:, :] = tg.tile_load(x, shape=(1, N), offset=(2 * k, 0)) * 3.0
+            tg.tile_store(out, ring, offset=(2 * k, 0))
+            tg.named_barrier_arrive(two)
+        tg.named_barrier_sync(one)
+    with tg.ws(1):
+        tg.named_barrier_arrive(one)
+        for k in range(n):
+            tg.named_barrier_sync(two)
+            ring[:, :] = tg.tile_load(x, shape=(1, N), offset=(2 * k + 1, 0)) * 3.0
+            tg.tile_store(out, ring, offset=(2 * k + 1, 0))
+            tg.named_barrier_arrive(one)
+"""
+MIXED = """def mixed(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("fill", warps=1):
+        it = tg.uint8(0)
+        for k in range(n):
+            s, phase = int(it % tg.uint8(S)), int(it // tg.uint8(S)) & 1
+            tg.mbarrier_wait(empty, s, phase + 1)
+            if k % 3 == 2:
+                ring[s] = tg.tile_load(x, shape=(1, N), offset=(k, 0)) * 3.0
+                tg.fence_async()
+                tg.mbarrier_arrive(full, s)
+            else:
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+            it += tg.uint8(1)
+    with tg.ws(1):
+        s = int(0)
+        phase = int(0)
+        for k in range(n):
+            tg.mbarrier_wait(full, s, phase)
+            tg.tile_store(out, ring[s], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            s = s + 1 if s < S - 1 else 0
+            phase ^= int(s == 0)
+"""
+DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
+    numbers = tg.tile_empty(shape=(S, 1, 8), dtype=int, storage="shared")
+    told, free = tg.mbarrier(1, stages=S), tg.mbarrier(5, stages=S)
+    rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.role("draw", warps=1):
+        go = True
+        k = int(0)
+        while go:
+            drawn = int(0)
+            if tg.group_lane() == 0:
+                drawn = tg.atomic_add(count, 0, 1)
+            t = tg.uniform(drawn)
+            tg.mbarrier_wait(free, k % S, k // S + 1)
+            numbers[k % S] = tg.tile_full(shape=(1, 8), value=t, dtype=int)
+            tg.mbarrier_arrive(told, k % S)
+            go = t < n
+            k += 1
+    with tg.role("fetch", warps=1):
+        k = int(0)
+        tg.mbarrier_wait(told, k % S, k // S)
+        t = numbers[k % S][0, 0]
+        tg.mbarrier_arrive(free, k % S)
+        while t < n:
+            for q in range(t % 3 + 1):
+                tg.tile_pipe_load(rows, x, offset=(8 * t + q, 0))
+            k += 1
+            tg.mbarrier_wait(told, k % S, k // S)
+            t = numbers[k % S][0, 0]
+            tg.mbarrier_arrive(free, k % S)
+    with tg.ws(1):
+        k = int(0)
+        tg.mbarrier_wait(told, k % S, k // S)
+        t = numbers[k % S][0, 0]
+        tg.mbarrier_arrive(free, k % S)
+        while t < n:
+            for q in range(t % 3 + 1):
+                tg.tile_store(out, tg.tile_pipe_pop(rows), offset=(8 * t + q, 0))
+            k += 1
+            tg.mbarrier_wait(told, k % S, k // S)
+            t = numbers[k % S][0, 0]
+            tg.mbarrier_arrive(free, k % S)
+"""
+RIGHT = {
+    "parts": (IDIOMS["two copies fill a stage"], 3),
+    "drawn": (DRAWN, 1),
+    "named": (NAMED, 3),
+    "turns": (TURNS, 3),
+    "mixed": (MIXED, 4),
+}
+SPOILED = {
+    "copies into parts that overlap": ("parts", "ring[s][32:64]", "ring[s][16:48]"),
+    "two copies into one part": ("parts", "ring[s][32:64]", "ring[s][0:32]"),
+    "one of two copies is not announced": ("parts", "64 * N * 4", "32 * N * 4"),
+    "both begin": ("turns", "    with tg.ws(0):\n", "    with tg.ws(0):\n        tg.named_barrier_arrive(two)\n"),
+    "handed on before the last use": (
+        "turns",
+        "            tg.tile_store(out, ring, offset=(2 * k, 0))\n            tg.named_barrier_arrive(two)\n",
+        "            tg.named_barrier_arrive(two)\n            tg.tile_store(out, ring, offset=(2 * k, 0))\n",
+    ),
+    "one waits for its own turn twice": ("turns", "tg.named_barrier_sync(two)", "tg.named_barrier_arrive(two)"),
+    "read before it is filled": (
+        "named",
+        "            tg.named_barrier_sync(ready)\n            tg.tile_store(out, ring, offset=(k, 0))\n",
+        "            tg.tile_store(out, ring, offset=(k, 0))\n            tg.named_barrier_sync(ready)\n",
+    ),
+    "two items ahead": ("named", "        tg.named_barrier_arrive(free)\n        for", "        for _ in range(2):\n"
+                        "            tg.named_barrier_arrive(free)\n        for"),
+    "written without room": (
+        "named",
+        "            tg.named_barrier_sync(free)\n            ring[:, :]",
+        "            tg.named_barrier_arrive(free)\n            ring[:, :]",
+    ),
+    "a number that is read after the stage is given back": (
+        "drawn",
+        "            t = numbers[k % S][0, 0]\n            tg.mbarrier_arrive(free, k % S)\n",
+        "            tg.mbarrier_arrive(free, k % S)\n            t = numbers[k % S][0, 0]\n",
+    ),
+    "one element is another number": (
+        "drawn",
+        "            tg.mbarrier_arrive(told, k % S)\n",
+        "            numbers[k % S, 0, 0] = t + int(t == 9)\n            tg.mbarrier_arrive(told, k % S)\n",
+    ),
+    "some numbers are others": (
+        "drawn",
+        "            tg.mbarrier_arrive(told, k % S)\n",
+        "            if t > 5:\n                numbers[k % S] = tg.tile_full(shape=(1, 8), value=t + 1, dtype=int)\n"
+        "            tg.mbarrier_arrive(told, k % S)\n",
+    ),
+    "a number that is read too early": (
+        "drawn",
+        "            tg.mbarrier_wait(told, k % S, k // S)\n            t = numbers[k % S][0, 0]\n",
+        "            t = numbers[k % S][0, 0]\n            tg.mbarrier_wait(told, k % S, k // S)\n",
+    ),
+    "each draws a number": (
+        "drawn",
+        "            t = numbers[k % S][0, 0]\n",
+        "            t = tg.uniform(tg.atomic_add(count, 0, 0))\n",
+    ),
+    "a counter that ends inside of a ring": ("mixed", "", ""),
+    "written and copied": ("mixed", "            else:\n", "            if k % 3 != 1:\n"),
+    "no fence after threads wrote": (
+        "mixed",
+        "                tg.fence_async()\n                tg.mbarrier_arrive(full",
+        "                tg.mbarrier_arrive(full",
+    ),
+    "a parity that changes early": ("mixed", "int(s == 0)", "int(s == 1)"),
+    "a parity that is or": ("mixed", "phase ^= int(s == 0)", "phase |= int(s == 0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_handed_over(name: str) -> None:
+    text, stages = RIGHT[name]
+    assert outcome(lowered(kernel(text, None, stages))) == "proved"
+
+
+LONG = {"one element is another number", "some numbers are others"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SPOILED]
+)
+def test_what_looks_like_them(name: str) -> None:
+    of, old, new = SPOILED[name]
+    text, stages = RIGHT[of]
+    assert old in text
+    assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"

@@ -1,0 +1,134 @@
+"""What is proved, and what is not: schedules that are right, in the ways that people write them, and wrong ones."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import schedules
+from disguises import kernel
+from idioms import RIGHT, SPOILED
+from proofs import CORPUS, outcome, pipe, program
+from schedules import lowered
+
+import tegula as tg
+from tegula.kernels import gemm, shapes
+
+attention: Any = importlib.import_module("tegula.kernels.attention")
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+def test_a_pipe(stages: int) -> None:
+    @tg.kernel
+    def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=stages)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(n):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+    assert outcome(lowered(copies)) == "proved"
+
+
+MADE = {
+    "matmul": schedules.gemm,
+    "two producers": schedules.two_producers,
+    "registers": schedules.registers,
+    "chain": schedules.chain,
+    "adding": schedules.adding,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pipes(name: str) -> None:
+    assert outcome(lowered(MADE[name]())) == "proved"
+
+
+@pytest.mark.parametrize(
+    "tile", [0, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
+)
+def test_matmul_of_the_library(tile: int) -> None:
+    made = gemm.product(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
+    assert outcome(lowered(made)) == "proved"
+
+
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_attention_of_the_library(causal: bool) -> None:
+    made = attention.forward(tg.bfloat16, 128, causal, False, False)
+    assert outcome(lowered(made, 4 if causal else 2)) == "proved"
+
+
+# The corpus ----------------------------------------------------------------------------------------------------------
+
+OPEN = {"items_filled_in_two_ways", "ping_pong_with_a_single_tile"}
+"""Right schedules that are not proved yet."""
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_corpus(name: str) -> None:
+    texts = program(name)
+    assert outcome(lowered(kernel(texts.WRONG))) != "proved"
+    assert (outcome(lowered(kernel(texts.RIGHT))) == "proved") is (name not in OPEN)
+
+
+PROVED = (
+    "stage and phase are carried",
+    "the first waits for room are left out",
+    "readers arrive once before they begin",
+    "each tile takes more steps",
+    "counts are read from an array",
+    "rounded division",
+    "a while loop and a for loop",
+    "blocks without work return",
+    "every other round",
+    "threads meet, then one arrives",
+    "bytes are announced after the copy has started",
+    "threads fill stages",
+    "a stage is released a round late, the last one never",
+    "a copy in, a copy out",
+    "copies out are waited for a round late",
+    "two roles take turns at named barriers",
+)
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_idioms(name: str) -> None:
+    assert outcome(lowered(kernel(RIGHT[name], None, 3))) == "proved"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_looks_like_them(name: str) -> None:
+    idiom, old, new = SPOILED[name]
+    assert outcome(lowered(kernel(RIGHT[idiom].replace(old, new), None, 3))) != "proved"
+
+
+LOOPS = {
+    "equal": ("range(n)", "range(n)"),
+    "of steps": ("range(2, n, 3)", "range(2, n, 3)"),
+    "with ends that are computed": ("range(n, n + m)", "range(n, n + m)"),
+    "backwards": ("range(n - 1, -1, -1)", "range(n - 1, -1, -1)"),
+    "backwards, unless n is the least number, which hosts are asked": ("range(n - 1, -1, -1)", "range(n)"),
+}
+OTHERS = {
+    "one more": ("range(n)", "range(n + 1)"),
+    "one less": ("range(1, n)", "range(n)"),
+    "of two numbers": ("range(n)", "range(m)"),
+    "rounded otherwise": ("range(n // 4)", "range((n + 3) // 4)"),
+    "that overflow otherwise": ("range((n + m) // 2)", "range(n // 2 + m // 2)"),
+    "up to the greatest": ("range(tg.max(n, m))", "range(n)"),
+    "equal up to 900": ("range(n)", "range(tg.min(n, 900))"),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_equal_length(name: str) -> None:
+    assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_loops_of_other_lengths(name: str) -> None:
+    assert outcome(lowered(pipe(*OTHERS[name]))) != "proved"

@@ -1,0 +1,166 @@
+"""Asserts about arguments and shapes: facts of the proof, which hosts ask before a launch."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from schedules import lowered
+
+import tegula as tg
+from tegula.check.bounded import explore
+from tegula.check.guards import asserted
+from tegula.check.schedule import check_schedule, verify_certificate
+from tegula.check.verdict import Gap
+from tegula.check.verifier import Rejected
+from tegula.errors import LaunchError
+from tegula.runtime.guards import LaunchGuards
+
+TEXT = """
+def copies(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    {asserts}
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range({fills}):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range({pops}):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe) * 2.0, offset=(k, 0))
+"""
+
+
+def copies(fills: str, pops: str, *asserts: str) -> Any:
+    lines = "\n    ".join(f"assert {a}" for a in asserts) or "pass"
+    text = TEXT.format(fills=fills, pops=pops, asserts=lines).lstrip()
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    return tg.kernel(source=text)(space["copies"])
+
+
+PROVED = [
+    ("n", "1, n + 1", "n < 1000"),
+    ("n", "1, n + 1", "0 <= n and n < x.shape[0]"),
+    ("n", "tg.min(n, 100)", "n <= 100"),
+    ("n", "m", "n == m"),
+    ("n", "m * 2", "m * 2 == n"),
+    ("n", "x.shape[0]", "x.shape[0] == n"),
+    ("n", "x.shape[0] * 1", "x.shape[0] == n and out.shape[0] == n"),
+]
+
+
+@pytest.mark.parametrize("parts", PROVED)
+def test_facts(parts: tuple[str, ...]) -> None:
+    """Without one of the asserts there is no proof."""
+    fills, pops, *asserts = parts
+    kernel, spread = lowered(copies(fills, pops, *asserts))
+    found = check_schedule(kernel, spread)
+    assert found.status == "proved", found.message
+    assert [g.text for g in found.guards] == list(asserts)
+    assert [g.loc.line for g in found.guards] == [2 + k for k in range(len(asserts))]
+    other = check_schedule(*lowered(copies(fills, pops)))
+    assert other.status != "proved" or other.guards
+
+
+@pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
+def test_what_is_no_fact(written: str) -> None:
+    """Reads and floats are not asked; other numbers say nothing."""
+    found = check_schedule(*lowered(copies("n", "1, n + 1", written)))
+    assert written not in [g.text for g in found.guards] or "m" in written
+    assert found.status != "proved" or "fits" in [g.kind for g in found.guards]
+
+
+def test_an_assert_inside_a_role_is_no_fact() -> None:
+    text = TEXT.format(fills="n", pops="1, n + 1", asserts="pass").lstrip()
+    text = text.replace("    with tg.ws(0):\n", "    with tg.ws(0):\n        assert n < 1000\n")
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    found = check_schedule(*lowered(tg.kernel(source=text)(space["copies"])))
+    assert all(g.kind == "fits" for g in found.guards)
+
+
+def packed(kernel: Any, *values: Any) -> bytes:
+    return b"".join(pack(v)[1] for pack, v in zip(kernel.packers, values, strict=True))
+
+
+X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
+
+
+@pytest.mark.parametrize(
+    ("written", "good", "bad", "named"),
+    [
+        ("n < m", (3, 4), (4, 4), "n = 4, m = 4"),
+        ("n * m < 1000", (-5, 3), (2**17, 2**17), "n = 131072, m = 131072"),
+        ("n + m < 1000 or n == 7", (7, 10**9), (2**31 - 1, 5), "n = 2147483647, m = 5"),
+        ("0 <= n and n < x.shape[0]", (6, 0), (7, 0), "n = 7, x.shape[0] = 7"),
+        ("n % 4 == 0 or m == -n", (-8, 1), (5, 5), "n = 5, m = 5"),
+        ("tg.max(n, m) // 2 - 1 == x.shape[1]", (18, 19), (20, 1), "n = 20, m = 1, x.shape[1] = 8"),
+        ("not (n == m)", (1, 2), (2, 2), "n = 2, m = 2"),
+    ],
+)
+def test_hosts_ask(written: str, good: tuple[int, int], bad: tuple[int, int], named: str) -> None:
+    """On exact integers: a product of 2^34 is not small."""
+    made = copies("n", "n", written)
+    kernel, spread = lowered(made)
+    guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])
+    assert len(guards.guards) == 1
+    guards.check(packed(made, X, OUT, *good))
+    with pytest.raises(LaunchError, match="a launch must meet .* \\(line 2 of") as error:
+        guards.check(packed(made, X, OUT, *bad))
+    assert named in str(error.value)
+
+
+def test_the_numbers_of_all_kinds_of_arguments() -> None:
+    @tg.kernel
+    def mixed(
+        a: tg.array1d[float],
+        b: bool,
+        c: tg.uint8,
+        v: tg.vec3,
+        d: tg.int64,
+        e: float,
+        f: tg.array2d[float],
+        g: tg.int8,
+    ):
+        assert b
+        assert c > 200 and d > 2**40 and g < 0
+        assert f.shape[1] == 8 and a.shape[0] == 5
+        pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+        with tg.ws(0):
+            tg.tile_pipe_load(pipe, f, offset=(0, 0))
+        with tg.ws(1):
+            tg.tile_store(f, tg.tile_pipe_pop(pipe) * e * v[0], offset=(0, 0))
+
+    kernel, spread = lowered(mixed)
+    found = check_schedule(kernel, spread)
+    assert found.status == "proved", found.message
+    guards = LaunchGuards(kernel, json.loads(json.dumps([g.row() for g in found.guards])))
+    assert len(guards.guards) == 3
+    right = [tg.zeros(5), True, 250, (1.0, 2.0, 3.0), 2**41, 1.0, tg.zeros((7, 8)), -1]
+    guards.check(packed(mixed, *right))
+    for k, wrong in ((0, tg.zeros(4)), (1, False), (2, 3), (4, 1), (6, tg.zeros((8, 7))), (7, 1)):
+        with pytest.raises(LaunchError):
+            guards.check(packed(mixed, *right[:k], wrong, *right[k + 1 :]))
+
+
+def test_guards_are_about_the_launch() -> None:
+    """Not about what is decided in roles, nor what the kernel does not assert."""
+    kernel, spread = lowered(copies("n", "1, n + 1", "n < 1000"))
+    certificate = json.loads(check_schedule(kernel, spread).certificate)
+    verify_certificate(kernel, spread, certificate)
+    ((kind, number),) = certificate["guards"]
+    for spoiled in (
+        [],
+        [["assert", number + 20]],
+        [["factor", number + 40]],
+        [["holds", number]],
+        [[kind, 10**6]],
+    ):
+        with pytest.raises(Rejected):
+            verify_certificate(kernel, spread, {**certificate, "guards": spoiled})
+
+
+def test_a_launch_that_does_not_meet_a_guard_is_no_counterexample() -> None:
+    kernel, spread = lowered(copies("tg.min(n, 4)", "n", "n <= 4"))
+    assert explore(kernel, spread, Gap("")).status == "refuted"
+    assert explore(kernel, spread, Gap(""), asserted(kernel)).status == "unproved"

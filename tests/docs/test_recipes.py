@@ -1,0 +1,37 @@
+"""The recipes of CONTRIBUTING.md: what they add is what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+ADDED = re.findall(
+    r"```diff\n--- /dev/null\n\+\+\+ b/(\S+)\n@@ -0,0 \+1,(\d+) @@\n(.*?)```",
+    (ROOT / "CONTRIBUTING.md").read_text(),
+    re.S,
+)
+
+
+def test_there_are_recipes_for_both_kinds_of_functions() -> None:
+    assert [path for path, _, _ in ADDED] == [
+        "src/tegula/stdlib/tiles/median.py",
+        "src/tegula/stdlib/softsign.py",
+    ]
+
+
+@pytest.mark.parametrize(("path", "count", "lines"), ADDED)
+def test_a_recipe_is_the_whole_file(path: str, count: str, lines: str) -> None:
+    text = "".join(line.removeprefix("+") for line in lines.splitlines(keepends=True))
+    assert (ROOT / path).read_text() == text and len(text.splitlines()) == int(count)
+
+
+@pytest.mark.parametrize("path", [path for path, _, _ in ADDED])
+def test_nothing_else_of_the_source_names_what_it_adds(path: str) -> None:
+    """One file is enough: other source files and tests do not know the function."""
+    name = {"median": "tile_median", "softsign": "softsign"}[Path(path).stem]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    naming = {f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))}
+    assert naming == {ROOT / path, Path(__file__)}

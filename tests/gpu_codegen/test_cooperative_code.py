@@ -1,0 +1,86 @@
+"""Cooperative functions of the library as GPU code: the lowered program does what the interpreter says, bit for bit and
+without races, and assembles without spills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import same_bits, traced
+from gpu_code import assembled, lowered
+from lowering import lowered as distributed
+from lowering import run_lowered, tiled
+
+import tegula as tg
+from tegula import interp, testing
+from tegula.declaration import Refused, Sample
+from tegula.passes.pipeline import prepare
+from tegula.stdlib.tiles import DECLARED
+
+MOST = 300
+"""Elements of the samples that the interpreter runs."""
+
+
+def taken(name: str) -> list[Sample]:
+    found = [s for s in testing.samples(name) if not isinstance(s, Refused)]
+    return [s for s in found if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MOST]
+
+
+PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
+ALL = [pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(taken(name))]
+ONE = [
+    max((p for p in ALL if p.values[0] == name), key=lambda p: p.values[1].differentiable) for name in PUBLIC
+]
+
+
+def interpreted(made: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
+    """The arrays after a run of the program as it is rounded: what is fused is decided before code is made."""
+    args = [tg.array(x) for x in (*made.tiles, *made.outs)]
+    kernel = traced(made.kernel, args, (1, block_dim), block_dim)
+    prepare(kernel)
+    plain: list[Any] = [x.copy() for x in (*made.tiles, *made.outs)]
+    interp.run(kernel, plain, (1, block_dim), block_dim, print)
+    return plain
+
+
+def check_lowered(name: str, sample: Sample, block_dim: int) -> None:
+    made = testing.program(name, sample)
+    want = interpreted(made, block_dim)
+    launch = tiled(made.kernel, [tg.array(x) for x in (*made.tiles, *made.outs)], (1,), block_dim)
+    kernel, parts = distributed(launch)
+    got, _ = run_lowered(kernel, parts, launch)
+    for a, b in zip(got, want, strict=True):
+        same_bits(a, b, name)
+
+
+@pytest.mark.parametrize(("name", "sample"), ONE)
+def test_lowered_programs_do_the_same(name: str, sample: Sample) -> None:
+    check_lowered(name, sample, 33)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block_dim", [1, 64])
+@pytest.mark.parametrize(("name", "sample"), ALL)
+def test_all_lowered_programs_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
+    check_lowered(name, sample, block_dim)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("block_dim", [1, 33])
+@pytest.mark.parametrize(("name", "sample"), ALL)
+def test_cpus_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
+    made = testing.program(name, sample)
+    want = interpreted(made, block_dim)
+    for a, b in zip(made.run(block_dim), want[len(made.tiles) :], strict=True):
+        same_bits(a, b, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("name", "sample"), ALL)
+def test_no_spills(name: str, sample: Sample, arch: str) -> None:
+    made = testing.program(name, sample)
+    _, code = assembled(lowered(made.kernel, [*made.tiles, *made.outs], (1,), 64, arch=arch), arch)
+    assert code.spill_bytes == 0

@@ -1,0 +1,154 @@
+"""Exchanges between lanes: the interpreter, the CPU, the lowered program and the GPU's code agree."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, interpret, same_bits
+from gpu_code import assembled
+from lowering import Launch, agrees, lowered, tiled
+from simt import run_together
+
+import tegula as tg
+from support.segment_kernels import SHAPES, arguments, in_warps, wider
+from tegula.codegen.gpu import lower_kernel
+from tegula.target import get_cuda_target
+
+EACH = [SHAPES[0], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])]
+
+
+def check(launch: Launch) -> str:
+    """The PTX of a kernel that does the same everywhere."""
+    (threads,), block = launch.dims, launch.block_dim
+    args = launch.args
+    want = agree(launch.kernel, args, threads, block)
+    kernel, parts = agrees(launch)
+    code = lower_kernel(kernel, parts, get_cuda_target())
+    got = [tg.clone(a) for a in args]
+    run_together(code, launch.kernel, got, launch.dims, -(-threads // block))
+    for a, b in zip(got, want, strict=True):
+        same_bits(a.numpy(), b)
+    return assembled(code)[0]
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("shape", EACH, ids=str)
+def test_segments_of_a_warp(shape: tuple[int, int]) -> None:
+    threads, block = shape
+    text = check(Launch(in_warps, arguments(in_warps, threads), (threads,), block))
+    assert "bar.sync" not in text and "barrier" not in text and ".shared" not in text
+    found = set(re.findall(r"(?:shfl|redux|match|vote)\.[\w.]+", text))
+    wanted = {"shfl.sync.idx.b32", "shfl.sync.bfly.b32", "redux.sync.add.s32", "vote.sync.ballot.b32"}
+    assert found >= wanted | {"match.any.sync.b32", "match.any.sync.b64"}
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("shape", EACH, ids=str)
+def test_segments_of_several_warps(shape: tuple[int, int]) -> None:
+    threads, block = shape
+    check(Launch(wider, arguments(wider, threads), (threads,), block))
+
+
+@pytest.mark.parametrize("kernel", [in_warps, wider], ids=["in_warps", "wider"])
+def test_code_for_earlier_gpus(kernel: Any) -> None:
+    launch = Launch(kernel, arguments(kernel, 96), (96,), 96)
+    target = get_cuda_target("sm_80")
+    _, made = assembled(lower_kernel(*lowered(launch), target), "sm_80")
+    assert made.registers
+
+
+@tg.kernel
+def special(a: tg.array[Any], o: tg.array2d[Any]):
+    i = tg.tid()
+    o[0, i] = tg.lane_max(a[i], 4)
+    o[1, i] = tg.lane_min(a[i], 4)
+    o[2, i] = a.dtype(tg.lane_argmax(a[i], 4))
+    o[3, i] = a.dtype(tg.lane_argmin(a[i], 4))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16], ids=str)
+def test_extremes_of_nan_and_zeros(dtype: Any) -> None:
+    nan = float("nan")
+    x = [0.0, -0.0, nan, -0.0, nan, nan, nan, nan, nan, 2.0, 2.0, 1.0]
+    o = agree(special, [tg.array(x, dtype=dtype), tg.zeros((4, 12), dtype=dtype)], 12, 32)[1]
+    high, low, last, first = o.astype(np.float64)[:, ::4]
+    np.testing.assert_array_equal(high, [0.0, nan, 2.0])
+    assert not np.signbit(high[0]) and np.signbit(low[0])
+    assert last.tolist() == [0, 0, 1] and first.tolist() == [1, 0, 3]
+
+
+def spread(shape: tuple[int, ...], grid: tuple[int, ...]) -> Any:
+    """A kernel that squares what its threads have of a tile."""
+    array = f"tg.array{len(shape)}d[float]"
+    text = f"""def kernel(a: {array}, o: {array}):
+    v = tg.tile_local(tg.tile_load(a, shape={shape}), {grid})
+    tg.tile_store(o, tg.tile_from_local(tg.cw_mul(v, v), {grid}, {shape}))
+"""
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    return tg.kernel(source=text)(space["kernel"])
+
+
+GRIDS = [((16, 16), (4, 8)), ((7, 13), (4, 8)), ((2, 7, 5), (2, 4, 4)), ((40,), (64,)), ((5, 9), (2, 8))]
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("shape", "grid"), GRIDS, ids=str)
+def test_tiles_over_grids_of_threads(shape: tuple[int, ...], grid: tuple[int, ...]) -> None:
+    block = int(np.prod(grid))
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    launch = tiled(spread(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
+    found = agree(launch.kernel, launch.args, 1, block, tiled=True)[1]
+    np.testing.assert_array_equal(found, x * x)
+    kernel, parts = agrees(launch)
+    code = lower_kernel(kernel, parts, get_cuda_target())
+    assert not parts.shared.places and "shared" not in code.text.partition("start:")[2]
+    got = [tg.clone(a) for a in launch.args]
+    run_together(code, launch.kernel, got, launch.dims, 1)
+    np.testing.assert_array_equal(got[1].numpy(), x * x)
+
+
+def test_what_a_thread_has_of_a_grid() -> None:
+    @tg.kernel
+    def ends(a: tg.array2d[float], o: tg.array2d[float]):
+        b, t = tg.tid()
+        v = tg.tile_local(tg.tile_load(a, shape=(6, 10)), (4, 8))
+        for r, c in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            o[t, 2 * r + c] = v[r, c]
+
+    x = np.arange(1, 61, dtype=np.float32).reshape(6, 10)
+    o = np.zeros((32, 4), np.float32)
+    interpret(ends, [x, o], (1, 32), 32)
+    padded = np.pad(x, ((0, 2), (0, 6)))
+    for t in range(32):
+        np.testing.assert_array_equal(o[t].reshape(2, 2), padded[t // 8 :: 4, t % 8 :: 8])
+
+
+REFUSED = {
+    "tg.tile_local(tg.tile_load(a, shape=8), 4)": ("type-mismatch", "a grid of 4 threads for a group of 8"),
+    "tg.tile_local(tg.tile_load(a, shape=8), (2, 4))": ("type-mismatch", "a tile of 1"),
+    "tg.tile_from_local(x, 8, 16)": ("type-mismatch", "takes vec"),
+    "tg.lane_sum(x, 24)": ("out-of-range", "power of two up to 1024, got 24"),
+    "tg.lane_ballot(x > 0.0, 64)": ("out-of-range", "power of two up to 32, got 64"),
+    "tg.lane_sum(x, n)": ("not-constant", "the width of a segment"),
+    "tg.lane_xor(x, 0.5)": ("type-mismatch", "the mask is an integer"),
+    "tg.match_any(x)": ("type-mismatch", "tg.bitcast(x, tg.uint32)"),
+    "tg.lane_max(tg.tile(x))": ("type-mismatch", "tg.untile"),
+    "tg.lane_sum(x > 0.0)": ("type-mismatch", "tg.bit_count(tg.lane_ballot(x))"),
+    "tg.lane_sum(x) if i > 3 else 0.0": ("divergent-cooperative-op", "lane_sum"),
+}
+
+
+@pytest.mark.parametrize("written", REFUSED)
+def test_refusals(written: str) -> None:
+    text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    code, said = REFUSED[written]
+    with pytest.raises(tg.CompileError) as caught:
+        tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
+    assert caught.value.CODE == code and said in str(caught.value)

@@ -1,0 +1,119 @@
+"""Tables of constants, parts of vectors, and parts of tiles as vectors: everywhere the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, same_bits
+from gpu_code import assembled
+from lowering import Launch, agrees
+from simt import run_together
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.target import get_cuda_target
+
+COSINES = np.cos(np.arange(1024) * 0.1)
+NUMBERS = np.arange(96).reshape(8, 12)
+FLAGS = NUMBERS % 5 > 2
+
+
+@tg.kernel
+def tables(n: tg.array[int], o: tg.array2d[float]):
+    i = tg.tid()
+    cosines, numbers = tg.table(COSINES, tg.float32), tg.table(NUMBERS, tg.bfloat16)
+    k = n[i]
+    o[0, i] = cosines[k]
+    o[1, i] = float(numbers[k % 8, 3])
+    row = numbers[k % 8]
+    o[2, i] = float(row[11]) + cosines[5] * cosines[-1]
+    o[3, i] = float(FLAGS[k % 8, tg.int64(i % 12)])
+    o[4, i] = float(NUMBERS[tg.uint8(k), 2])
+
+
+@tg.kernel
+def parts(n: tg.array[int], o: tg.array2d[float]):
+    i = tg.tid()
+    x = float(n[i])
+    v = tg.vector(x, x + 1.0, x + 2.0, x + 3.0)
+    v[0:4:2] = v[1:3]
+    v[3:] = 7.0
+    m = tg.matrix(v[0], v[1], v[2], v[3], 5.0, 6.0, shape=(2, 3))
+    m[:, 0] = m[1, ::2]
+    c, d = m[:, 1], m[::-1, 1:]
+    for k in (0, 1, 2, 3):
+        o[k, i] = v[k]
+    o[4, i] = c[0] + 2.0 * c[1] + 3.0 * d[0, 0] + 4.0 * d[0, 1] + 5.0 * d[1, 1] + 6.0 * m[1, 0]
+
+
+@tg.kernel
+def of_tiles(n: tg.array[int], o: tg.array2d[float]):
+    i = tg.tid()
+    s = tg.tile_zeros(shape=(32, 4), storage="shared")
+    lane = tg.group_lane()
+    for k in (0, 1, 2, 3):
+        s[lane, k] = float(n[i] + k)
+    v = tg.vector(s[31 - lane, 1:4])
+    m = tg.matrix(s[4:6, :2])
+    for k in (0, 1, 2):
+        o[k, i] = v[k]
+    o[3, i] = m[0, 1] - m[1, 0]
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("kernel", [tables, parts, of_tiles], ids=["tables", "parts", "of_tiles"])
+def test_everywhere_the_same(kernel: Any) -> None:
+    n = tg.array(np.random.default_rng(0).integers(-1500, 1500, 64).astype(np.int32))
+    launch = Launch(kernel, [n, tg.zeros((5, 64))], (64,), 32)
+    want = agree(kernel, launch.args, 64, 32)
+    lowered, spread = agrees(launch)
+    code = lower_kernel(lowered, spread, get_cuda_target())
+    got = [tg.clone(a) for a in launch.args]
+    run_together(code, kernel, got, launch.dims, 2)
+    same_bits(got[1].numpy(), want[1])
+    check(kernel, n.numpy().astype(np.int64), want[1], assembled(code)[0])
+
+
+def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
+    if kernel is tables:
+        at = np.where(n < 0, n + 1024, n)
+        at = np.where((at >= 0) & (at < 1024), at, 1023)
+        np.testing.assert_array_equal(o[0], COSINES.astype(np.float32)[at])
+        row = np.fmod(n, 8) % 8
+        np.testing.assert_array_equal(o[3], FLAGS[row, np.arange(64) % 12])
+        byte = n % 256
+        np.testing.assert_array_equal(o[4], NUMBERS[np.where(byte < 8, byte, 7), 2])
+        assert len(re.findall(r"\.global \.align 16 \.b8 table", text)) == 4, "each is there once"
+        assert re.search(r"ld\.global\.nc", text)
+    if kernel is parts:
+        np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])
+    if kernel is of_tiles:
+        there = n.reshape(2, 32)
+        np.testing.assert_array_equal(o[0], (there[:, ::-1] + 1).ravel())
+        np.testing.assert_array_equal(o[3], np.repeat(there[:, 4] + 1 - there[:, 5], 32))
+
+
+REFUSED = {
+    "COSINES + x": ("type-mismatch", "read elements of it"),
+    "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),
+    "tg.table(x)[i]": ("type-mismatch", "made of a NumPy array"),
+    "COSINES[2000]": ("out-of-range", "index 2000"),
+    "NUMBERS[i, 1:3][0]": ("type-mismatch", "slices"),
+    "tg.vector(x, x)[i:][0]": ("not-constant", "slice of a vector"),
+    "tg.vector(x, x)[2:][0]": ("out-of-range", "empty"),
+    "tg.vector(tg.tile_zeros(shape=(2, 2)))[0]": ("type-mismatch", "a tile of 1 dimensions"),
+}
+
+
+@pytest.mark.parametrize("written", REFUSED)
+def test_refusals(written: str) -> None:
+    text = f"def kernel(a: tg.array[float]):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
+    space: dict[str, Any] = {"tg": tg, "COSINES": COSINES, "NUMBERS": NUMBERS}
+    exec(text, space)
+    code, said = REFUSED[written]
+    with pytest.raises(tg.CompileError) as caught:
+        tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8)], block_dim=8)
+    assert caught.value.CODE == code and said in str(caught.value)

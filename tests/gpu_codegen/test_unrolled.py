@@ -1,0 +1,100 @@
+"""Loops over `tg.unrolled`: one body for the passes, one copy for each index in the code; everywhere the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, same_bits, traced
+from gpu_code import assembled
+from lowering import Launch, agrees, lowered
+from simt import run_together
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.ir import LoopLike
+from tegula.passes.pipeline import prepare
+from tegula.target import get_cuda_target
+
+
+@tg.kernel
+def network(a: tg.array[float], o: tg.array[float]):
+    """Sorts the numbers of each warp."""
+    i = tg.tid()
+    x, lane = a[i], tg.group_lane()
+    for k in tg.unrolled(1, 6):
+        for j in tg.unrolled(5):
+            if j < k:
+                step = 1 << (k - 1 - j)
+                other = tg.lane_xor(x, step)
+                low = (lane & step) == 0
+                if k < 5:
+                    low = low == ((lane & (1 << k)) == 0)
+                x = tg.where(low, tg.min(x, other), tg.max(x, other))
+    o[i] = x
+
+
+@tg.kernel
+def carried(a: tg.array[float], o: tg.array[float]):
+    """Vectors, tiles and tiles in shared memory go from one iteration to the next."""
+    i = tg.tid()
+    v = tg.vector(length=8, dtype=float)
+    for k in tg.unrolled(8):
+        v[k] = a[i] * float(k)
+    s, t = 0.0, tg.tile_zeros(shape=32)
+    for k in tg.unrolled(7, -1, -2):
+        s = s * 2.0 + v[k] + v[(k + 1) % 8]
+        t = t + tg.tile(s)
+        u = tg.tile_load(a, shape=32, storage="shared")
+        s += u[31 - tg.group_lane()]
+    o[i] = s + tg.untile(t)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("kernel", "threads"), [(network, 64), (carried, 32)], ids=["network", "carried"])
+def test_everywhere_the_same(kernel: Any, threads: int) -> None:
+    x = np.random.default_rng(1).integers(-50, 50, threads).astype(np.float32)
+    launch = Launch(kernel, [tg.array(x), tg.zeros(threads)], (threads,), 32)
+    want = agree(kernel, launch.args, threads, 32)[1]
+    code = lower_kernel(*agrees(launch), get_cuda_target())
+    got = [tg.clone(a) for a in launch.args]
+    run_together(code, kernel, got, launch.dims, threads // 32)
+    same_bits(got[1].numpy(), want)
+    if kernel is network:
+        np.testing.assert_array_equal(want.reshape(2, 32), np.sort(x.reshape(2, 32), axis=1))
+
+
+def test_the_code_has_constants_and_no_loop() -> None:
+    launch = Launch(network, [tg.zeros(64), tg.zeros(64)], (64,), 32)
+    text = assembled(lower_kernel(*lowered(launch), get_cuda_target()))[0]
+    steps = [int(n) for n in re.findall(r"shfl\.sync\.bfly\S+\s+\S+ \S+ (\d+), 31", text)]
+    assert steps == [1 << k for size in range(1, 6) for k in reversed(range(size))]
+    assert not re.search(r"\bbra\b", text)
+
+
+def test_passes_see_one_body() -> None:
+    launch = Launch(network, [tg.zeros(64), tg.zeros(64)], (64,), 32)
+    kernel = traced(network, launch.args, launch.dims, 32)
+    prepare(kernel)
+    loops = [op for op in kernel.walk() if isinstance(op, LoopLike)]
+    assert [op.unrolled for op in loops] == [range(1, 6), range(5)]
+    assert sum(op.NAME == "lane.xor" for op in kernel.walk()) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("for k in tg.unrolled(n): pass", "not-constant"),
+        ("for k in tg.unrolled(5000): pass", "unrolled-too-far"),
+        ("for k in tg.unrolled(8):\n        if k > n:\n            break", "unsupported-python"),
+    ],
+)
+def test_refusals(written: str, code: str) -> None:
+    text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    {written}\n"
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    with pytest.raises(tg.CompileError) as caught:
+        tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
+    assert caught.value.CODE == code

@@ -1,0 +1,120 @@
+"""Offsets are int32 and wrap: what is stored after 2**32 elements may be what it stored first. Threads wait then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from lowering import agrees, barriers, lowered, tiled
+
+import tegula as tg
+from tegula.interp.machine import HANDLERS
+from tegula.ops.group import AsyncCopy
+
+TYPED = {tg.int32: np.int32, tg.uint32: np.uint32}
+WIDE, BLOCK = tg.constant(48), tg.constant(64)
+
+
+def stepping(bound: Any, factor: int) -> Any:
+    """Adds to what it stored before, a length further in each iteration."""
+    by = tg.constant(factor)
+
+    @tg.kernel
+    def steps(a: tg.array1d[float], n: int):
+        for i in range(bound(a, n)):
+            t = tg.tile_load(a, shape=WIDE, offset=i * by)
+            tg.tile_store(a, t[::-1] + 1.0, offset=i * by)
+
+    return steps
+
+
+@tg.func
+def of_argument(a: tg.array1d[float], n: int):
+    return n
+
+
+@tg.func
+def of_length(a: tg.array1d[float], n: int):
+    return a.shape[0] // 48
+
+
+@tg.func
+def of_tiles(a: tg.array1d[float], n: int):
+    return (n + 47) // 48
+
+
+def crossing(kernel: Any) -> int:
+    """Barriers between a store and the load of a later iteration; within an iteration elements change threads."""
+    made, _ = lowered(tiled(kernel, [tg.zeros(480), 10], (1,), BLOCK))
+    return sum("tile.load reads what tile.store" in b.attrs["reason"] for b in barriers(made))
+
+
+@pytest.mark.parametrize(
+    ("bound", "factor", "waits"),
+    [
+        (of_length, 48, 0),
+        (of_tiles, 48, 0),
+        (of_argument, 48, 1),
+        (of_argument, 1 << 16, 0),
+        (of_tiles, 3 * 48, 1),
+        (of_tiles, 48 << 16, 0),
+        (of_length, 47, 1),
+    ],
+)
+def test_iterations_wait_where_offsets_may_come_back(bound: Any, factor: int, waits: int) -> None:
+    assert crossing(stepping(bound, factor)) == waits
+
+
+@tg.kernel
+def writes(a: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, 64), offset=(i, 0))
+        tg.tile_store(a, x + float(i), offset=(0, 64 + i * 64))
+
+
+def test_a_power_of_two_is_met_as_a_whole_where_it_wraps() -> None:
+    """Each thread meets its own elements then, in order."""
+    made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
+    found = [b.attrs["reason"] for b in barriers(made)]
+    assert not any(r == "tile.store writes what tile.store writes" for r in found)
+
+
+@pytest.mark.parametrize("step", [1, 2**28, 2**29, 2**30])
+def test_iterations_side_by_side_are_fewer_than_int32_counts(step: int) -> None:
+    @tg.kernel
+    def rows(a: tg.array2d[float], b: tg.array2d[float], n: int):
+        for i in range(0, n, step):
+            x = tg.tile_load(a, shape=(1, BLOCK), offset=(i, 0))
+            tg.tile_store(b, x + 1.0, offset=(i, 0))
+
+    a = tg.array(np.arange(4 * BLOCK, dtype=np.float32).reshape(4, BLOCK))
+    agrees(tiled(rows, [a, tg.zeros((4, BLOCK)), 4], (1,), BLOCK))
+
+
+@tg.kernel
+def product(a: tg.array2d[float], out: tg.array2d[float], n: Any):
+    total = tg.tile_zeros(shape=(16, 16))
+    for k in tg.pipelined(n, stages=4):
+        x = tg.tile_load(a, shape=(16, 16), offset=(0, k * 16))
+        y = tg.tile_load(a, shape=(16, 16), offset=(k * 16, 0))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(out, total)
+
+
+@pytest.mark.parametrize("dtype", [tg.int32, tg.uint32], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
+def test_nothing_is_fetched_beyond_the_last_iteration(
+    dtype: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[Any] = []
+
+    def counted(m: Any, op: Any, mask: Any) -> None:
+        fetched.append(op)
+        known(m, op, mask)
+
+    known = HANDLERS[AsyncCopy]
+    monkeypatch.setitem(HANDLERS, AsyncCopy, counted)
+    a = tg.array(np.random.default_rng(n).integers(-3, 4, (96, 96)).astype(np.float32))
+    agrees(tiled(product, [a, tg.zeros((16, 16)), TYPED[dtype](n)], (1,), 64))
+    assert len(fetched) == 2 * n

@@ -1,0 +1,157 @@
+"""Where only threads of a warp touch what others of it have touched, only warps synchronise: none of these barriers can
+be left out, and none of the others be one of warps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+from lowering import Launch, agrees, barriers, lowered, run_lowered, tiled
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.interp import DataRace
+from tegula.ir import Kernel
+from tegula.target import get_cuda_target
+
+N = 128
+
+
+@tg.kernel
+def pairs(a: tg.array[float]):
+    b, p = tg.tid()
+    s = tg.tile_load(a, shape=N, storage="shared")
+    for size in (2, 4, 8, 16, 32, 64, 128):
+        for step in (64, 32, 16, 8, 4, 2, 1):
+            if step < size and p < N // 2:
+                i = 2 * p - (p & (step - 1))
+                x, y = s[i], s[i + step]
+                if (x > y) == ((i & size) == 0):
+                    s[i] = y
+                    s[i + step] = x
+    tg.tile_store(a, s)
+
+
+@tg.kernel
+def flipped(a: tg.array[float]):
+    b, p = tg.tid()
+    s = tg.tile_load(a, shape=N, storage="shared")
+    size = 2
+    while size <= N:
+        step = size // 2
+        while step > 0:
+            j = p ^ step
+            if j > p:
+                x, y = s[p], s[j]
+                if (x > y) == ((p & size) == 0):
+                    s[p] = y
+                    s[j] = x
+            step = step // 2
+        size = size * 2
+    tg.tile_store(a, s)
+
+
+@tg.kernel
+def rows(a: tg.array[float]):
+    """Each warp turns a row of its own around, some times."""
+    b, p = tg.tid()
+    row, column = p // 32, p % 32
+    s = tg.tile_zeros(shape=(4, 32), storage="shared")
+    s[row, column] = a[p]
+    for k in range(1, 6):
+        s[row, column] = s[row, (column + k) % 32] + 1.0
+    a[p] = s[row, 31 - column]
+
+
+@tg.kernel
+def own(a: tg.array[float]):
+    """Each thread has an element of its own."""
+    b, p = tg.tid()
+    s = tg.tile_zeros(shape=N, storage="shared")
+    for k in range(4):
+        s[p] = s[p] * 2.0 + a[(p + k) % N]
+        if s[p] > 100.0:
+            s[p] = 0.0
+    a[p] = s[p]
+
+
+def launch(kernel: Any, threads: int) -> Launch:
+    x = np.random.default_rng(0).permutation(N).astype(np.float32)
+    return tiled(kernel, [tg.array(x)], (1,), threads)
+
+
+CASES = {
+    "pairs": (pairs, 64, 2, 25),
+    "flipped": (flipped, 128, 2, 0),
+    "rows": (rows, 128, 0, 3),
+    "own": (own, 128, 0, 0),
+}
+"""A kernel, its threads, and how often its block and its warps synchronise."""
+
+
+def race(kernel: Kernel, parts: Any, one: Launch) -> bool:
+    try:
+        run_lowered(kernel, parts, one)
+    except DataRace:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_barriers(name: str) -> None:
+    program, threads, wide, narrow = CASES[name]
+    one = launch(program, threads)
+    kernel, parts = agrees(one)
+    found = barriers(kernel)
+    assert (sum(not b.of_warps for b in found), sum(b.of_warps for b in found)) == (wide, narrow)
+
+
+@pytest.mark.parametrize("name", ["pairs", "rows"])
+def test_each_is_needed(name: str) -> None:
+    program, threads, _, _ = CASES[name]
+    one = launch(program, threads)
+    kernel, parts = lowered(one)
+    found = barriers(kernel)
+    for barrier in found[:: max(1, len(found) // 5)]:
+        assert barrier.parent is not None
+        at = barrier.parent.ops.index(barrier)
+        if barrier.of_warps:
+            del barrier.parent.ops[at]
+            assert race(kernel, parts, one), barrier
+            barrier.parent.ops.insert(at, barrier)
+        else:
+            barrier.of_warps = True
+            assert race(kernel, parts, one), barrier
+            del barrier.of_warps
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("program", [pairs, flipped])
+def test_the_networks_sort(program: Any) -> None:
+    for threads in (128, 64) if program is pairs else (128,):
+        one = launch(program, threads)
+        (found,) = agree(program, one.args, 1, threads, tiled=True)
+        np.testing.assert_array_equal(found, np.arange(N))
+
+
+@tg.kernel
+def in_one_warp(a: tg.array[float]):
+    b, p = tg.tid()
+    s = tg.tile_load(a, shape=64, storage="shared")
+    for size in (2, 4, 8, 16, 32, 64):
+        for step in (32, 16, 8, 4, 2, 1):
+            if step < size:
+                i = 2 * p - (p & (step - 1))
+                x, y = s[i], s[i + step]
+                if (x > y) == ((i & size) == 0):
+                    s[i] = y
+                    s[i + step] = x
+    tg.tile_store(a, s)
+
+
+def test_a_block_of_one_warp_has_no_barrier() -> None:
+    one = tiled(in_one_warp, [tg.array(np.arange(64, dtype=np.float32))], (1,), 32)
+    text = lower_kernel(*agrees(one), get_cuda_target()).text
+    assert "bar.warp.sync" in text and "barrier.cta" not in text

@@ -1,0 +1,63 @@
+"""Bytes that nothing uses any more are used again, with the barriers that there were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from lowering import agrees, barriers, lowered, tiled
+
+import tegula as tg
+from tegula.passes import pipeline_gpu
+
+
+@tg.kernel
+def chain(a: tg.array2d[float], o: tg.array2d[float]):
+    t = tg.tile_load(a, shape=(16, 16))
+    for _ in (0, 1, 2, 3):
+        t = tg.tile_transpose(t) * 2.0 + t
+    tg.tile_store(o, t)
+
+
+@tg.kernel
+def network(a: tg.array[float], o: tg.array[float]):
+    t, n = tg.tile_load(a, shape=16), tg.tile_arange(16, dtype=int)
+    for size in (2, 4, 8, 16):
+        for step in (8, 4, 2, 1):
+            if step < size:
+                other = t[n ^ step]
+                low = ((n & step) == 0) == ((n & size) == 0)
+                t = tg.where(low, tg.min(t, other), tg.max(t, other))
+    tg.tile_store(o, t)
+
+
+@tg.kernel
+def in_a_loop(a: tg.array2d[float], o: tg.array2d[float]):
+    t = tg.tile_load(a, shape=(16, 16))
+    for _ in range(3):
+        t = tg.tile_transpose(t) * 0.5 + t
+        s = tg.tile_sum(t)
+        t = tg.tile_transpose(t) - s[0]
+    tg.tile_store(o, tg.tile_transpose(t))
+
+
+NUMBERS = tg.array(np.random.default_rng(0).permutation(256).astype(np.float32))
+CASES: dict[str, tuple[Any, list[Any], int]] = {
+    "chain": (chain, [tg.array(NUMBERS.numpy().reshape(16, 16)), tg.zeros((16, 16))], 2048),
+    "network": (network, [NUMBERS, tg.zeros(16)], 512),
+    "in_a_loop": (in_a_loop, [tg.array(NUMBERS.numpy().reshape(16, 16)), tg.zeros((16, 16))], 3200),
+}
+
+
+@pytest.mark.parametrize("threads", [32, 128])
+@pytest.mark.parametrize("name", CASES)
+def test_fewer_bytes_for_the_same_barriers(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, args, most = CASES[name]
+    launch = tiled(kernel, args, (1,), threads)
+    found, parts = agrees(launch)
+    others = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
+    monkeypatch.setattr(pipeline_gpu, "FOR_GPU", others)
+    plain, side_by_side = lowered(launch)
+    assert len(barriers(found)) == len(barriers(plain))
+    assert parts.shared.plan.total <= min(most, side_by_side.shared.plan.total)

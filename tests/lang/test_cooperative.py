@@ -1,0 +1,365 @@
+"""Cooperative functions that users write: signatures, programs, tiles that change, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import launched, ops_named, traced, zeros
+
+import tegula as tg
+from tegula.errors import InternalError
+from tegula.ir.verify import verify
+from tegula.ops.cooperative import CooperativeCall
+from tegula.passes.pipeline import prepare
+
+N, M = tg.Extent("N"), tg.Extent("M")
+Number = tg.Dtypes("Number", tg.float32, tg.int32)
+
+
+@tg.cooperative
+def scaled_rows(a: tg.tile[Number, N, M], by: tg.tile[Number, N]) -> tg.tile[Number, N, M]:
+    """Each row times a number."""
+    return a * tg.tile_reshape(by, (by.shape[0], 1))
+
+
+@tg.cooperative
+def reversed_in_place(a: tg.InOut[tg.tile[Number, N]], b: tg.InOut[tg.tile[Number, N]]):
+    """Both the other way round."""
+    n = a.shape[0]
+    tg.tile_assign(a, a[n - 1 :: -1])
+    tg.tile_assign(b, b[n - 1 :: -1])
+
+
+@tg.cooperative
+def total(a: tg.tile[Number, ..., N], power: tg.constexpr[1, 2] = 1) -> tg.tile[Number, ..., 1]:
+    """The sum of powers along the last dimension."""
+    if power == 2:
+        return tg.tile_sum(a * a)
+    return tg.tile_sum(a)
+
+
+def error_of(kernel: Any, *args: Any, **launch: Any) -> str:
+    with pytest.raises(tg.CompileError) as found:
+        launched(kernel, *args, **launch)
+    return str(found.value)
+
+
+def test_one_op_that_sees_nothing_from_outside() -> None:
+    @tg.kernel
+    def run(x: tg.array2d[float], y: tg.array1d[float], z: tg.array2d[float]):
+        tg.tile_store(z, scaled_rows(tg.tile_load(x, shape=(2, 3)), tg.tile_load(y, shape=2)))
+
+    x, y, z = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([2, 3], np.float32), zeros(2, 3)
+    kernel = traced(run, x, y, z)
+    (call,) = ops_named(kernel, "call.cooperative")
+    assert call.name == "scaled_rows" and call.COOPERATIVE and call.ISOLATED
+    prepare(kernel)
+    assert not any(isinstance(op, CooperativeCall) for op in kernel.walk())
+    launched(run, x, y, z)
+    np.testing.assert_array_equal(z, x * y[:, None])
+
+
+def test_shapes_that_do_not_fit_are_named_with_the_line() -> None:
+    @tg.kernel
+    def run(x: tg.array2d[float], z: tg.array2d[float]):
+        a = tg.tile_load(x, shape=(2, 3))
+        by = tg.tile_zeros(shape=4)
+        tg.tile_store(z, scaled_rows(a, by))
+
+    text = error_of(run, zeros(2, 3), zeros(2, 3))
+    assert "error[shape-mismatch]: scaled_rows: 'a' and 'by': shapes (2, 3) and (4,) do not fit" in text
+    assert (
+        "tg.tile_store(z, scaled_rows(a, by))" in text and "N is 2 in 'a'" in text and "and 4 in 'by'" in text
+    )
+
+
+def test_other_refusals() -> None:
+    @tg.kernel
+    def of_two_dtypes(x: tg.array2d[float]):
+        scaled_rows(tg.tile_load(x, shape=(2, 3)), tg.tile_zeros(shape=2, dtype=int))
+
+    @tg.kernel
+    def of_bytes(x: tg.array2d[float]):
+        scaled_rows(tg.tile_zeros(shape=(2, 3), dtype=tg.uint8), tg.tile_zeros(shape=2, dtype=tg.uint8))
+
+    @tg.kernel
+    def too_few(x: tg.array2d[float]):
+        scaled_rows(tg.tile_load(x, shape=(2, 3)))
+
+    @tg.kernel
+    def a_number(x: tg.array2d[float]):
+        scaled_rows(1.0, tg.tile_zeros(shape=2))
+
+    @tg.kernel
+    def a_value(x: tg.array2d[float]):
+        reversed_in_place(tg.tile_load(x[0], shape=3), tg.tile_zeros(shape=3))
+
+    @tg.kernel
+    def another_constant(x: tg.array2d[float]):
+        total(tg.tile_load(x[0], shape=3), 3)
+
+    @tg.kernel
+    def no_constant(x: tg.array2d[float], k: int):
+        total(tg.tile_load(x[0], shape=3), k)
+
+    for kernel, says in (
+        (of_two_dtypes, "'by' is of int32 and 'a' of float32"),
+        (of_bytes, "must be of float32, int32, got uint8"),
+        (too_few, "scaled_rows misses argument 'by'"),
+        (a_number, "'a' must be a tile[Number, N, M], got float32"),
+        (a_value, "it must be a tile bound to a name"),
+        (another_constant, "'power' must be 1 or 2, got 3"),
+    ):
+        assert says in error_of(kernel, zeros(2, 3)), kernel.name
+    assert "'power' of total must be a compile-time constant" in error_of(
+        no_constant, zeros(2, 3), np.int32(1)
+    )
+
+
+def test_tiles_that_change_may_be_one() -> None:
+    @tg.kernel
+    def run(x: tg.array1d[float], y: tg.array1d[float], z: tg.array1d[float]):
+        a, b, c = tg.tile_load(x, shape=3), tg.tile_load(y, shape=3), tg.tile_load(x, shape=3)
+        reversed_in_place(a, b)
+        reversed_in_place(c, c)
+        tg.tile_store(x, a)
+        tg.tile_store(y, b)
+        tg.tile_store(z, c)
+
+    x, y, z = np.arange(3, dtype=np.float32), np.arange(3, 6, dtype=np.float32), zeros(3)
+    launched(run, x, y, z)
+    assert x.tolist() == z.tolist() == [2, 1, 0] and y.tolist() == [5, 4, 3]
+
+
+def test_programs_run_for_each_element_of_a_batch() -> None:
+    @tg.kernel
+    def run(x: tg.array3d[float], y: tg.array3d[float], z: tg.array1d[float]):
+        t = tg.tile_load(x, shape=(2, 3, 4))
+        tg.tile_store(y, total(t, power=2))
+        tg.tile_store(z, total(tg.tile_load(x[0, 0], shape=4)))
+
+    x, y, z = np.arange(24, dtype=np.float32).reshape(2, 3, 4), zeros(2, 3, 1), zeros(1)
+    launched(run, x, y, z)
+    np.testing.assert_array_equal(y, (x * x).sum(-1, keepdims=True))
+    assert z[0] == x[0, 0].sum()
+
+
+def test_the_first_program_that_fits_the_size_and_the_group() -> None:
+    @tg.cooperative
+    def which(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+        return a * 0.0 + 3.0
+
+    @which.program(when=lambda N: N <= 2)
+    def small(a):
+        return a * 0.0 + 1.0
+
+    @which.program(when=lambda N, group: N <= group)
+    def wide(a):
+        return a * 0.0 + 2.0
+
+    @tg.kernel
+    def run(x: tg.array1d[float], y: tg.array1d[float], z: tg.array1d[float]):
+        tg.tile_store(x, which(tg.tile_load(x, shape=2)))
+        tg.tile_store(y, which(tg.tile_load(y, shape=4)))
+        tg.tile_store(z, which(tg.tile_load(z, shape=5)))
+
+    x, y, z = zeros(2), zeros(4), zeros(5)
+    launched(run, x, y, z)
+    assert (x[0], y[0], z[0]) == (1, 2, 3)
+
+
+def test_a_number_and_several_results() -> None:
+    @tg.cooperative
+    def extremes(a: tg.tile[Number, N], limit: float) -> tuple[tg.tile[Number, 1], tg.tile[Number, 1]]:
+        return tg.tile_min(tg.where(a > limit, limit, a)), tg.tile_max(a)
+
+    @tg.kernel
+    def run(x: tg.array1d[float], y: tg.array1d[float]):
+        least, most = extremes(tg.tile_load(x, shape=4), -1.5)
+        tg.tile_store(y, least)
+        tg.tile_store(y, most, offset=1)
+
+    y = zeros(2)
+    launched(run, np.arange(4, dtype=np.float32), y)
+    assert y.tolist() == [-1.5, 3]
+
+
+def test_lanes_are_numbered_in_the_group_alone() -> None:
+    @tg.cooperative
+    def lost(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+        i = tg.tid()
+        return a
+
+    @tg.kernel
+    def run(x: tg.array1d[float]):
+        tg.tile_store(x, lost(tg.tile_load(x, shape=4)))
+
+    text = error_of(run, zeros(4))
+    assert "lost does not depend on where in the launch its group is" in text and "tg.group_lane()" in text
+
+
+def test_all_threads_reach_it_and_what_is_in_it() -> None:
+    @tg.cooperative
+    def parted(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+        if tg.group_lane() < 2:
+            a = a + tg.tile_sum(a)
+        return a
+
+    @tg.kernel
+    def inside(x: tg.array1d[float]):
+        tg.tile_store(x, parted(tg.tile_load(x, shape=4)))
+
+    @tg.kernel
+    def around(x: tg.array2d[float]):
+        i, t = tg.tid()
+        a = tg.tile_load(x, shape=(2, 3))
+        if t < 2:
+            b = total(a)
+
+    for kernel, args, op in ((inside, zeros(4), "tile_sum"), (around, zeros(2, 3), "total")):
+        kernel = traced(kernel, args)
+        with pytest.raises(tg.CompileError, match=f"{op} is cooperative"):
+            prepare(kernel)
+
+
+def test_a_program_gives_what_the_signature_says() -> None:
+    @tg.cooperative
+    def shorter(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+        return a[1:]
+
+    @tg.kernel
+    def run(x: tg.array1d[float]):
+        tg.tile_store(x, shorter(tg.tile_load(x, shape=4)))
+
+    text = error_of(run, zeros(4))
+    assert "this program of shorter returns tile[float32, 3], its signature says tile[Number, N]" in text
+    assert "here N = 4, Number = float32" in text
+
+
+def test_a_parameter_without_a_type_is_refused() -> None:
+    @tg.cooperative
+    def untyped(a) -> tg.tile[Number, N]:
+        return a
+
+    @tg.kernel
+    def run(x: tg.array1d[float]):
+        tg.tile_store(x, untyped(tg.tile_load(x, shape=4)))
+
+    assert "'a' of the cooperative function untyped needs a type" in error_of(run, zeros(4))
+
+
+def test_the_result_may_overwrite_a_parameter() -> None:
+    scale_rows = scaled_rows.inplace
+
+    @tg.kernel
+    def run(x: tg.array2d[float], y: tg.array1d[float]):
+        t = tg.tile_load(x, shape=(2, 3))
+        scale_rows(t, tg.tile_load(y, shape=2))
+        tg.tile_store(x, t)
+
+    x, y = np.ones((2, 3), np.float32), np.array([2, 3], np.float32)
+    launched(run, x, y)
+    assert x[:, 0].tolist() == [2, 3]
+    assert total.overwritten is None and reversed_in_place.overwritten is None
+
+
+@pytest.mark.machine_code
+def test_launches_see_programs_that_are_added() -> None:
+    @tg.cooperative
+    def known(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+        return a + 1.0
+
+    @tg.kernel
+    def run(x: tg.array1d[float]):
+        tg.tile_store(x, known(tg.tile_load(x, shape=4)))
+
+    x = tg.zeros(4)
+    tg.launch_tiled(run, dim=1, inputs=[x], block_dim=32)
+    assert x.numpy()[0] == 1
+
+    @known.program
+    def other(a):
+        return a + 10.0
+
+    tg.launch_tiled(run, dim=1, inputs=[x], block_dim=32)
+    assert x.numpy()[0] == 11
+
+
+@pytest.mark.machine_code
+def test_adjoints_are_derived_unless_they_are_declared() -> None:
+    @tg.cooperative
+    def squared(a: tg.tile[tg.Real, ..., N]) -> tg.tile[tg.Real, ..., N]:
+        return a * a
+
+    @tg.kernel
+    def run(x: tg.array2d[tg.float64], y: tg.array2d[tg.float64]):
+        tg.tile_store(y, squared(tg.tile_load(x, shape=(2, 3))))
+
+    def slopes() -> np.ndarray:
+        x = tg.array(np.arange(6.0).reshape(2, 3), requires_grad=True)
+        y = tg.zeros((2, 3), dtype=tg.float64, requires_grad=True)
+        with tg.Tape() as tape:
+            tg.launch_tiled(run, dim=1, inputs=[x], outputs=[y], block_dim=32)
+        tape.backward(grads={y: tg.ones((2, 3), dtype=tg.float64)})
+        return x.grad.numpy()
+
+    np.testing.assert_array_equal(slopes(), 2 * np.arange(6.0).reshape(2, 3))
+
+    @squared.vjp(keep=("a", "result"))
+    def wrong_on_purpose(a, result, grad):
+        return 100.0 * grad + a + result
+
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(slopes(), 100 + x + x * x)
+
+
+@pytest.mark.machine_code
+def test_an_adjoint_takes_what_it_keeps() -> None:
+    @tg.cooperative
+    def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
+        return 2.0 * a
+
+    @doubled.vjp(keep="result")
+    def adjoint(a, grad):
+        return 2.0 * grad
+
+    @tg.kernel
+    def run(x: tg.array1d[float], y: tg.array1d[float]):
+        tg.tile_store(y, doubled(tg.tile_load(x, shape=4)))
+
+    x, y = tg.zeros(4, requires_grad=True), tg.zeros(4, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(run, dim=1, inputs=[x], outputs=[y], block_dim=32)
+    with pytest.raises(tg.CompileError, match="'a' is no parameter of") as found:
+        tape.backward(grads={y: tg.ones(4)})
+    assert "there are: result, grad" in str(found.value)
+
+
+def test_in_python_it_is_its_reference() -> None:
+    @tg.cooperative
+    def halved(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
+        return 0.5 * a
+
+    with pytest.raises(RuntimeError, match="inside kernels only"):
+        halved(np.ones(3))
+
+    @halved.reference
+    def reference(a):
+        return a / 2
+
+    assert halved(np.ones(3)).tolist() == [0.5] * 3
+
+
+def test_the_verifier_holds_that_nothing_is_seen_from_outside() -> None:
+    @tg.kernel
+    def run(x: tg.array1d[float]):
+        tg.tile_store(x, total(tg.tile_load(x, shape=4)))
+
+    kernel = traced(run, zeros(4))
+    (call,) = ops_named(kernel, "call.cooperative")
+    (inside,) = (op for op in call.function.walk() if op.NAME == "buf.new")
+    inside.tile = call.arguments[0]
+    with pytest.raises(InternalError, match="is not defined before this use"):
+        verify(kernel)

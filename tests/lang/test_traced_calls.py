@@ -1,0 +1,48 @@
+"""Functions of the standard library with a derivative of their own are traced once for each list of argument types; the
+ops of each call still say where that call stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.ir import Kernel, LaunchClass
+from tegula.ops.gradient import Call
+from tegula.runtime.compile import trace
+from tegula.types import float32
+
+
+def traced(kernel: object) -> Kernel:
+    return trace(kernel, (float32, float32), LaunchClass(1, 64, (True,), True, False), (None, None))  # type: ignore[arg-type]
+
+
+@tg.kernel
+def two(a: float, b: float):
+    x = tg.exp(a)
+    y = tg.exp(b)
+    tg.print(x + y)
+
+
+def test_later_calls_are_where_they_stand() -> None:
+    first, second = (op for op in traced(two).walk() if isinstance(op, Call))
+    assert first.loc.line + 1 == second.loc.line
+    own, copied = ([op.loc for op in call.function.walk()] for call in (first, second))
+    assert len(own) > 3
+    for one, other in zip(own, copied, strict=True):
+        *inner, place = one.chain()
+        *inner_of_copy, place_of_copy = other.chain()
+        assert (place.line, place_of_copy.line) == (first.loc.line, second.loc.line)
+        assert [at.line for at in inner] == [at.line for at in inner_of_copy]
+
+
+@pytest.mark.machine_code
+def test_calls_with_other_constants_and_types() -> None:
+    @tg.kernel
+    def kernel(x: tg.array1d[tg.float64], y: tg.array1d[float], out: tg.array1d[tg.float64]):
+        out[0] = tg.exp(x[0]) + tg.float64(tg.exp(y[0])) + tg.exp(x[1]) + tg.float64(tg.exp(y[1]))
+
+    x, y = np.array([0.5, -1.25]), np.array([0.75, 2.0], np.float32)
+    out = tg.zeros(1, dtype=tg.float64)
+    tg.launch(kernel, dim=1, inputs=[tg.array(x), tg.array(y), out])
+    assert out.numpy()[0] == pytest.approx(np.exp(x).sum() + np.exp(y.astype(np.float64)).sum(), rel=1e-7)

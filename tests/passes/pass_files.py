@@ -1,0 +1,143 @@
+"""Tests of single passes as text: `<pass>/<idea>.ir` holds the idea in a sentence, options, a kernel, a line `----`,
+and what the pass makes of the kernel, or the error that it raises. What stays as it was is `unchanged`.
+
+Options come one a line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
+adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are made of the kernel as it
+is here. What an analysis finds is shown as comments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tegula.errors import CompileError
+from tegula.ir import Kernel, Value
+from tegula.ir.text import parse_kernel, print_kernel
+from tegula.ops.lane import Lanes
+from tegula.passes.gradient.differentiate import ADJOINT
+from tegula.passes.gradient.differentiation import Differentiation
+from tegula.passes.gradient.sequential import SEQUENTIALISE, Sequentialisation
+from tegula.passes.pipeline import FOR_CPU, PREPARE, SETTLE
+from tegula.passes.pipeline_gpu import FOR_GPU
+from tegula.passes.runner import Analysis, Compilation, GpuCompilation, Pass, run
+from tegula.passes.uniformity import Uniformity, analyse
+from tegula.target import get_cuda_target
+
+FOLDER = Path(__file__).parent
+LINE = "----\n"
+Options = dict[str, str]
+Remarks = dict[Value | str, str]
+PIPELINES: dict[str, tuple[Sequence[Pass[Any]], ...]] = {
+    "cpu": (PREPARE, SETTLE, FOR_CPU, ADJOINT, SEQUENTIALISE),
+    "gpu": (PREPARE, SETTLE, FOR_GPU, ADJOINT, SEQUENTIALISE),
+}
+
+
+def files() -> list[Path]:
+    return sorted(FOLDER.glob("*/*.ir"))
+
+
+def result(path: Path) -> tuple[str, str]:
+    """What a file expects, and what is so."""
+    given, _, wanted = path.read_text().partition(LINE)
+    options, text = split(given)
+    kernel = parse_kernel(text)
+    before = print_kernel(kernel)
+    try:
+        remarks = applied(path.parent.name, kernel, options)
+    except CompileError as error:
+        return wanted, f"{error}\n"
+    values = {k: said for k, said in remarks.items() if isinstance(k, Value)}
+    after, said = print_kernel(kernel), print_kernel(kernel, remarks=values) + remarks.get("", "")
+    return wanted, said if after != before else f"unchanged\n{said.removeprefix(after)}"
+
+
+def update(path: Path) -> None:
+    """Write what is so for what is expected."""
+    given, _, _ = path.read_text().partition(LINE)
+    path.write_text(f"{given}{LINE}{result(path)[1]}")
+
+
+def split(text: str) -> tuple[Options, str]:
+    """The options at the start of a file, and the kernel."""
+    options: Options = {}
+    lines = text.splitlines(keepends=True)
+    start = next(k for k, line in enumerate(lines) if line.startswith("kernel "))
+    for line in lines[:start]:
+        key, colon, value = line.partition(":")
+        if colon and not line.startswith("//"):
+            options[key] = value.strip()
+    return options, "".join(lines[start:])
+
+
+def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
+    """Run the analyses that a pass of a pipeline needs, and then the pass; what it has to say of values, and of the
+    kernel under no name."""
+    target = options.pop("target", "cpu")
+    pipelines = PIPELINES["cpu" if target == "cpu" else "gpu"]
+    pipeline = next(p for p in pipelines if any(step.name == name for step in p))
+    context = _context(pipeline, kernel, target, options)
+    assert not options, f"unknown options {options}"
+    at = next(k for k, step in enumerate(pipeline) if step.name == name)
+    run((*filter(_sets_a_field, pipeline[:at]), pipeline[at]), kernel, context)
+    if hasattr(context, "uniformity"):
+        assert not _unknown(kernel, context.uniformity), "the pass has not kept what differs between lanes"
+    return _REMARKS[name](context) if name in _REMARKS else {}
+
+
+def _context(pipeline: object, kernel: Kernel, target: str, options: Options) -> Compilation:
+    if pipeline is ADJOINT:
+        names = [name.strip() for name in options.pop("gradients", "").split(",")]
+        params = dict(zip(kernel.param_names, kernel.params, strict=True))
+        return Differentiation([params[name] for name in names if name], forward=kernel)
+    if pipeline is SEQUENTIALISE:
+        return Sequentialisation()
+    if pipeline is FOR_GPU:
+        return GpuCompilation(get_cuda_target(target), options.pop("debug", "") == "true")
+    return Compilation()
+
+
+def _unknown(kernel: Kernel, known: Uniformity) -> set[Value]:
+    """What differs between lanes, by a fresh analysis, and is not known to. In lane code all may differ."""
+    lanes = [op for op in kernel.walk() if isinstance(op, Lanes)]
+    inside = {v for op in lanes for inner in op.body.walk() for v in inner.results}
+    return analyse(kernel).values - known.values - inside
+
+
+def _sets_a_field(step: Pass[Any]) -> bool:
+    return isinstance(step, Analysis) and not step.name.startswith("check_")
+
+
+def _varying(context: Any) -> Remarks:
+    return dict.fromkeys(context.uniformity.values, "differs between lanes")
+
+
+def _threads(context: Any) -> Remarks:
+    return {"": f"// {context.threads} threads\n"}
+
+
+def _schedule(context: Any) -> Remarks:
+    return {"": f"// {context.schedule}\n"}
+
+
+def _layouts(context: Any) -> Remarks:
+    return {v: str(layout) for v, layout in context.layouts.items()}
+
+
+def _places(context: Any) -> Remarks:
+    def said(place: Any) -> str:
+        rows = f", rows of {place.row_bytes} bytes swizzled" if place.row_bytes else ""
+        return f"bytes {place.offset} to {place.offset + place.size}, strides {place.strides}{rows}"
+
+    return {v: said(place) for v, place in context.shared.places.items()}
+
+
+_REMARKS: dict[str, Callable[[Any], Remarks]] = {
+    "analyse_lanes": _varying,
+    "assign_layouts": _layouts,
+    "count_threads": _threads,
+    "place_shared": _places,
+    "reuse_shared": _places,
+    "specialise": _schedule,
+}

@@ -1,0 +1,62 @@
+"""What runs passes: in order, verified, shown; and that every pass is part of a pipeline once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tegula.errors import InternalError
+from tegula.ir import Kernel
+from tegula.ir.text import parse_kernel
+from tegula.passes.runner import Analysis, Compilation, Pass, run
+
+TEXT = """kernel "k" {
+  launch [block_dim = 8, last_is_block = true, ndim = 1, partial = false, uniform = (false,)]
+  param "x" %0.x: float32
+  %1: float32 = neg %0
+  yield
+}
+"""
+
+
+def drop(kernel: Kernel, context: Compilation) -> None:
+    del kernel.body.ops[0]
+
+
+def spoil(kernel: Kernel, context: Compilation) -> None:
+    kernel.body.ops.pop()
+
+
+def look(kernel: Kernel, context: Compilation) -> None:
+    pass
+
+
+def test_passes_run_in_order_and_are_shown() -> None:
+    seen: list[tuple[str, int]] = []
+    passes = (Pass(look), Analysis(look), Pass(drop, when=lambda c: False), Pass(drop))
+    context = Compilation()
+    found = run(passes, parse_kernel(TEXT), context, lambda name, k: seen.append((name, len(k.body.ops))))
+    assert seen == [("look", 2), ("drop", 1)]
+    assert found is context
+
+
+@pytest.mark.parametrize("last", [[], [Pass(drop)]])
+def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compilation]]) -> None:
+    seen: list[str] = []
+    with pytest.raises(InternalError, match="must end in 'yield'") as raised:
+        passes = (Pass(look), Pass(spoil), *last)
+        run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: seen.append(name))
+    assert raised.value.__notes__ == ["after pass spoil"]
+    assert seen == ["look"]
+
+
+def test_what_comes_in_is_verified_too() -> None:
+    kernel = parse_kernel(TEXT)
+    kernel.body.ops.pop()
+    with pytest.raises(InternalError) as raised:
+        run((Pass(look),), kernel, Compilation())
+    assert raised.value.__notes__ == ["before pass look"]
+
+
+def test_results_of_analyses_have_no_value_before() -> None:
+    with pytest.raises(AttributeError, match="uniformity"):
+        Compilation().uniformity

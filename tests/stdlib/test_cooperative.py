@@ -1,0 +1,80 @@
+"""What follows from the declarations of the library's cooperative functions: results near the reference in blocks of
+any size and in a role, gradients by differences, refusals that name both shapes."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tegula import testing
+from tegula.declaration import Refused, Sample
+from tegula.runtime.library import library
+from tegula.stdlib.tiles import DECLARED
+
+ROOT = Path(__file__).parent.parent.parent
+SAMPLES = [
+    pytest.param(name, sample, id=f"{name}-{k}")
+    for name in sorted(library())
+    if name in DECLARED and name[0] != "_"
+    for k, sample in enumerate(testing.samples(name))
+]
+TAKEN = [p for p in SAMPLES if not isinstance(p.values[1], Refused)]
+FIRST = [p for k, p in enumerate(TAKEN) if k == 0 or TAKEN[k - 1].values[0] != p.values[0]]
+
+
+def size(sample: Any) -> int:
+    return max((x.size for x in sample.arguments if isinstance(x, np.ndarray)), default=0)
+
+
+SMALL = [p for p in TAKEN if 1 < size(p.values[1]) <= 40]
+
+
+def test_every_function_has_a_reference_and_samples_of_both_kinds() -> None:
+    public = {name: parts for name, parts in DECLARED.items() if name[0] != "_"}
+    assert public
+    for name, parts in public.items():
+        kinds = {isinstance(sample, Refused) for sample in testing.samples(name)}
+        assert parts.numpy is not None and kinds == {False, True}, name
+
+
+@pytest.mark.parametrize(("name", "sample"), [p for p in SAMPLES if p not in TAKEN])
+def test_refusals(name: str, sample: Refused) -> None:
+    testing.check_refused(name, sample)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("name", "sample"), SMALL[::2])
+def test_results(name: str, sample: Sample) -> None:
+    testing.check_sample(name, sample, 33)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("block_dim", [1, 33, 64, 100, 256])
+@pytest.mark.parametrize(("name", "sample"), TAKEN)
+def test_results_in_blocks_of_any_size(name: str, sample: Sample, block_dim: int) -> None:
+    testing.check_sample(name, sample, block_dim)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("name", "sample"), TAKEN)
+def test_results_in_a_role(name: str, sample: Sample) -> None:
+    testing.check_sample(name, sample, 128, in_role=True)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("name", "sample"), [p for p in TAKEN if p.values[1].differentiable])
+def test_gradients(name: str, sample: Sample) -> None:
+    testing.check_gradient(name, sample)
+
+
+def test_the_page_is_what_the_declarations_say() -> None:
+    """`python tools/cooperative_page.py` writes it."""
+    tool = runpy.run_path(str(ROOT / "tools" / "cooperative_page.py"))
+    assert tool["PAGE"].read_text(encoding="utf-8") == tool["page"]()

@@ -1,0 +1,421 @@
+"""Attacks by number: a schedule that is wrong in some launch, or one that is right in all."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import numpy as np
+
+from support.attacks import clusters, judge, lowered, walks
+from support.attacks.faults import FAULTS
+from support.attacks.lowered import SKIPPED, Spoiled
+from support.attacks.pipes import MAKERS
+from support.attacks.program import Args, Form, Line, Program, Staging, defaults, shifted, wrong_stagings
+from support.attacks.rows import CLASSES, ROWS
+from support.attacks.scheduler import scheduler
+from support.attacks.simulate import Endless, Refused
+from support.attacks.simulate import fault as simulated
+from support.attacks.triggers import filled, free, trigger
+from support.attacks.walks import Walk
+from tegula.dataclass import dataclass, replace
+from tegula.errors import CompileError
+from tegula.ir import Kernel
+from tegula.passes.runner import GpuCompilation
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """`rows`: what it belongs to; `name`: its parts; `args`: of the launch that goes wrong, empty if it is right;
+    `fault`: what the simulation says of that; `guarded`: a guard on factors and products of trip counts may exclude it;
+    `twin`: the right program that it was, where there is one; `sizes`: launches of a right one; `row`: that
+    it was asked for; `spoiled`: what was done to it after it had been lowered."""
+
+    seed: int
+    rows: tuple[str, ...]
+    name: str
+    text: str
+    args: Args
+    fault: str = ""
+    guarded: bool = False
+    twin: str = ""
+    sizes: tuple[Args, ...] = ()
+    row: str = ""
+    spoiled: Spoiled | None = None
+
+    def verdict(self) -> tuple[str, str]:
+        """What the checker says, and why."""
+        if self.spoiled is None:
+            return judge.verdict(self.text, self.args)
+        wrong = (lambda: judge.values(self.text, self.args)) if self.args else None
+        return lowered.verdict(*self._lowered(), wrong)
+
+    def replay(self, args: Args, count: int) -> str:
+        """What goes wrong in so many orders of a launch."""
+        if self.spoiled is None:
+            return judge.replay(self.text, args, count)
+        return judge.replayed(*self._lowered(), judge.values(self.text, args), count, self.spoiled.block)
+
+    def _lowered(self) -> tuple[Kernel, GpuCompilation]:
+        assert self.spoiled is not None
+        found = lowered.spoiled(
+            judge.kernel_of(self.text), self.spoiled, clusters.ODD_ROWS if self.paired else None
+        )
+        assert found is not None
+        return found
+
+    @property
+    def paired(self) -> bool:
+        """Whether blocks are pairs."""
+        return "persistent_tiles" in self.text
+
+
+CLASS_OF_RING = {
+    "late release": "late release", "waited for twice": "late release", "products that overlap": "late release",
+    "copies out that overlap": "late release", "a chain": "chained roles", "two readers": "chained roles",
+    "two fetchers": "chained roles", "feedback": "chained roles", "keys": "key change",
+    "named barriers": "named barriers", "ping-pong": "named barriers", "a chain of pipes": "chained roles",
+    "a pipe with two readers": "chained roles", "pipes there and back": "chained roles",
+    "one pipe ahead of another": "late release",
+}  # fmt: skip
+
+
+def simulate(text: str, args: Args, orders: int = 8, seed: int = 0) -> str:
+    """What goes wrong; nothing for a launch that is refused or too long."""
+    try:
+        return simulated(text, args, orders, seed)
+    except (Refused, Endless):
+        return ""
+
+
+def launch(rng: Random, walk: Walk, items: int, more: Args) -> Args:
+    """Arguments with at least so many items, and with others in their place."""
+    sized = walk.sized(rng, items)
+    args = defaults(4 * items + 40)
+    for name, value in sized.items():
+        if isinstance(value, np.ndarray):
+            value = np.concatenate([value, np.zeros(max(0, len(args[name]) - len(value)), value.dtype)])
+        args[name] = value
+    if "keys" not in sized:
+        args["keys"] = _runs(rng, len(args["keys"]))
+    return filled(args, more)
+
+
+def _runs(rng: Random, count: int) -> np.ndarray:
+    """Keys that stay for some items."""
+    out, key = [], 0
+    while len(out) < count:
+        key += 1
+        out += [key] * rng.randrange(1, 5)
+    return np.array(out[:count], np.int32)
+
+
+# Right ----------------------------------------------------------------------------------------------------------------
+
+SIZES = (0, 1, 2, 3, 5, 9, 17, 40)
+
+
+def _pair(rng: Random, row: str, wrong: bool) -> tuple[Walk, str, Program]:
+    """A walk and a ring, of which one is of the row if that is a class."""
+    names = tuple(n for n in MAKERS if CLASS_OF_RING.get(n) == row) or tuple(MAKERS)
+    makers, weights = WALKS_OF.get(row, walks.MAKERS), None
+    if row == "sliding window":
+        weights = [3, 1, 3, 1, 3, 1]
+    if row not in WALKS_OF and rng.random() < 0.85:
+        makers, weights = list(PLAIN), list(PLAIN.values())
+    walk = rng.choices(makers, weights)[0](rng, wrong)
+    name = rng.choice(names)
+    return walk, name, MAKERS[name](rng, walk)
+
+
+WALKS_OF = {
+    "sliding window": [walks.window, walks.split, walks.stream, walks.steps, walks.rows_of, walks.persistent],
+    "data-dependent": [walks.alike], "residue against division": [walks.residues],
+    "flattened against nested": [walks.flattened], "max against parts": [walks.larger],
+    "preconditions": [walks.conditioned],
+}  # fmt: skip
+PLAIN = {walks.one_loop: 5, walks.rows_of: 2, walks.window: 2}
+
+
+def _rows(walk: Walk, name: str, *others: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(r for r in (walk.row, CLASS_OF_RING.get(name, ""), *others) if r))
+
+
+def right(seed: int, row: str = "") -> Attack:
+    """A schedule that is right in all launches, and some of these."""
+    rng, row = Random(f"right {seed}"), row or CLASSES[seed % len(CLASSES)]
+    if row == "clusters":
+        walk, (text, _) = walks.one_loop(rng, False), clusters.products(rng)
+        sizes = tuple(launch(rng, walk, 1, {"m": m, "n": n}) for m, n in ((1, 1), (2, 3), (3, 5)))
+        return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, spoiled=lowered.NOTHING)
+    if row == "preconditions" and rng.random() < 0.6:
+        for _ in range(MOST_TRIES):
+            found = rng.choice((_started_anew, _excluded))(rng, False)
+            if found is not None:
+                rows, _, parts, made, sizes, _ = found
+                assert isinstance(made, Program)
+                return Attack(seed, rows[:1], parts, made.text, {}, sizes=tuple(sizes), row=row)
+    if row == "dynamic scheduler":
+        walk = walks.one_loop(rng, False)
+        sizes = tuple(launch(rng, walk, items, {"m": 2, "keys": {0: 0}}) for items in SIZES)
+        return Attack(seed, (row,), "dynamic scheduler", scheduler(rng)[0], {}, sizes=sizes, row=row)
+    walk, name, made = _pair(rng, row, False)
+    sizes = tuple(launch(rng, walk, items, {}) for items in SIZES)
+    return Attack(
+        seed,
+        _rows(walk, name, "expert mbarriers"),
+        f"{walk.name}, {name}",
+        made.text,
+        {},
+        sizes=sizes,
+        row=row,
+    )
+
+
+# Wrong ----------------------------------------------------------------------------------------------------------------
+
+MOST_TRIES = 60
+TAME = (1, 4, 7)
+
+
+def _scheduler(rng: Random, row: str) -> Found:
+    """Roles that are told the numbers of their tiles."""
+    walk = walks.one_loop(rng, False)
+    what = trigger(rng, walk, rng.random() < 0.3)
+    twin, _ = scheduler(Random(first := rng.random()))
+    text, name = scheduler(Random(first), re.sub(r"\bk\b", "t", what.text))
+    rows = ("dynamic scheduler", "O3", "O8", "corpus 14", "corpus 16")
+    launches = [
+        launch(rng, walk, what.items + more, {"m": 2, "keys": {0: 0}, **what.args}) for more in (6, 12)
+    ]
+    return rows, walk, f"dynamic scheduler, {name}: {what.text}", text, launches, twin
+
+
+def wrong(seed: int, row: str = "") -> Attack:
+    """A schedule that is wrong in a launch which is named."""
+    row = row or ROWS[seed % len(ROWS)]
+    for k in range(MOST_TRIES):
+        found = _tried(Random(f"wrong {seed} {row} {k}"), seed, row)
+        if found is not None:
+            return found
+    raise LookupError(f"no attack on {row} from seed {seed}")
+
+
+def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
+    """Something is done to what a right program is lowered to."""
+    walk, name, made = _pair(rng, row, False)
+    what = lowered.spoils(rng, row)
+    if "clusters" in what.rows:
+        return _in_pairs(rng, seed, row, what)
+    if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free(walk):
+        return None
+    made.made.append(f"spare = {lowered.SPARE} + 1")
+    args = launch(rng, walk, what.items, what.args)
+    rows = _rows(walk, name, *what.rows)
+    parts = f"{walk.name}, {name}, lowered: {what.name}"
+    return _replayed(Attack(seed, rows, parts, made.text, args, twin=made.text, row=row, spoiled=what))
+
+
+def _in_pairs(rng: Random, seed: int, row: str, what: Spoiled) -> Attack | None:
+    text, stages = clusters.products(rng)
+    walk = walks.one_loop(rng, False)
+    if rng.random() < 0.5:
+        what, fault = clusters.spoils(rng, stages)
+        args = launch(rng, walk, 1, what.args)
+        found = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, spoiled=what)
+        kernel = judge.kernel_of(text)
+        return found if fault and lowered.spoiled(kernel, what, clusters.ODD_ROWS) else None
+    args = launch(rng, walk, 1, {"m": 3, "n": what.items, **what.args})
+    return _replayed(Attack(seed, what.rows, f"pairs: {what.name}", text, args, "", row=row, spoiled=what))
+
+
+def _replayed(found: Attack) -> Attack | None:
+    """If it goes wrong in a replay, with what goes wrong."""
+    try:
+        fault = found.replay(found.args, 14)
+    except (AssertionError, CompileError):
+        return None
+    return replace(found, fault=fault) if fault and not fault.startswith("unknown") else None
+
+
+ONLY_LOWERED = {*lowered.IMPOSSIBLE, "clusters"} - {"corpus 13", "corpus 22"}
+ASSERTED = {"preconditions": 0.6, "expert mbarriers": 0.1, "O1": 0.1, "O4": 0.1}
+SOMETIMES_LOWERED = {r for _, rows in SKIPPED.values() for r in rows} | {"corpus 13", "corpus 22"}
+
+
+def _tried(rng: Random, seed: int, row: str) -> Attack | None:
+    if row in ONLY_LOWERED or row in SOMETIMES_LOWERED and rng.random() < 0.12:
+        return _after_lowering(rng, seed, row)
+    if row == "corpus 23":
+        return _divergent(rng, seed)
+    if row in ASSERTED and rng.random() < ASSERTED[row]:
+        found = rng.choice((_started_anew, _excluded))(rng, True)
+    else:
+        makers = (_in_walks, _in_stages, *(_in_lines,) * 8)
+        found = (_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
+    if found is None:
+        return None
+    rows, walk, name, made, launches, twin = found
+    if row not in rows:
+        return None
+    text = made if isinstance(made, str) else made.text
+    for args in launches:
+        what = simulate(text, args, 4)
+        if what:
+            break
+    else:
+        return None
+    tame = [launch(rng, walk, items, {}) for items in TAME]
+    if rng.random() < 0.9 and any(simulate(text, args, 2) for args in tame):
+        return None
+    return Attack(seed, rows, name, text, args, what, walk.guarded, twin, row=row)
+
+
+Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
+"""Rows, parts, launches that may go wrong, and the right program's text if there is one."""
+
+
+def _in_walks(rng: Random, row: str) -> Found:
+    """Two roles make other numbers of iterations."""
+    walk, name, made = _pair(rng, row, True)
+    rows = _rows(
+        walk, name, "O3", "O8", "corpus 4", "corpus 16", *(("corpus 17",) if "data" in walk.row else ())
+    )
+    return (
+        rows,
+        walk,
+        f"{walk.name}, {name}",
+        made,
+        [launch(rng, walk, 5, special) for special in walk.special],
+        "",
+    )
+
+
+def _in_stages(rng: Random, row: str) -> Found:
+    """A role computes stages and phases that are wrong from some item on."""
+    walk, name, made = _pair(rng, row, False)
+    twin = made.text
+    roles = [r for r in made.roles if re.search(r"\bphase\b", str(r.body))]
+    if not made.stages or not roles:
+        return None
+    staging, items, args = wrong_stagings(rng, made.stages)
+    if not set(args) <= set(free(walk)):
+        return None
+    for role in roles if rng.random() < 0.3 else [rng.choice(roles)]:
+        role.staging = staging
+    rows = _rows(walk, name, "O1", "O4", "corpus 6", "expert mbarriers")
+    return (
+        rows,
+        walk,
+        f"{walk.name}, {name}, other stages",
+        made,
+        [launch(rng, walk, items + 20, args) for _ in range(2)],
+        twin,
+    )
+
+
+def _in_lines(rng: Random, row: str) -> Found:
+    """A line of a role is left out, moved or changed where a condition holds."""
+    fitting = [f for f in FAULTS if row in f.rows] or FAULTS
+    fault = rng.choices(fitting, [f.weight for f in fitting])[0]
+    for _ in range(MOST_TRIES):
+        walk, name, made = _pair(rng, row, False)
+        twin = made.text
+        what = trigger(rng, walk, fault.whole or rng.random() < 0.15)
+        text = what.text
+        if fault.harmless == "first" and rng.random() < 0.7:
+            text = f"{text} or k < 1"
+        if fault.harmless == "last" and walk.count and rng.random() < 0.7:
+            text = f"{text} or k >= {walk.count} - {made.stages}"
+        if fault.spoil(rng, made, text):
+            break
+    else:
+        return None
+    rows = _rows(walk, name, *fault.rows)
+    launches = [launch(rng, walk, what.items + more, what.args) for more in (14, 22, 30)]
+    return rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", made, launches, twin
+
+
+CLOSED = (
+    "fetch and read", "write and read", "fetch and copy out", "fetch and multiply", "two readers", "two fetchers",
+    "write and multiply", "write and copy out",
+)  # fmt: skip
+"""Rings of which all is said by stage and phase."""
+
+
+def _started_anew(rng: Random, wrong: bool) -> Found:
+    """Two loops one after the other, that both count their items from 0: right if the first one ends where it began,
+    which an assert says."""
+    walk = walks.one_loop(rng, False)
+    name = rng.choice(CLOSED)
+    made = MAKERS[name](rng, walk)
+    S = made.stages
+    if any("k >= " in line.text for role in made.roles for line in role.body):
+        return None
+    twice = Form(((("for k in range(n):",), ()), (("for k in range(m):",), ())))
+    for role in made.roles:
+        role.form, role.staging = twice, Staging(start=(f"s, phase = k % {S}, k // {S} & 1",))
+    made.asserts = [rng.choice((f"assert n % {2 * S} == 0", f"assert n >= 0 and n % {4 * S} == {2 * S}"))]
+    sizes = [
+        launch(rng, walk, 40, {"n": n, "m": m}) for n in (2 * S, 6 * S) for m in (0, 1, S, 2 * S + 1, 13)
+    ]
+    if not wrong:
+        return ("preconditions", "expert mbarriers"), walk, f"loops that start anew, {name}", made, sizes, ""
+    twin = made.text
+    made.asserts = [f"assert n % {S} == 0"] if S > 1 else ["assert n >= 0"]
+    sizes = [launch(rng, walk, 40, {"n": n * S, "m": 2 * S + 3}) for n in (1, 3, 5)]
+    rows = ("preconditions", "expert mbarriers", "O1", "O4", "corpus 6")
+    return rows, walk, f"loops that start anew, {name}: too little asserted", made, sizes, twin
+
+
+def _excluded(rng: Random, wrong: bool) -> Found:
+    """An assert excludes the launches in which a line is spoiled, or only some of them."""
+    fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
+    walk, name, made = _pair(rng, "", False)
+    what, names = trigger(rng, walk, True), free(walk)
+    other = next(p for p in names if p not in what.text)
+    if "(n" in what.text or not fault.spoil(rng, made, what.text):
+        return None
+    rows, parts = ("preconditions", *fault.rows), f"assert, {walk.name}, {name}, {fault.name}: {what.text}"
+    some = f" or {other} > 1000"
+    made.asserts.append(f"assert not ({what.text})")
+    if not wrong:
+        return rows, walk, parts, made, [launch(rng, walk, items, {}) for items in SIZES], ""
+    twin = made.text
+    made.asserts[-1] += some
+    return (
+        rows,
+        walk,
+        parts + some,
+        made,
+        [launch(rng, walk, n, {**what.args, other: 2000}) for n in (14, 22, 30)],
+        twin,
+    )
+
+
+def _divergent(rng: Random, seed: int) -> Attack | None:
+    """Some threads of a role alone wait, arrive or fill: the language refuses that."""
+    walk, name, made = _pair(rng, "", False)
+    twin = made.text
+    found = [
+        (r, k) for r in made.roles for k, line in enumerate(r.body) if not r.elected and "tg." in line.text
+    ]
+    if not found:
+        return None
+    role, k = rng.choice(found)
+    some = rng.choice(
+        ("tg.group_lane() < 16", "tg.group_lane() % 2 == 0", "tg.group_lane() == k", "tg.group_lane() > m")
+    )
+    role.body[k] = Line(role.body[k].tag, f"if {some}:\n" + "\n".join(shifted([role.body[k].text])))
+    rows = _rows(walk, name, "corpus 23")
+    fault = "the other threads of the warp do not take part"
+    return Attack(
+        seed,
+        rows,
+        f"{walk.name}, {name}, {some}",
+        made.text,
+        launch(rng, walk, 9, {}),
+        fault,
+        twin=twin,
+        row="corpus 23",
+    )

@@ -1,0 +1,162 @@
+"""Two blocks of the hardware that fetch for each other: programs that get such pairs, ways to spoil them, and what two
+blocks then do, counted on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from support.attacks.lowered import Spoiled
+from tegula.ir import AccessClass, Kernel, Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.schedule import BulkLoad, PairEnd
+from tegula.passes.runner import GpuCompilation
+from tegula.types import bool_
+
+ODD_ROWS = AccessClass(align=16, contiguous=True, dense=True, bulk=True)
+"""Arrays whose rows start anywhere: of these, pairs of blocks fetch tiles together."""
+
+
+def products(rng: Random) -> tuple[str, int]:
+    """The text of a product of persistent blocks, and its stages."""
+    stages, raster, groups = rng.choice((2, 3, 4)), rng.choice((1, 2, 4, 8)), rng.choice((1, 2))
+    rows, columns = 64 * groups, rng.choice((64, 128))
+    steps = rng.choice(("(a.shape[1] + 63) // 64", "n", "n + 1"))
+    text = f"""\
+def kernel(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], out: tg.array2d[float], n: int, m: int, v: int):
+    spare = v + 1
+    left = tg.tile_pipe(shape=({rows}, 64), dtype=tg.bfloat16, stages={stages})
+    right = tg.tile_pipe(shape=(64, {columns}), dtype=tg.bfloat16, stages={stages})
+    with tg.ws(0):
+        for i, j in tg.persistent_tiles((m, 3), raster={raster}):
+            for k in range({steps}):
+                tg.tile_pipe_load(left, a, offset=(i * {rows}, k * 64))
+                tg.tile_pipe_load(right, b, offset=(k * 64, j * {columns}))
+    with tg.ws({", ".join(str(1 + k) for k in range(groups))}):
+        for i, j in tg.persistent_tiles((m, 3), raster={raster}):
+            total = tg.tile_zeros(shape=({rows}, {columns}), dtype=tg.float32)
+            for k in range({steps}):
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+            tg.tile_store(out, total, offset=(i * {rows}, j * {columns}))
+"""
+    return text, stages
+
+
+# Two blocks on integers -----------------------------------------------------------------------------------------------
+
+
+def stuck(
+    items: tuple[int, int],
+    stages: int,
+    shared: Callable[[int, int], bool],
+    frees: bool = True,
+    most: int = 10_000,
+) -> str:
+    """What goes wrong where each block of a pair fetches and takes so many items. `shared`: whether a block thinks, of
+    an item, that both copy the same; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
+    fetched, taken, got = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
+    for _ in range(most):
+        moved = False
+        for b in (0, 1):
+            free = min(taken) if frees else taken[b]
+            if fetched[b] < items[b] and fetched[b] - free < stages:
+                k = fetched[b]
+                if shared(b, k):
+                    got[b][k] += 1
+                    if k >= items[1 - b]:
+                        return f"item {k} of block {b} goes to a block that has ended"
+                    if k - taken[1 - b] >= stages:
+                        return f"item {k} of block {b} is written over item {taken[1 - b]} that the other still reads"
+                    got[1 - b][k] += 1
+                else:
+                    got[b][k] += 2
+                fetched[b], moved = k + 1, True
+            if taken[b] < fetched[b] and got[b][taken[b]] == 2:
+                taken[b], moved = taken[b] + 1, True
+            if any(n > 2 for n in got[b]):
+                return f"more bytes than were announced in block {b}"
+        if not moved:
+            return "" if taken == list(items) else f"block 0 took {taken[0]}, block 1 {taken[1]} of {items}"
+    return ""
+
+
+def _ordered(stages: int, items: int) -> str:
+    """One block as far ahead as it may be."""
+    return stuck((items, items), stages, lambda b, k: True, frees=False) or (
+        f"block 0 may be {stages} items ahead of what block 1 has released" if items > stages else ""
+    )
+
+
+def _shared(kernel: Kernel) -> list[BulkLoad]:
+    return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("pair")]
+
+
+def _insert(op: Op, new: Op) -> Value:
+    assert op.parent is not None
+    new.loc, new.parent = op.loc, op.parent
+    op.parent.ops.insert(op.parent.ops.index(op), new)
+    return new.result
+
+
+def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
+    """What is spoiled, and what two blocks do then."""
+    kind = rng.randrange(4)
+    tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
+    which = rng.random()
+
+    def one_less(kernel: Kernel, parts: GpuCompilation) -> bool:
+        """Where the number of tiles is odd."""
+        ends = [op for op in kernel.walk() if isinstance(op, PairEnd)]
+        if not ends:
+            return False
+        for end in ends if rng_all else [ends[int(which * len(ends))]]:
+            for op in kernel.walk():
+                op.operands = [end.number if v is end.result else v for v in op.operands]
+        return True
+
+    rng_all = rng.random() < 0.5
+
+    def not_freed(kernel: Kernel, parts: GpuCompilation) -> bool:
+        """A release arrives in its own block alone."""
+        made = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("pair")]
+        for op in made:
+            op.attrs["pair"] = False
+        return bool(made)
+
+    def always(kernel: Kernel, parts: GpuCompilation) -> bool:
+        """A copy is shared whether or not both blocks need it."""
+        found = _shared(kernel)
+        if found:
+            op = found[int(which * len(found))]
+            op.operands[-1] = _insert(op, S.Const([], [bool_], {"type": bool_, "value": True}))
+        return bool(found)
+
+    def one_sided(kernel: Kernel, parts: GpuCompilation) -> bool:
+        """Only one of the blocks thinks that both need it."""
+        from tegula.ops.lane import BlockIndex
+        from tegula.types import int32
+
+        found = _shared(kernel)
+        if found:
+            op = found[int(which * len(found))]
+            block = _insert(op, BlockIndex([], [int32]))
+            zero = _insert(op, S.Const([], [int32], {"type": int32, "value": 0}))
+            one = _insert(op, S.Const([], [int32], {"type": int32, "value": 1}))
+            bit = _insert(op, S.And([block, one], [int32]))
+            even = _insert(op, S.Cmp([bit, zero], [bool_], {"pred": "eq"}))
+            op.operands[-1] = _insert(op, S.And([op.operands[-1], even], [bool_]))
+        return bool(found)
+
+    items = (tiles + 1) // 2 * steps
+    ways = [
+        ("one block makes a round less", one_less, stuck((items, items - steps), stages, lambda b, k: True)),
+        ("stages are freed in one block", not_freed, _ordered(stages, items)),
+        (
+            "other tiles are taken for the same",
+            always,
+            "tile 1 of block 1 is not tile 0 of block 0, and is given to both",
+        ),
+        ("one block shares", one_sided, stuck((items, items), stages, lambda b, k: not b)),
+    ]
+    name, spoil, fault = ways[kind]
+    return Spoiled(name, ("clusters", "O2", "O8"), spoil, {"m": -(-tiles // 3), "n": steps}), fault

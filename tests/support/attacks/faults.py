@@ -1,0 +1,509 @@
+"""Ways to spoil a ring of stages where a condition holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+
+from support.attacks.program import Line, Program, Role, Staging, shifted
+from tegula.dataclass import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`rows`: the obligations and entries of the corpus that it breaks; `spoil`: False if the program has no place for
+    it;
+    `whole`: its condition is of a launch, not of an item; `harmless`: to the last or
+    the first items, as many as there are stages; `weight`: how often it is taken. Those count most that need no branch,
+    because nothing in their text says that there is a case to be looked at."""
+
+    name: str
+    rows: tuple[str, ...]
+    spoil: Callable[[Random, Program, str], bool]
+    whole: bool = False
+    harmless: str = ""
+    weight: int = 1
+
+
+FAULTS: list[Fault] = []
+Spoil = Callable[[Random, Program, str], bool]
+
+
+def fault(
+    name: str, *rows: str, whole: bool = False, harmless: str = "", weight: int = 1
+) -> Callable[[Spoil], Spoil]:
+    def register(spoil: Spoil) -> Spoil:
+        FAULTS.append(Fault(name, rows, spoil, whole, harmless, weight))
+        return spoil
+
+    return register
+
+
+def places(program: Program, *tags: str) -> list[tuple[Role, int]]:
+    return [(r, k) for r in program.roles for k, line in enumerate(r.body) if line.tag in tags]
+
+
+def some(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
+    found = places(program, *tags)
+    return rng.choice(found) if found else None
+
+
+def unless(text: str, condition: str) -> str:
+    return "\n".join([f"if not ({condition}):", *shifted([text])])
+
+
+def when(text: str, condition: str) -> str:
+    return "\n".join([f"if {condition}:", *shifted([text])])
+
+
+def skip(*tags: str) -> Spoil:
+    """A line is left out."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = some(rng, program, *tags)
+        if not found:
+            return False
+        role, k = found
+        role.body[k] = Line(role.body[k].tag, unless(role.body[k].text, at))
+        return True
+
+    return spoil
+
+
+def twice(*tags: str) -> Spoil:
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = some(rng, program, *tags)
+        if not found:
+            return False
+        role, k = found
+        role.body.insert(k, Line("more", when(role.body[k].text, at)))
+        return True
+
+    return spoil
+
+
+def early(tag: str, *over: str) -> Spoil:
+    """A line comes before others where the condition holds."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
+        if not found:
+            return False
+        role, k = rng.choice(found)
+        first = next(j for j, line in enumerate(role.body) if line.tag in over)
+        line = role.body[k]
+        role.body[k] = Line(tag, unless(line.text, at))
+        role.body.insert(first, Line(tag, when(line.text, at)))
+        return True
+
+    return spoil
+
+
+def later(tag: str, over: str) -> Spoil:
+    """A line comes after another one where the condition holds."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = [(r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])]
+        if not found:
+            return False
+        role, k = rng.choice(found)
+        last = max(j for j, line in enumerate(role.body) if line.tag == over)
+        line = role.body[k]
+        role.body.insert(last + 1, Line(tag, when(line.text, at)))
+        role.body[k] = Line(tag, unless(line.text, at))
+        return True
+
+    return spoil
+
+
+def changed(pattern: str, by: str, *tags: str) -> Spoil:
+    """Part of a line is another one where the condition holds; `by` has the condition as {at}, the part as {old}."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
+        if not found:
+            return False
+        role, k = rng.choice(found)
+        line = role.body[k]
+        text = re.sub(pattern, lambda m: by.format(at=at, old=m.group()), line.text, count=1)
+        role.body[k] = Line(line.tag, text)
+        return True
+
+    return spoil
+
+
+FULL, EMPTY = ("arrive full", "expect"), ("arrive",)
+
+
+@fault("a phase that is another one", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
+def flipped(rng: Random, program: Program, at: str) -> bool:
+    return changed(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, at)
+
+
+@fault("a phase that stays", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
+def constant(rng: Random, program: Program, at: str) -> bool:
+    return changed(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, at)
+
+
+def elsewhere(*tags: str, last: bool = False) -> Spoil:
+    """A line is about another stage; `last`: only the last place that it names, where copies are counted."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        if (stages := program.stages) <= 1:
+            return False
+        by = "({old} + int({at})) % " + str(stages)
+        return changed(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, at)
+
+    return spoil
+
+
+fault("an arrival at another stage", "O1", "O2", "O3", "corpus 14", "corpus 16", "late release", weight=9)(
+    elsewhere("arrive")
+)
+fault("filled under another number", "O1", "O2", "corpus 15", "corpus 14", weight=9)(elsewhere("arrive full"))
+fault("announced at another stage", "O1", "O2", "corpus 9", "corpus 14", weight=9)(elsewhere("expect"))
+fault("a copy to another stage", "O1", "O5", "corpus 7", "corpus 5", weight=9)(elsewhere("load"))
+fault("a copy counted at another stage", "O2", "corpus 9", "corpus 1", weight=9)(elsewhere("load", last=True))
+fault("a wait at another stage", "O1", "O3", "O4", "corpus 17", "corpus 5", weight=9)(
+    elsewhere("wait", "room")
+)
+fault("a read of another stage", "O1", "O5", "corpus 24", weight=9)(elsewhere("read"))
+fault("written to another stage", "O1", "O5", "corpus 7", "corpus 15", weight=9)(
+    elsewhere("write", "own write")
+)
+fault("copied out of another stage", "O1", "O5", "corpus 12", "corpus 13", "corpus 18", weight=9)(
+    elsewhere("out", "own out")
+)
+fault("a product of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", weight=9)(elsewhere("product"))
+
+
+@fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
+def both_moved(rng: Random, program: Program, at: str) -> bool:
+    """All of a role's."""
+    if (stages := program.stages) <= 1:
+        return False
+    role = rng.choice(program.roles)
+    if not any(re.search(r"\bs\b", line.text) for line in role.body):
+        return False
+    role.body.insert(0, Line("moved", f"stage = (s + int({at})) % {stages}"))
+    for k, line in enumerate(role.body[1:], 1):
+        role.body[k] = Line(line.tag, re.sub(r"\bs\b", "stage", line.text))
+    if role.elected:
+        role.body[0] = Line("moved", "pass")
+        role.body = [
+            Line(x.tag, re.sub(r"\bstage\b(?!s)", f"((s + int({at})) % {stages})", x.text))
+            for x in role.body[1:]
+        ]
+    return True
+
+
+fault("no arrival", "O2", "O3", "corpus 16", "corpus 14", harmless="last")(skip(*EMPTY, "arrive full"))
+fault("an arrival more", "O2", "O4", "corpus 1", "corpus 15", harmless="last")(twice(*EMPTY, "arrive full"))
+fault("nothing announced", "O2", "corpus 9")(skip("expect"))
+fault("announced twice", "O2", "corpus 9", "corpus 1")(twice("expect"))
+
+
+@fault("other bytes in the last tile", "O2", "corpus 9")
+def other_bytes(rng: Random, program: Program, at: str) -> bool:
+    found = some(rng, program, "expect")
+    if not found:
+        return False
+    role, k = found
+    text = role.body[k].text
+    size = int(re.search(r"(\d+)\)$", text).group(1))  # type: ignore[union-attr]
+    other = text.replace(f"{size})", f"{rng.choice((size // 2, size + 16, 2 * size, size - 16))})")
+    role.body[k] = Line("expect", "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([text])]))
+    return True
+
+
+fault("no copy", "O2", "corpus 9", "corpus 14")(skip("load"))
+fault("a copy more", "O2", "corpus 9", "corpus 5")(twice("load"))
+fault("no wait of the reader", "O3", "O5", "corpus 17", "corpus 7")(skip("wait"))
+fault("no wait of the writer", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(skip("room"))
+fault("a wait after the read", "O3", "O5", "corpus 17")(later("wait", "read"))
+fault("a wait after the write", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(later("room", "write"))
+fault("a wait after the copy", "O5", "O3", "corpus 7", "corpus 5", harmless="first")(later("room", "load"))
+fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release", harmless="last")(
+    early("arrive", "read", "write", "out")
+)
+fault("announced before there is room", "O4", "corpus 5", harmless="first")(early("expect", "room"))
+fault("released before the product", "O5", "O7", "corpus 8", "late release", harmless="last")(
+    early("arrive", "product")
+)
+fault("released before the wait for the product", "O5", "O7", "corpus 8", "late release", harmless="last")(
+    early("arrive", "product wait")
+)
+fault("no wait for the product", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(skip("product wait"))
+fault("filled before it is written", "O5", "corpus 15")(early("arrive full", "write"))
+fault("no fence", "O6", "corpus 11", harmless="last", weight=9)(skip("fence"))
+fault("a fence after the arrival", "O6", "corpus 11", harmless="last")(later("fence", "arrive"))
+fault("a fence after the announcement", "O6", "corpus 11", "corpus 21")(later("fence", "arrive full"))
+fault("a fence before the read", "O6", "corpus 11")(early("fence", "read", "write", "own write"))
+fault("no wait for the copy out", "O5", "O8", "corpus 12", "corpus 18", weight=9)(skip("out wait"))
+fault("released before the copy out", "O5", "corpus 12", "corpus 24", harmless="last")(
+    early("arrive", "out wait", "out")
+)
+fault("no group of the copy out", "O8", "O5", "corpus 12", "corpus 18", weight=9)(skip("commit"))
+fault("the warps do not synchronise", "O5", "corpus 17", "corpus 22", weight=9)(skip("together"))
+fault("an arrival before the warps synchronise", "O5", "corpus 22", harmless="last")(
+    early("arrive", "together")
+)
+fault("read again after the release", "O5", "corpus 24", "corpus 12", "late release", harmless="last")(
+    later("read", "arrive")
+)
+fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13", harmless="first")(
+    later("out wait", "own write")
+)
+
+
+@fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
+def deeper(rng: Random, program: Program, at: str) -> bool:
+    found = [(r, k) for r, k in places(program, "product wait", "out wait") if "pending=" in r.body[k].text]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    line = role.body[k]
+    other = re.sub(r"pending=(\d)", lambda m: f"pending={int(m.group(1)) + 1}", line.text)
+    role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
+    return True
+
+
+@fault("left early", "O3", "O8", "corpus 14", "corpus 16", "corpus 4")
+def leaves(rng: Random, program: Program, at: str) -> bool:
+    """A role ends its loop."""
+    role = rng.choice(program.roles)
+    role.end.insert(0, when("break", at))
+    return True
+
+
+@fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
+def given_back(rng: Random, program: Program, at: str) -> bool:
+    found = [(r, k) for r, k in places(program, "arrive") if "(k - " in r.body[k].text]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    line = role.body[k]
+    role.body[k] = Line(
+        line.tag, re.sub(r"k - (\d)\)", lambda m: f"k - {m.group(1)} + int({at}))", line.text)
+    )
+    return True
+
+
+@fault("the key is another one", "O5", "O2", "key change")
+def other_key(rng: Random, program: Program, at: str) -> bool:
+    found = some(rng, program, "key")
+    if not found:
+        return False
+    role, k = found
+    line = role.body[k]
+    by = rng.choice((f"(keys[k] != keys[k - 1] and not ({at}))", f"(keys[k] != keys[k - 1] or {at})"))
+    role.body[k] = Line("key", line.text.replace("keys[k] != keys[k - 1]", by, 1))
+    return True
+
+
+@fault("the old key's stage is given back late", "O5", "O3", "key change")
+def late_key(rng: Random, program: Program, at: str) -> bool:
+    found = [
+        (r, k)
+        for r, k in places(program, "key")
+        if "unused, at" in r.body[k].text and "arrive" in r.body[k].text
+    ]
+    if not found:
+        return False
+    role, k = found[0]
+    line = role.body[k]
+    role.body[k] = Line("key", line.text.replace("    if k > 0:", f"    if k > 0 and not ({at}):", 1))
+    return True
+
+
+@fault("given back before the last read of a key", "O5", "key change")
+def early_key(rng: Random, program: Program, at: str) -> bool:
+    """By the role that reads, in the iteration before the change."""
+    found = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
+    if not found:
+        return False
+    role, k = found[0]
+    line = role.body[k]
+    ring = re.search(r"unused, at % (\d)", line.text)
+    assert ring
+    role.body[k] = Line("key", line.text.replace("    if k > 0:", "    if k > 0 and not gone:", 1))
+    role.before.append("gone = False")
+    give = f"    tg.fence_async()\n    tg.mbarrier_arrive(unused, at % {ring.group(1)})"
+    role.body.insert(k + 1, Line("gone", f"gone = {at}\nif gone:\n{give}"))
+    return True
+
+
+@fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
+def other_count(rng: Random, program: Program, at: str) -> bool:
+    """One role arrives once more, or does not."""
+    found = [(r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    line = role.body[k]
+    if "arrive" in line.text and rng.random() < 0.5:
+        role.body[k] = Line(line.tag, f"{line.text}\n{when(line.text, at)}")
+    else:
+        role.body[k] = Line(line.tag, unless(line.text, at))
+    return True
+
+
+@fault("arrives where it should wait", "named barriers", "O3", "O5", "corpus 19")
+def arrives_only(rng: Random, program: Program, at: str) -> bool:
+    found = [
+        (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier_sync" in line.text
+    ]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    line = role.body[k]
+    other = line.text.replace("sync", "arrive")
+    role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
+    return True
+
+
+@fault("no first arrival", "named barriers", "O3", "corpus 19", whole=True, weight=9)
+def no_token(rng: Random, program: Program, at: str) -> bool:
+    role = next((r for r in program.roles if r.before and "named_barrier_arrive" in r.before[-1]), None)
+    if role is None:
+        return False
+    role.before[-1] = unless(role.before[-1], at)
+    return True
+
+
+@fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", whole=True)
+def fewer(rng: Random, program: Program, at: str) -> bool:
+    """Of a role; where the condition holds, it leaves before its loop's body has run."""
+    role = rng.choice(program.roles)
+    if role.elected:
+        return False
+    role.body.insert(0, Line("leave", when("break", f"k == {rng.choice((3, 9, 20))} and {at}")))
+    return True
+
+
+@fault("copies in flight at the end", "O8", "corpus 18", whole=True, weight=9)
+def unwaited(rng: Random, program: Program, at: str) -> bool:
+    found = [
+        (r, k)
+        for r in program.roles
+        for k, line in enumerate(r.after)
+        if "wait" in line and "named" not in line
+    ]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    role.after[k] = unless(role.after[k], at)
+    return True
+
+
+@fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
+def one_more(rng: Random, program: Program, at: str) -> bool:
+    """To a stage that nobody waits for any more."""
+    found = [(r, k) for r, k in places(program, "expect") if not r.elected]
+    if not found:
+        return False
+    role, _ = found[0]
+    text = "\n".join(line.text for line in role.body if line.tag in ("expect", "load"))
+    text = re.sub(r"\bs\b", "0", text).replace("k", "0")
+    wait = "tg.mbarrier_wait(empty, 0, 1)"
+    role.after.append(when(f"{wait}\n{text}".replace("bar0ier", "barrier"), at))
+    return True
+
+
+@fault("the sum is used in flight", "O7", "corpus 21", whole=True)
+def used_in_flight(rng: Random, program: Program, at: str) -> bool:
+    found = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
+    if not found:
+        return False
+    found[0].after[0] = unless("tg.tile_matmul_wait()", at)
+    return True
+
+
+fault("a tile not fetched", "O3", "corpus 16", "corpus 4")(skip("fill"))
+fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")(twice("fill"))
+
+
+@fault("further ahead", "O3", "corpus 5", "late release", whole=True, weight=9)
+def further(rng: Random, program: Program, at: str) -> bool:
+    """Than there are stages."""
+    found = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
+    if not found:
+        return False
+    program.made[found[0]] += f" + {rng.choice((3, 5, 9))} * int({at})"
+    return True
+
+
+def another_item(*tags: str) -> Spoil:
+    """A line is about the item before or after."""
+
+    def spoil(rng: Random, program: Program, at: str) -> bool:
+        found = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
+        if not found or (stages := program.stages) < 1:
+            return False
+        role, k = rng.choice(found)
+        item = f"(k {rng.choice('+-')} int({at}))"
+        text = re.sub(r"\bs\b", f"{item} % {stages}", role.body[k].text)
+        role.body[k] = Line(role.body[k].tag, re.sub(r"\bphase\b", f"({item} // {stages} & 1)", text))
+        return True
+
+    return spoil
+
+
+fault("a wait for another item", "O1", "O3", "O4", "corpus 5", "corpus 17", weight=9)(
+    another_item("wait", "room")
+)
+fault("another item is given back", "O2", "O5", "corpus 7", "late release", weight=9)(another_item("arrive"))
+fault("another item is read", "O5", "O1", "corpus 24", weight=6)(another_item("read", "product", "out"))
+
+
+@fault(
+    "more first items without a wait",
+    "O3",
+    "O5",
+    "corpus 5",
+    "corpus 7",
+    "late release",
+    whole=True,
+    weight=5,
+)
+def first_waits(rng: Random, program: Program, at: str) -> bool:
+    """Than there are stages."""
+    found = some(rng, program, "room")
+    if not found or (stages := program.stages) < 1:
+        return False
+    role, k = found
+    text = role.body[k].text.rpartition("\n")[2].strip()
+    by = f"{stages} + {rng.choice((1, 2, stages))} * int({at})"
+    role.body[k] = Line("room", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text)
+    return "+= other" not in text
+
+
+@fault("a carried stage or phase slips", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
+def slips(rng: Random, program: Program, at: str) -> bool:
+    """A number that a loop carries takes another step."""
+    found = [
+        (r, k) for r in program.roles for k, line in enumerate(r.staging.end) if "+=" in line or "^=" in line
+    ]
+    if not found:
+        return False
+    role, k = rng.choice(found)
+    end = list(role.staging.end)
+    step = f"tg.uint8({at})" if "uint8" in end[k] else f"int({at})"
+    end[k] = f"{end[k]} {'+' if '+=' in end[k] else '^'} {step}"
+    role.staging = replace(role.staging, end=tuple(end))
+    return True
+
+
+@fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", whole=True, weight=9)
+def starts_elsewhere(rng: Random, program: Program, at: str) -> bool:
+    """All roles count their items from another number: stages turn over before phases do."""
+    stages = program.stages
+    users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]
+    if stages < 2 or not users or "k >=" in str(users) or len(users) < len(program.roles):
+        return False
+    by = rng.choice((1, stages, 2 * stages - 1))
+    for role in users:
+        item = f"(k + {by} * int({at}))"
+        role.staging = Staging(start=(f"s, phase = {item} % {stages}, {item} // {stages} & 1",))
+    return True

@@ -1,0 +1,121 @@
+"""What becomes of a generated schedule: whether it compiles, what the checker says, what replays of its launches do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tegula as tg
+from support.attacks.program import Args
+from support.attacks.translate import schedule
+from tegula.check.guards import Leaf
+from tegula.check.verdict import UNPROVED, Verdict
+from tegula.interp.agents.launch import AgentLaunch, prepared
+from tegula.interp.agents.orders import orders
+from tegula.interp.agents.state import ReplayFailed
+from tegula.interp.agents.trace import Unsupported, Wrong
+from tegula.interp.lowered import Spread
+from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.ops.roles import Roles, block_threads
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.runner import GpuCompilation
+from tegula.runtime.check import PACKED, argument_types
+from tegula.runtime.compile import trace
+from tegula.runtime.library import library
+from tegula.target import get_cuda_target
+from tegula.types import ArrayType
+
+MOST = 4096
+"""Rows of the arrays of a replay; loads beyond give 0, stores are dropped."""
+
+
+def kernel_of(text: str) -> Any:
+    """The kernel of a text; CompileError, when it is checked."""
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(source=text)(names["kernel"])
+
+
+def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
+    """The status, or "undecided" where the search leaves its class too, or "guarded" where hosts refuse the launch that
+    goes wrong; and why. `launch`: its arguments."""
+    if found.proved and found.guards and launch is not None:
+        given = launch()
+        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: _given(given, leaf))]
+        if unmet:
+            return "guarded", unmet[0]
+    if found.gap is not None and found.gap.failed:
+        return "crash", found.message
+    undecided = found.status == UNPROVED and not found.passed
+    return "undecided" if undecided else found.status, found.message
+
+
+def _given(arguments: Sequence[Any], leaf: Leaf) -> int:
+    """An argument of a launch, or the length of one."""
+    k, dim = leaf
+    return int(arguments[k]) if dim < 0 else arguments[k].shape[dim]
+
+
+def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
+    """What is `said`, "refused" where the kernel does not compile, "crash" for any other error; and why."""
+    try:
+        found = kernel_of(text).check()
+    except tg.CompileError as e:
+        return "refused", str(e).partition("\n")[0]
+    except Exception as e:
+        return "crash", f"{type(e).__name__}: {e}"
+    return said(found, (lambda: values(text, args)) if args else None)
+
+
+def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
+    """A kernel as a GPU with bulk copies gets it, for arrays of which so much is known (packed ones)."""
+    types = argument_types(kernel, ())
+    access = tuple(known or PACKED if isinstance(t, ArrayType) else None for t in types)
+
+    def launch(threads: int) -> LaunchClass:
+        return LaunchClass(2, threads, (True, False), True, False)
+
+    first = kernel.trace(types, launch(128), access, library())
+    roles = next(op for op in first.body.ops if isinstance(op, Roles))
+    made = trace(kernel, types, launch(block_threads(roles)), access)
+    prepare(made)
+    return made, for_gpu(made, get_cuda_target("sm_90a"))
+
+
+def values(text: str, args: Args) -> list[Any]:
+    """The arguments of a replay, in order."""
+    products = "bfloat16" in text
+    plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
+    plain["out"] = np.zeros((64, 64) if products else (MOST, 32), np.float32)
+    plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if products}
+    return [plain.get(name, args[name]) for name in schedule(text).parameters]
+
+
+def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
+    """What goes wrong in one of so many orders of a block; "unknown" where the launch cannot be replayed."""
+    made = prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
+    try:
+        launch = AgentLaunch(made, args, (block + 1, parts.threads), block)
+    except Wrong as e:
+        return f"{e.kind}: {e.text}"
+    except Unsupported as e:
+        return f"unknown: {e}"
+    wanted: Any = None
+    for order in orders([role for role, *_ in launch.programs], count):
+        try:
+            found = launch.play(order)
+        except ReplayFailed as e:
+            return f"{e.kind}: {e.text} ({order.name})"
+        wanted = found if wanted is None else wanted
+        if found != wanted:
+            return f"value: other results ({order.name})"
+    return ""
+
+
+def replay(text: str, args: Args, count: int = 25) -> str:
+    kernel, parts = lowered(kernel_of(text))
+    return replayed(kernel, parts, values(text, args), count)

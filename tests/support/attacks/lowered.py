@@ -1,0 +1,294 @@
+"""Right schedules that are spoiled after they have been lowered: what the language does not let kernels say, and what
+pipes are made of. A spoiled place goes wrong always, or where a condition holds that is made of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from support.attacks.judge import lowered as lower
+from support.attacks.judge import said
+from support.attacks.program import Args
+from tegula.check.schedule import check_schedule
+from tegula.dataclass import dataclass, replace
+from tegula.errors import CompileError
+from tegula.ir import AccessClass, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, Yield
+from tegula.ops.lane import BlockIndex
+from tegula.ops.roles import Roles
+from tegula.passes.runner import GpuCompilation
+from tegula.types import BufType, MbarrierType, bool_, int32
+
+Spoil = Callable[[Kernel, GpuCompilation], bool]
+"""False if there is no place for it."""
+SPARE = "v"
+"""A parameter that right programs do not use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """`args`: what the condition needs beside so many `items`; `block`: the one that goes wrong, of two if it is 1."""
+
+    name: str
+    rows: tuple[str, ...]
+    spoil: Spoil
+    args: Args
+    items: int = 9
+    block: int = 0
+
+
+NOTHING = Spoiled("nothing", (), lambda kernel, parts: True, {})
+
+
+def spoiled(
+    plain: Any, what: Spoiled, access: AccessClass | None = None
+) -> tuple[Kernel, GpuCompilation] | None:
+    """A kernel lowered and spoiled."""
+    kernel, parts = lower(plain, access)
+    return (kernel, parts) if what.spoil(kernel, parts) else None
+
+
+def verdict(
+    kernel: Kernel, parts: GpuCompilation, launch: Callable[[], Sequence[Any]] | None = None
+) -> tuple[str, str]:
+    """The status, and why."""
+    try:
+        found = check_schedule(kernel, parts)
+    except CompileError as e:
+        return "refused", str(e).partition("\n")[0]
+    except Exception as e:
+        return "crash", f"{type(e).__name__}: {e}"
+    return said(found, launch)
+
+
+# Places ---------------------------------------------------------------------------------------------------------------
+
+
+def _roles(kernel: Kernel) -> Roles:
+    return next(op for op in kernel.body.ops if isinstance(op, Roles))
+
+
+def _found(kernel: Kernel, names: Sequence[str]) -> list[Op]:
+    """The ops of these names in roles, that give nothing."""
+    return [op for op in _roles(kernel).walk() if op.NAME in names and not op.results]
+
+
+def _insert(op: Op, new: Op) -> Op:
+    """In front of an op."""
+    assert op.parent is not None
+    new.loc, new.parent = op.loc, op.parent
+    op.parent.ops.insert(op.parent.ops.index(op), new)
+    return new
+
+
+def _const(op: Op, value: int) -> Value:
+    return _insert(op, S.Const([], [int32], {"type": int32, "value": value})).result
+
+
+def _cmp(op: Op, kind: str, a: Value, b: Value) -> Value:
+    return _insert(op, S.Cmp([a, b], [bool_], {"pred": kind})).result
+
+
+def _index(op: Op) -> Value | None:
+    """Of the innermost loop around an op."""
+    region = op.parent
+    while region is not None and region.parent is not None:
+        if isinstance(region.parent, For) and region.args[0].type == int32:
+            return region.args[0]
+        region = region.parent.parent
+    return None
+
+
+Condition = Callable[[Op, Kernel], Value | None]
+
+
+def _spare(kernel: Kernel) -> Value:
+    return next(p for p in kernel.params if p.name == SPARE)
+
+
+def _equal(number: int) -> Condition:
+    return lambda op, kernel: _cmp(op, "eq", _spare(kernel), _const(op, number))
+
+
+def _overflows(number: int) -> Condition:
+    """The index, times the spare parameter, is less than 0."""
+
+    def condition(op: Op, kernel: Kernel) -> Value | None:
+        index = _index(op)
+        if index is None:
+            return None
+        product = _insert(op, S.Mul([index, _spare(kernel)], [int32])).result
+        return _cmp(op, "lt", product, _const(op, 0))
+
+    return condition
+
+
+def _wraps(number: int) -> Condition:
+    """The spare parameter and a number are less than the parameter."""
+
+    def condition(op: Op, kernel: Kernel) -> Value:
+        more = _insert(op, S.Add([_spare(kernel), _const(op, number)], [int32])).result
+        return _cmp(op, "lt", more, _spare(kernel))
+
+    return condition
+
+
+def _item(number: int) -> Condition:
+    def condition(op: Op, kernel: Kernel) -> Value | None:
+        index = _index(op)
+        return None if index is None else _cmp(op, "eq", index, _const(op, number))
+
+    return condition
+
+
+def _in_odd_blocks(condition: Condition) -> Condition:
+    def odd(op: Op, kernel: Kernel) -> Value | None:
+        holds = condition(op, kernel)
+        if holds is None:
+            return None
+        block = _insert(op, BlockIndex([], [int32])).result
+        bit = _insert(op, S.And([block, _const(op, 1)], [int32])).result
+        return _insert(op, S.And([holds, _cmp(op, "eq", bit, _const(op, 1))], [bool_])).result
+
+    return odd
+
+
+def conditions(rng: Random) -> tuple[str, Condition, Args, int]:
+    """Its text, itself, and the arguments and items by which it holds."""
+    number, t = rng.choice((23, 4711, -(2**31), 1 << 20)), rng.choice((5, 9, 17, 24))
+    return rng.choice(
+        [
+            (f"v == {number}", _equal(number), {SPARE: number}, 9),
+            ("k * v < 0", _overflows(0), {SPARE: 1 << 28}, 18),
+            ("k * v < 0", _overflows(0), {SPARE: 1 << 27}, 24),
+            ("v + 100 < v", _wraps(100), {SPARE: 2**31 - 50}, 9),
+            (f"k == {t}", _item(t), {}, t + 9),
+        ]
+    )
+
+
+# Skipped --------------------------------------------------------------------------------------------------------------
+
+SKIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "wait": (("mbarrier.wait", "named.sync"), ("O3", "O5", "corpus 7", "corpus 17")),
+    "arrival": (("mbarrier.arrive",), ("O2", "O3", "corpus 14", "corpus 16")),
+    "announcement": (("mbarrier.expect",), ("O2", "corpus 9")),
+    "copy": (("bulk.load",), ("O2", "corpus 9", "corpus 14")),
+    "fence": (("fence.async",), ("O6", "corpus 11")),
+    "wait for products": (("group.product_wait",), ("O7", "O5", "corpus 8", "corpus 21")),
+    "wait for stores": (("bulk.wait",), ("O8", "O5", "corpus 12", "corpus 18")),
+}
+"""Ops that may be left out, and what that breaks."""
+
+
+def skipped(rng: Random, row: str) -> Spoiled:
+    """An op is left out where a condition holds."""
+    fitting = [name for name, (_, rows) in SKIPPED.items() if row in rows] or list(SKIPPED)
+    name = rng.choice(fitting)
+    ops, rows = SKIPPED[name]
+    text, condition, args, items = conditions(rng)
+    odd = row == "clusters"
+    if odd:
+        condition, rows = _in_odd_blocks(condition), (*rows, "clusters")
+    which = rng.random()
+
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+        places = _found(kernel, ops)
+        return bool(places) and skip(places[int(which * len(places))], condition, kernel)
+
+    where = " in odd blocks" if odd else ""
+    return Spoiled(f"no {name} if {text}{where}", rows, spoil, args, items, int(odd))
+
+
+def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
+    holds = condition(op, kernel)
+    if holds is None:
+        return False
+    branch = If([_insert(op, S.Not([holds], [bool_])).result], [], None, [Region(), Region()], op.loc)
+    _insert(op, branch)
+    assert op.parent is not None
+    op.parent.ops.remove(op)
+    branch.regions[0].append(op)
+    for region in branch.regions:
+        region.append(Yield())
+    return True
+
+
+# What the language does not let kernels say ---------------------------------------------------------------------------
+
+
+def no_publication(rng: Random, row: str) -> Spoiled:
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+        ready = next((op for op in kernel.body.ops if op.NAME == "mbarrier.ready"), None)
+        if ready is not None:
+            kernel.body.ops.remove(ready)
+        return ready is not None
+
+    return Spoiled("barriers are used before all see them", ("corpus 10",), spoil, {})
+
+
+def on_top(rng: Random, row: str) -> Spoiled:
+    """A buffer, or a barrier, starts in the last bytes of another one."""
+    first, second, whole = rng.random(), rng.random(), rng.random() < 0.3
+
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+        places = parts.shared.places
+        used = {v for op in _roles(kernel).walk() for v in op.operands}
+        buffers = [v for v in places if isinstance(v.type, BufType) and v in used]
+        moved = [v for v in places if v in used and isinstance(v.type, BufType | MbarrierType)]
+        if len(moved) < 2 or not buffers:
+            return False
+        below = buffers[int(first * len(buffers))]
+        others = [v for v in moved if v is not below]
+        above = others[int(second * len(others))]
+        at = places[below]
+        align = 1024 if at.size >= 8192 else 128
+        offset = at.offset if whole else at.offset + max(0, at.size - align)
+        places[above] = replace(places[above], offset=offset)
+        return True
+
+    return Spoiled("two in the same bytes", ("corpus 20", "corpus 13"), spoil, {}, 17)
+
+
+def other_arrivals(rng: Random, row: str) -> Spoiled:
+    """A barrier counts warps that do nothing, or those of one warp group of two."""
+    which, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
+
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+        made = [op for op in kernel.body.ops if op.NAME == "mbarrier.new"]
+        if not made:
+            return False
+        op = made[int(which * len(made))]
+        op.attrs["arrivals"] += by
+        return op.attrs["arrivals"] > 0
+
+    return Spoiled(f"{by:+} arrivals counted", ("corpus 2",) if by > 0 else ("corpus 22",), spoil, {}, 17)
+
+
+def other_registers(rng: Random, row: str) -> Spoiled:
+    """More than a block has, or others in one warp group."""
+    number, which = rng.choice((256, 248, 20, 100, 264)), rng.random()
+
+    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+        roles = _roles(kernel)
+        asked = list(roles.attrs["registers"])
+        asked[int(which * len(asked))] = number
+        if number in (256, 248):
+            asked = [number] * len(asked)
+        roles.attrs["registers"] = tuple(asked)
+        return True
+
+    return Spoiled(f"{number} registers", ("corpus 3",), spoil, {})
+
+
+IMPOSSIBLE = {
+    "corpus 2": other_arrivals, "corpus 3": other_registers, "corpus 10": no_publication, "corpus 13": on_top,
+    "corpus 20": on_top, "corpus 22": other_arrivals,
+}  # fmt: skip
+
+
+def spoils(rng: Random, row: str) -> Spoiled:
+    """One that breaks a row."""
+    return IMPOSSIBLE.get(row, skipped)(rng, row)

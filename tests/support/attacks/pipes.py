@@ -1,0 +1,142 @@
+"""Roles that pipes connect."""
+
+from __future__ import annotations
+
+from random import Random
+
+from support.attacks.program import ROW, Line, Program, Role
+from support.attacks.rings import MAKERS, fetcher, reader, ring
+from support.attacks.walks import Walk
+
+
+def _pipe(name: str, rng: Random, stages: int = 0) -> str:
+    return f"{name} = tg.tile_pipe(shape=(1, {ROW}), dtype=float, stages={stages or rng.choice((1, 2, 3, 4, 6))})"
+
+
+def _load(pipe: str, array: str = "x", at: str = "k") -> Line:
+    return Line("fill", f"tg.tile_pipe_load({pipe}, {array}, offset=({at}, 0))")
+
+
+def _stored(pipe: str) -> Line:
+    return Line("take", f"tg.tile_store(out, tg.tile_pipe_pop({pipe}) * 2.0, offset=(k, 0))")
+
+
+def _fetch(rng: Random) -> str:
+    head, _ = fetcher(rng)
+    return head
+
+
+@ring("a pipe")
+def one(rng: Random, walk: Walk) -> Program:
+    roles = [
+        Role(_fetch(rng), walk.first, [_load("rows")]),
+        Role(reader(rng)[0], walk.second, [_stored("rows")]),
+    ]
+    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+
+
+@ring("a pipe that is pushed")
+def pushed(rng: Random, walk: Walk) -> Program:
+    body = [Line("fill", f"tg.tile_pipe_push(rows, tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 2.0)")]
+    roles = [Role("tg.ws(0)", walk.first, body), Role(reader(rng)[0], walk.second, [_stored("rows")])]
+    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+
+
+@ring("two pipes")
+def two(rng: Random, walk: Walk) -> Program:
+    """One role each, taken together."""
+    body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
+            Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
+    roles = [
+        Role('tg.role("one", warps=1)', walk.first, [_load("rows")]),
+        Role('tg.role("two", warps=1)', walk.first, [_load("more", "y")]),
+        Role('tg.role("both", warp_groups=1)', walk.second, body),
+    ]
+    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], roles, list(walk.asserts))
+
+
+@ring("a chain of pipes")
+def chain(rng: Random, walk: Walk) -> Program:
+    middle = [
+        Line("take", "row = tg.tile_pipe_pop(rows)"),
+        Line("fill", "tg.tile_pipe_push(more, row * row)"),
+    ]
+    roles = [
+        Role(_fetch(rng), walk.first, [_load("rows")]),
+        Role("tg.ws(1)", rng.choice((walk.first, walk.second)), middle),
+        Role("tg.ws(2)", walk.second, [_stored("more")]),
+    ]
+    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], roles, list(walk.asserts))
+
+
+@ring("a pipe with two readers")
+def two_readers(rng: Random, walk: Walk) -> Program:
+    roles = [
+        Role(_fetch(rng), walk.first, [_load("rows")]),
+        Role("tg.ws(1)", rng.choice((walk.first, walk.second)), [_stored("rows")]),
+        Role("tg.ws(2)", walk.second, [_stored("rows")]),
+    ]
+    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+
+
+@ring("pipes there and back")
+def feedback(rng: Random, walk: Walk) -> Program:
+    first = [
+        Line("fill", "tg.tile_pipe_push(rows, total)"),
+        Line("take", "total = tg.tile_pipe_pop(more) * 1.0"),
+    ]
+    second = [
+        Line("take", "row = tg.tile_pipe_pop(rows)"),
+        Line("fill", "tg.tile_pipe_push(more, row + 1.0)"),
+    ]
+    one, two = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
+    one.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
+    one.after.append("tg.tile_store(out, total, offset=(0, 0))")
+    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], [one, two], list(walk.asserts))
+
+
+@ring("one pipe ahead of another")
+def ahead(rng: Random, walk: Walk) -> Program:
+    """A role fills one pipe some items before the other; the rest when it is through."""
+    stages = rng.choice((2, 3, 4))
+    by = rng.randrange(1, stages + 1)
+    first = Role('tg.role("fetch", warps=1)', walk.first, [
+        Line("fill", "if k >= ahead:\n    tg.tile_pipe_load(more, y, offset=(k, 0))"), _load("rows")])  # fmt: skip
+    first.body.reverse()
+    first.before.append("count = int(0)")
+    first.end.append("count += 1")
+    first.after.append("for k in range(tg.min(ahead, count)):\n    tg.tile_pipe_load(more, y, offset=(k, 0))")
+    body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
+            Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
+    second = Role("tg.ws(1)", walk.second, body)
+    made = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.made]
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("a pipe and products")
+def products(rng: Random, walk: Walk) -> Program:
+    made = [
+        f"{p} = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages={rng.choice((2, 3))})"
+        for p in ("rows", "more")
+    ]
+    first = [
+        Line("fill", "tg.tile_pipe_load(rows, a, offset=(0, k * 64))"),
+        Line("fill", "tg.tile_pipe_load(more, b, offset=(k * 64, 0))"),
+    ]
+    body = [
+        Line("take", "one = tg.tile_pipe_pop(rows)"),
+        Line("take", "two = tg.tile_pipe_pop(more)"),
+        Line("use", "tg.tile_matmul(one, two, total)"),
+    ]
+    if [len(open) for open, _ in walk.second.loops] == [1] and rng.random() < 0.5:
+        body[2:] = [
+            Line("use", "tg.tile_matmul(one, two, total, wait=False)"),
+            Line("wait for it", "tg.tile_matmul_wait(pending=1)"),
+        ]
+    second = Role(rng.choice(("tg.ws(1)", "tg.ws(1, registers=240)")), walk.second, body)
+    second.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
+    second.after += ["tg.tile_matmul_wait()", "tg.tile_store(out, total, offset=(0, 0))"]
+    return Program([*made, *walk.made], [Role(_fetch(rng), walk.first, first), second], list(walk.asserts))
+
+
+__all__ = ["MAKERS"]

@@ -1,0 +1,522 @@
+"""Rings of stages in shared memory: who fills them, and what becomes of what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from support.attacks.program import ROW, Line, Program, Role, stagings
+from support.attacks.walks import Walk
+
+BYTES = ROW * 4
+PANEL = 64 * 64 * 2
+"""Bytes of a stage of an operand."""
+Maker = Callable[[Random, Walk], Program]
+MAKERS: dict[str, Maker] = {}
+"""By name; the first role goes over the first form of the walk, the last one over the second."""
+
+
+def ring(name: str) -> Callable[[Maker], Maker]:
+    def register(maker: Maker) -> Maker:
+        MAKERS[name] = maker
+        return maker
+
+    return register
+
+
+def _stages(rng: Random) -> int:
+    return rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 8))
+
+
+def _rows(name: str, stages: int) -> str:
+    return f'{name} = tg.tile_empty(shape=({stages}, 1, {ROW}), dtype=float, storage="shared")'
+
+
+def _panels(name: str, stages: int) -> str:
+    return f'{name} = tg.tile_empty(shape=({stages}, 64, 64), dtype=tg.bfloat16, storage="shared")'
+
+
+def _bars(full: int, empty: int, stages: int, names: tuple[str, str] = ("full", "empty")) -> str:
+    return f"{names[0]}, {names[1]} = tg.mbarrier({full}, stages={stages}), tg.mbarrier({empty}, stages={stages})"
+
+
+def room(rng: Random, stages: int, empty: str = "empty") -> Line:
+    """The wait of the one who fills."""
+    ways = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
+            f"if k >= {stages}:\n    tg.mbarrier_wait({empty}, s, phase ^ 1)"]  # fmt: skip
+    return Line("room", rng.choice(ways))
+
+
+def fetcher(rng: Random) -> tuple[str, bool]:
+    """The head of a role that fetches, and whether one thread of it must be elected."""
+    return rng.choice(
+        [("tg.ws(0)", True), ("tg.ws(0, registers=24)", True), ('tg.role("fetch", warps=1)', False)]
+    )
+
+
+def fetching(
+    rng: Random, walk: Walk, stages: int, rings: tuple[tuple[str, str, str], ...], size: int
+) -> Role:
+    """`rings`: their names, arrays and places."""
+    head, elected = fetcher(rng)
+    body = [
+        room(rng, stages),
+        Line("expect", f"tg.mbarrier_expect_bytes(full, s, {size * len(rings)})"),
+        *(Line("load", f"tg.tile_load_async({a}, {r}[s], {at}, full, s)") for r, a, at in rings),
+    ]
+    return Role(head, walk.first, body, stagings(rng, stages), elected)
+
+
+def _second(head: str) -> str:
+    return head.replace("(0", "(1")
+
+
+def reader(rng: Random) -> tuple[str, int]:
+    """The head of a role that reads, and its warps."""
+    return rng.choice(
+        [
+            ("tg.ws(1)", 4),
+            ("tg.ws(1)", 4),
+            ("tg.ws(1, 2)", 8),
+            ('tg.role("read", warps=2)', 2),
+            ('tg.role("read", warps=1)', 1),
+        ]
+    )
+
+
+def _read(rng: Random) -> Line:
+    return Line("read", rng.choice(["tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))", "total += ring[s]",
+                                    "tg.tile_store(out, ring[s], offset=(k, 0))"]))  # fmt: skip
+
+
+def _total(role: Role) -> Role:
+    if any("total" in line.text for line in role.body):
+        role.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
+        role.after.append("tg.tile_store(out, total, offset=(0, 0))")
+    return role
+
+
+def read_by_threads(rng: Random, walk: Walk, stages: int, head: str) -> Role:
+    fenced = [_read(rng), Line("fence", "tg.fence_async()"), Line("arrive", "tg.mbarrier_arrive(empty, s)")]
+    role = Role(
+        head, walk.second, [Line("wait", "tg.mbarrier_wait(full, s, phase)"), *fenced], stagings(rng, stages)
+    )
+    return _total(role)
+
+
+@ring("fetch and read")
+def fetch_and_read(rng: Random, walk: Walk) -> Program:
+    stages, (head, warps) = _stages(rng), reader(rng)
+    made = [_rows("ring", stages), _bars(1, warps, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    return Program(made, [first, read_by_threads(rng, walk, stages, head)], list(walk.asserts))
+
+
+@ring("fetch and read, one arrives for all")
+def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
+    """The warps synchronise before one of them gives the stage back."""
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    at = second.tagged("arrive")
+    second.body[at:] = [
+        Line("together", "tg.named_barrier_sync(own)"),
+        Line("arrive", "if tg.elect():\n    tg.mbarrier_arrive(empty, s)"),
+    ]
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("two readers")
+def two_readers(rng: Random, walk: Walk) -> Program:
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _bars(1, 8, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    readers = [read_by_threads(rng, walk, stages, f"tg.ws({k})") for k in (1, 2)]
+    if rng.random() < 0.5:
+        readers[0].form = walk.first
+    return Program(made, [first, *readers], list(walk.asserts))
+
+
+@ring("two fetchers")
+def two_fetchers(rng: Random, walk: Walk) -> Program:
+    """Each announces its own bytes, on one pair of barriers."""
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    again = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
+    first.head, again.head, first.elected, again.elected = (
+        'tg.role("one", warps=1)',
+        'tg.role("two", warps=1)',
+        False,
+        False,
+    )
+    last = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    last.body.insert(1, Line("read", "tg.tile_store(out, other[s] + 1.0, offset=(k + 9, 0))"))
+    return Program(made, [first, again, last], list(walk.asserts))
+
+
+@ring("write and read")
+def write_and_read(rng: Random, walk: Walk) -> Program:
+    stages, (head, warps) = _stages(rng), reader(rng)
+    made = [_rows("ring", stages), _bars(4, warps, stages), *walk.made]
+    body = [
+        room(rng, stages),
+        Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
+        Line("arrive full", "tg.mbarrier_arrive(full, s)"),
+    ]
+    first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
+    second = read_by_threads(rng, walk, stages, head)
+    del second.body[second.tagged("fence")]
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("write and copy out")
+def write_and_copy_out(rng: Random, walk: Walk) -> Program:
+    """Threads write, and copies to an array read."""
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _bars(4, 1, stages), *walk.made]
+    body = [
+        room(rng, stages),
+        Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive full", "tg.mbarrier_arrive(full, s)"),
+    ]
+    out = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("out", "tg.tile_store_async(out, ring[s], (k, 0))"),
+        Line("commit", "tg.store_commit()"),
+        Line("out wait", f"tg.store_wait(pending=0, read={rng.random() < 0.5})"),
+        Line("arrive", "tg.mbarrier_arrive(empty, s)"),
+    ]
+    head, elected = rng.choice([("tg.ws(1)", True), ('tg.role("store", warps=1)', False)])
+    second = Role(head, walk.second, out, stagings(rng, stages), elected)
+    return Program(
+        made, [Role("tg.ws(0)", walk.first, body, stagings(rng, stages)), second], list(walk.asserts)
+    )
+
+
+@ring("fetch and copy out")
+def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("out", "tg.tile_store_async(out, ring[s], (k, 0))"),
+        Line("commit", "tg.store_commit()"),
+        Line("out wait", "tg.store_wait(pending=0, read=True)"),
+        Line("arrive", "tg.mbarrier_arrive(empty, s)"),
+    ]
+    second = Role('tg.role("store", warps=1)', walk.second, body, stagings(rng, stages))
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("copies out that overlap")
+def overlapped_out(rng: Random, walk: Walk) -> Program:
+    """A stage is given back when the copy after its own has been started."""
+    stages = rng.choice((2, 3, 4, 5))
+    made = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("out", "tg.tile_store_async(out, ring[s], (k, 0))"),
+        Line("commit", "tg.store_commit()"),
+        Line("out wait", "tg.store_wait(pending=1, read=True)"),
+        Line("arrive", f"if k > 0:\n    tg.mbarrier_arrive(empty, (k - 1) % {stages})"),
+    ]
+    second = Role('tg.role("store", warps=1)', walk.second, body, stagings(rng, stages))
+    second.after = ["tg.store_wait(read=True)"]
+    return Program(made, [first, second], list(walk.asserts))
+
+
+def _multiplied(
+    rng: Random, walk: Walk, made: list[str], stages: int, head: str, b: str, free: str = "empty"
+) -> Role:
+    body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("product", f"tg.tile_matmul(ring[s], {b}, total)"),
+        Line("arrive", f"tg.mbarrier_arrive({free}, s)"),
+    ]
+    if rng.random() < 0.6:
+        body[1:2] = [
+            Line("product", f"tg.tile_matmul(ring[s], {b}, total, wait=False)"),
+            Line("product wait", "tg.tile_matmul_wait(pending=0)"),
+        ]
+    role = Role(head, walk.second, body, stagings(rng, stages))
+    role.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
+    role.after += ["tg.tile_matmul_wait()", "tg.tile_store(out, total, offset=(0, 0))"]
+    return role
+
+
+@ring("fetch and multiply")
+def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
+    stages = rng.choice((1, 2, 3, 4))
+    made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
+    first = fetching(rng, walk, stages, rings, PANEL)
+    return Program(
+        made, [first, _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+    )
+
+
+@ring("products that overlap")
+def overlapped_products(rng: Random, walk: Walk) -> Program:
+    """A stage is given back when the product after its own has been started."""
+    stages = rng.choice((2, 3, 4))
+    made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
+    first = fetching(rng, walk, stages, rings, PANEL)
+    second = _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")
+    second.body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("product", "tg.tile_matmul(ring[s], other[s], total, wait=False)"),
+        Line("product wait", "tg.tile_matmul_wait(pending=1)"),
+        Line("arrive", f"if k > 0:\n    tg.mbarrier_arrive(empty, (k - 1) % {stages})"),
+    ]
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("write and multiply")
+def write_and_multiply(rng: Random, walk: Walk) -> Program:
+    """Threads fill what tensor cores read."""
+    stages = rng.choice((1, 2, 3))
+    made = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
+    load = "tg.tile_load({}, shape=(64, 64), offset=(0, k * 64))"
+    body = [
+        room(rng, stages),
+        Line("write", f"ring[s] = {load.format('a')}"),
+        Line("write", f"other[s] = {load.format('b')}"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive full", "tg.mbarrier_arrive(full, s)"),
+    ]
+    first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
+    return Program(
+        made, [first, _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+    )
+
+
+@ring("late release")
+def late_release(rng: Random, walk: Walk) -> Program:
+    """Some items late; the last ones are given back after the loop, or never."""
+    lag = rng.choice((1, 1, 2, 3))
+    stages = lag + rng.choice((1, 2, 3))
+    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    at = second.tagged("arrive")
+    second.body[at] = Line("arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})")
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("waited for twice")
+def waited_twice(rng: Random, walk: Walk) -> Program:
+    """A second wait for an item that is still held is nothing."""
+    stages = rng.choice((1, 2, 3, 4))
+    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    again = Line("again", "tg.mbarrier_wait(full, s, phase)")
+    second.body.insert(rng.choice((0, 1, 2)), again)
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("a chain")
+def chain(rng: Random, walk: Walk) -> Program:
+    """Rows are fetched, changed by a role in the middle, and stored."""
+    stages, more = _stages(rng), _stages(rng)
+    made = [
+        _rows("ring", stages),
+        _rows("other", more),
+        _bars(1, 4, stages),
+        _bars(4, 4, more, ("ready", "used")),
+        *walk.made,
+    ]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("room", f"tg.mbarrier_wait(used, k % {more}, (k // {more} & 1) ^ 1)"),
+        Line("write", f"other[k % {more}] = ring[s] * 2.0"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive", "tg.mbarrier_arrive(empty, s)"),
+        Line("arrive full", f"tg.mbarrier_arrive(ready, k % {more})"),
+    ]
+    middle = Role("tg.ws(1)", rng.choice((walk.first, walk.second)), body, stagings(rng, stages))
+    last = [
+        Line("wait", "tg.mbarrier_wait(ready, s, phase)"),
+        Line("read", "tg.tile_store(out, other[s] + 1.0, offset=(k, 0))"),
+        Line("arrive", "tg.mbarrier_arrive(used, s)"),
+    ]
+    return Program(
+        made, [first, middle, Role("tg.ws(2)", walk.second, last, stagings(rng, more))], list(walk.asserts)
+    )
+
+
+@ring("feedback")
+def feedback(rng: Random, walk: Walk) -> Program:
+    """What one role makes of an item goes back to the one that sent it, some items late."""
+    stages = rng.choice((1, 2, 3))
+    made = [_rows("ring", stages), _rows("other", stages), "full, ready = "
+            f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.made]  # fmt: skip
+    S = stages
+    body = [
+        Line("room", f"if k >= {S}:\n    tg.mbarrier_wait(ready, s, phase ^ 1)\n    total += other[s]"),
+        Line("write", f"ring[s] = total + tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0))"),
+        Line("arrive full", "tg.mbarrier_arrive(full, s)"),
+    ]
+    first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
+    first.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
+    again = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("write", "other[s] = ring[s] * 2.0"),
+        Line("arrive", "tg.mbarrier_arrive(ready, s)"),
+    ]
+    return Program(
+        made, [first, Role("tg.ws(1)", walk.second, again, stagings(rng, stages))], list(walk.asserts)
+    )
+
+
+@ring("one tile")
+def one_tile(rng: Random, walk: Walk) -> Program:
+    """A tile without stages that threads fill and read."""
+    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+            "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.made]  # fmt: skip
+    body = [
+        Line("room", "tg.mbarrier_wait(empty, 0, k + 1)"),
+        Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
+        Line("arrive full", "tg.mbarrier_arrive(full)"),
+    ]
+    again = [
+        Line("wait", "tg.mbarrier_wait(full, 0, k)"),
+        Line("read", "tg.tile_store(out, ring, offset=(k, 0))"),
+        Line("arrive", "tg.mbarrier_arrive(empty)"),
+    ]
+    return Program(
+        made, [Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)], list(walk.asserts)
+    )
+
+
+@ring("named barriers")
+def named(rng: Random, walk: Walk) -> Program:
+    """A tile that two roles use in turn."""
+    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+            "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
+    body = [
+        Line("room", "tg.named_barrier_sync(free)"),
+        Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
+        Line("arrive full", "tg.named_barrier_arrive(ready)"),
+    ]
+    again = [
+        Line("wait", "tg.named_barrier_sync(ready)"),
+        Line("read", "tg.tile_store(out, ring, offset=(k, 0))"),
+        Line("arrive", "tg.named_barrier_arrive(free)"),
+    ]
+    first, second = Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)
+    second.before.append("tg.named_barrier_arrive(free)")
+    first.after.append("tg.named_barrier_sync(free)")
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("ping-pong")
+def ping_pong(rng: Random, walk: Walk) -> Program:
+    """Two roles that write to one tile in turn, and copy it out."""
+    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+            "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
+
+    def body(own: str, other: str, at: str) -> list[Line]:
+        return [
+            Line("wait", f"tg.named_barrier_sync({own})"),
+            Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=({at}, 0)) * 3.0"),
+            Line("read", f"tg.tile_store(out, ring, offset=({at}, 0))"),
+            Line("arrive", f"tg.named_barrier_arrive({other})"),
+        ]
+
+    first, second = Role("tg.ws(0)", walk.first, body("one", "two", "2 * k")), Role(
+        "tg.ws(1)", walk.second, body("two", "one", "2 * k + 1"))  # fmt: skip
+    second.before.append("tg.named_barrier_arrive(one)")
+    first.after.append("tg.named_barrier_sync(one)")
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("staged out")
+def staged_out(rng: Random, walk: Walk) -> Program:
+    """One role fetches; another computes, and copies out from stages of its own."""
+    stages, own = _stages(rng), rng.choice((1, 2, 3))
+    made = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    body = [
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("out wait", f"tg.store_wait(pending={own - 1}, read=True)"),
+        Line("own write", f"staged[k % {own}] = ring[s] * 2.0"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive", "tg.mbarrier_arrive(empty, s)"),
+        Line("own out", f"tg.tile_store_async(out, staged[k % {own}], (k, 0))"),
+        Line("commit", "tg.store_commit()"),
+    ]
+    second = Role("tg.ws(1)", walk.second, body, stagings(rng, stages))
+    second.after.append("tg.store_wait(read=True)")
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("keys")
+def keys(rng: Random, walk: Walk) -> Program:
+    """A second ring, whose item stays while the key of items stays: its stage is given back when the key changes."""
+    S, T = _stages(rng), rng.choice((1, 2, 3))
+    made = [
+        _rows("ring", S),
+        _rows("other", T),
+        _bars(1, 4, S),
+        _bars(1, 4, T, ("loaded", "unused")),
+        *walk.made,
+    ]
+    new, stage, phase = "k == 0 or keys[k] != keys[k - 1]", f"at % {T}", f"at // {T} & 1"
+    first = fetching(rng, walk, S, (("ring", "x", "(k, 0)"),), BYTES)
+    first.head, first.elected = 'tg.role("fetch", warps=1)', False
+    first.before.append("at = int(-1)")
+    fetched = [
+        f"if {new}:",
+        "    at += 1",
+        f"    tg.mbarrier_wait(unused, {stage}, ({phase}) ^ 1)",
+        f"    tg.mbarrier_expect_bytes(loaded, {stage}, {BYTES})",
+        f"    tg.tile_load_async(y, other[{stage}], (keys[k], 0), loaded, {stage})",
+    ]
+    taken = [
+        f"if {new}:",
+        "    if k > 0:",
+        "        tg.fence_async()",
+        f"        tg.mbarrier_arrive(unused, {stage})",
+        "    at += 1",
+        f"    tg.mbarrier_wait(loaded, {stage}, {phase})",
+    ]
+    first.body.append(Line("key", "\n".join(fetched)))
+    body = [
+        Line("key", "\n".join(taken)),
+        Line("wait", "tg.mbarrier_wait(full, s, phase)"),
+        Line("read", f"tg.tile_store(out, ring[s] * other[{stage}], offset=(k, 0))"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive", "tg.mbarrier_arrive(empty, s)"),
+    ]
+    second = Role("tg.ws(1)", walk.second, body, stagings(rng, S))
+    second.before.append("at = int(-1)")
+    return Program(made, [first, second], list(walk.asserts))
+
+
+@ring("mixed")
+def mixed(rng: Random, walk: Walk) -> Program:
+    """Some items are written by threads, the others copied."""
+    stages = _stages(rng)
+    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first.head, first.elected = 'tg.role("fill", warps=1)', False
+    written = rng.choice(("k % 3 == 2", "k % 5 == 0", "k > 7", "flags[k] > 1"))
+    body = [Line("choice", f"written = {written}"), room(rng, stages)]
+    for line in (
+        Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
+        Line("fence", "tg.fence_async()"),
+        Line("arrive full", "tg.mbarrier_arrive(full, s)"),
+    ):
+        body.append(Line(line.tag, f"if written:\n    {line.text}"))
+    for line in first.body[1:]:
+        body.append(Line(line.tag, f"if not written:\n    {line.text}"))
+    first.body = body
+    return Program(made, [first, read_by_threads(rng, walk, stages, "tg.ws(1)")], list(walk.asserts))

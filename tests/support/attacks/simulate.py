@@ -1,0 +1,486 @@
+"""A launch of a schedule on integers: barriers count arrivals and bytes, copies, products and stores end when they
+like, and who knows of whose accesses is kept in vector clocks. A role moves as one; what single warps do is not seen,
+but an arrival of one thread tells nothing of what the others have done since the role last synchronised.
+
+It reads the text of kernels, so that it shares nothing with the compiler, its checker or its interpreter."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from support.attacks.translate import Barriers, Named, Pipe, Refused, Ring, Schedule, Tile, View, schedule
+
+EARLY, LATE, RANDOM = "early", "late", "random"
+MOST_EVENTS = 400_000
+Clock = dict[Any, int]
+
+
+class Fault(Exception):
+    """What goes wrong. `kind`: deadlock, race, fence, arrivals, bytes, unwritten, unfinished, in-flight, stage."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class Endless(Exception):
+    """More events than are simulated."""
+
+
+def join(a: Clock, b: Clock) -> None:
+    for agent, t in b.items():
+        if a.get(agent, 0) < t:
+            a[agent] = t
+
+
+class Known:
+    """What is known to be over, and what of it is fenced."""
+
+    __slots__ = ("all", "fenced")
+
+    def __init__(self, all: Clock | None = None, fenced: Clock | None = None) -> None:
+        self.all: Clock = all or {}
+        self.fenced: Clock = fenced or {}
+
+    def join(self, other: Known) -> None:
+        join(self.all, other.all)
+        join(self.fenced, other.fenced)
+
+    def copy(self) -> Known:
+        return Known(dict(self.all), dict(self.fenced))
+
+
+class Barrier:
+    """One stage. `key`: in clocks, the phases of it that are known to have ended."""
+
+    def __init__(self, count: int, key: Any) -> None:
+        self.count = self.pending = count
+        self.key, self.phase, self.bytes = key, 0, 0
+        self.seen, self.ended = Known(), Known()
+
+    def arrive(self, known: Known, weight: int, announced: int = 0) -> None:
+        for _ in range(weight):
+            if not self.pending:
+                raise Fault("arrivals", f"one too many at {self.key}")
+            self.pending -= 1
+            self.bytes += announced
+            self.seen.join(known)
+            self.settle()
+
+    def settle(self) -> None:
+        if abs(self.bytes) >= 1 << 20:
+            raise Fault("bytes", f"{self.key} is {self.bytes} bytes behind")
+        if not self.pending and not self.bytes:
+            self.phase += 1
+            self.pending = self.count
+            self.seen.all[self.key] = self.phase
+            self.ended = self.seen.copy()
+
+
+class Access:
+    """Of a stage. `agent`, `time`: known to whom has the agent at that time or later in his clock; `role`: of threads,
+    -1 for copies and tensor cores."""
+
+    __slots__ = ("agent", "role", "time")
+
+    def __init__(self, agent: Any, time: int, role: int = -1) -> None:
+        self.agent, self.time, self.role = agent, time, role
+
+
+NEVER = 1 << 60
+
+
+class Copy:
+    """A copy into a stage on its way."""
+
+    def __init__(self, access: Access, barrier: Barrier, size: int) -> None:
+        self.access, self.barrier, self.size = access, barrier, size
+
+
+class Cell:
+    """A stage of a shared tile."""
+
+    __slots__ = ("reads", "written")
+
+    def __init__(self) -> None:
+        self.written: Access | None = None
+        self.reads: list[Access] = []
+
+
+class Item:
+    """In a pipe."""
+
+    __slots__ = ("known", "landed", "popped", "value")
+
+    def __init__(self, known: Known, landed: bool, value: Any) -> None:
+        self.known, self.landed, self.popped, self.value = known, landed, False, value
+
+
+class PipeState:
+    def __init__(self, pipe: Pipe) -> None:
+        self.pipe, self.items, self.filled, self.first = pipe, deque[Item](), 0, 0
+        self.taken = dict.fromkeys(pipe.consumers, 0)
+        self.freed = [Known() for _ in range(pipe.stages)]
+
+
+class Role:
+    """`known`: what it knows; `synced`: its own time when all its threads last met; `products`, `done`: started, over;
+    `groups`: of copies out that are closed; `open`: those that are in none."""
+
+    def __init__(self, number: int, warps: int, steps: Any) -> None:
+        self.number, self.warps, self.steps = number, warps, steps
+        self.known = Known({number: 0}, {number: 0})
+        self.synced = self.products = self.done = self.groups = self.read_groups = self.open = 0
+        self.came: dict[Named, int] = {}
+        self.next: Any = None
+        self.ended = False
+
+
+class Run:
+    """One order of one launch. `copies`: when they land."""
+
+    def __init__(
+        self, made: Schedule, args: dict[str, Any], seed: int, copies: str, block: int, blocks: int
+    ) -> None:
+        self.rng, self.copies = random.Random(seed), copies
+        steps = made.roles(args, block, blocks)
+        self.roles = [Role(k, made.warps[k], s) for k, s in enumerate(steps)]
+        self.barriers: dict[Any, list[Barrier]] = {}
+        self.names: dict[Named, Barrier] = {}
+        self.cells: dict[tuple[Ring, int], Cell] = {}
+        self.pipes: dict[Pipe, PipeState] = {}
+        self.flying: list[Copy] = []
+        self.landing: list[Item] = []
+        self.landed: list[Copy] = []
+        self.events = 0
+
+    # Turns ------------------------------------------------------------------------------------------------------------
+
+    def play(self, ranks: list[int] | None) -> None:
+        """Fault, Endless, Refused. `ranks`: the roles, those first that go on when they can; None: any."""
+        for role in self.roles:
+            self._advance(role, None)
+        while True:
+            order = [self.roles[k] for k in ranks] if ranks else self.rng.sample(self.roles, len(self.roles))
+            most = NEVER if ranks else self.rng.choice((1, 1, 3, 20))
+            moved = False
+            for role in order:
+                moved |= self._go(role, most)
+                if moved and ranks:
+                    break
+            if self.copies == RANDOM:
+                moved |= self._land_some()
+            if not moved and not self._land_one():
+                break
+        waiting = [r.number for r in self.roles if not r.ended]
+        if waiting:
+            raise Fault("deadlock", "; ".join(f"role {k} at {self.roles[k].next[0]}" for k in waiting))
+        self._at_the_end()
+
+    def _go(self, role: Role, most: int) -> bool:
+        moved = False
+        while most and not role.ended:
+            self.events += 1
+            if self.events > MOST_EVENTS:
+                raise Endless
+            name, elected, args, words = role.next
+            done, result = DOES[name](self, role, elected, *args, **words)
+            if not done:
+                break
+            moved, most = True, most - 1
+            self._advance(role, result)
+        return moved
+
+    def _advance(self, role: Role, result: Any) -> None:
+        try:
+            role.next = role.steps.send(result)
+        except StopIteration:
+            role.ended = True
+
+    def _land_some(self) -> bool:
+        before = len(self.flying) + len(self.landing)
+        while self.flying and self.rng.random() < 0.5:
+            self._land(self.flying.pop(self.rng.randrange(len(self.flying))))
+        while self.landing and self.rng.random() < 0.5:
+            self.landing.pop(self.rng.randrange(len(self.landing))).landed = True
+        return len(self.flying) + len(self.landing) < before
+
+    def _land_one(self) -> bool:
+        if self.flying:
+            self._land(self.flying.pop(0))
+            return True
+        if self.landing:
+            self.landing.pop(0).landed = True
+            return True
+        return False
+
+    def _land(self, copy: Copy) -> None:
+        copy.access.time = copy.barrier.phase + 1
+        copy.barrier.bytes -= copy.size
+        self.landed.append(copy)
+        copy.barrier.settle()
+
+    def _at_the_end(self) -> None:
+        """All roles have ended: what they started is over, and someone knows."""
+        for role in self.roles:
+            if role.done < role.products or role.read_groups < role.groups or role.open:
+                raise Fault("unfinished", f"products or stores of role {role.number}")
+        while self._land_one():
+            pass
+        for copy in self.landed:
+            if not any(r.known.all.get(copy.barrier.key, 0) >= copy.access.time for r in self.roles):
+                raise Fault("unfinished", f"nobody waited for a copy at {copy.barrier.key}")
+        for state in self.pipes.values():
+            if state.pipe.fetched and any(not item.popped for item in state.items):
+                raise Fault("unfinished", "nobody waited for a copy to a pipe")
+
+    # Accesses ---------------------------------------------------------------------------------------------------------
+
+    def _cell(self, view: View) -> Cell:
+        if view.stage >= view.ring.shape[0]:
+            raise Fault("stage", f"stage {view.stage} of {view.ring.shape[0]}")
+        return self.cells.setdefault((view.ring, view.stage), Cell())
+
+    def _ordered(self, role: Role, access: Access | None, fenced: bool) -> None:
+        """An access is known to be over; by threads, if `fenced`, also to copies and tensor cores."""
+        if access is None:
+            return
+        known = role.known
+        if access.role != role.number and known.all.get(access.agent, 0) < access.time:
+            raise Fault("race", f"role {role.number} does not know {access.agent}")
+        if fenced and access.role >= 0 and known.fenced.get(access.agent, 0) < access.time:
+            raise Fault("fence", f"role {role.number} after threads of role {access.role}")
+
+    def _now(self, role: Role) -> Access:
+        role.known.all[role.number] += 1
+        return Access(role.number, role.known.all[role.number], role.number)
+
+    def read(self, role: Role, elected: bool, view: View) -> tuple[bool, Any]:
+        cell = self._cell(view)
+        if cell.written is None:
+            raise Fault("unwritten", f"stage {view.stage}")
+        self._ordered(role, cell.written, False)
+        cell.reads.append(self._now(role))
+        return True, Tile()
+
+    def write(self, role: Role, elected: bool, view: View, value: Any) -> tuple[bool, Any]:
+        cell = self._cell(view)
+        for access in (cell.written, *cell.reads):
+            self._ordered(role, access, False)
+        cell.written, cell.reads = self._now(role), []
+        return True, None
+
+    def _read_async(self, role: Role, view: View, access: Access) -> None:
+        cell = self._cell(view)
+        if cell.written is None:
+            raise Fault("unwritten", f"stage {view.stage}")
+        self._ordered(role, cell.written, True)
+        cell.reads.append(access)
+
+    def put(self, role: Role, elected: bool, array: Any, index: Any, value: Any) -> tuple[bool, Any]:
+        """An element of an array; no order is asked of that."""
+        array[index] = value
+        return True, None
+
+    def load(
+        self,
+        role: Role,
+        elected: bool,
+        array: Any,
+        view: View,
+        offset: Any = None,
+        barrier: Any = None,
+        stage: int = 0,
+    ) -> tuple[bool, Any]:
+        cell, at = self._cell(view), self._at(barrier, stage)
+        for access in (cell.written, *cell.reads):
+            self._ordered(role, access, True)
+        copy = Copy(Access(at.key, NEVER), at, view.bytes)
+        cell.written, cell.reads = copy.access, []
+        if self.copies == EARLY:
+            self._land(copy)
+        else:
+            self.flying.append(copy)
+        return True, None
+
+    def fence(self, role: Role, elected: bool) -> tuple[bool, Any]:
+        role.known.fenced[role.number] = role.known.all[role.number]
+        return True, None
+
+    # Barriers ---------------------------------------------------------------------------------------------------------
+
+    def _at(self, barriers: Barriers, stage: int) -> Barrier:
+        if barriers not in self.barriers:
+            number = len(self.barriers)
+            self.barriers[barriers] = [Barrier(barriers.count, (number, k)) for k in range(barriers.stages)]
+        if not 0 <= stage < barriers.stages:
+            raise Fault("stage", f"stage {stage} of {barriers.stages} barriers")
+        return self.barriers[barriers][stage]
+
+    def wait(self, role: Role, elected: bool, barriers: Barriers, stage: int, phase: int) -> tuple[bool, Any]:
+        at = self._at(barriers, stage)
+        if at.phase & 1 == phase & 1:
+            return False, None
+        role.known.join(at.ended)
+        return True, None
+
+    def arrive(self, role: Role, elected: bool, barriers: Barriers, stage: int = 0) -> tuple[bool, Any]:
+        at = self._at(barriers, stage)
+        at.arrive(self._told(role, elected), 1 if elected else role.warps)
+        return True, None
+
+    def expect(
+        self, role: Role, elected: bool, barriers: Barriers, stage: int, size: int
+    ) -> tuple[bool, Any]:
+        self._at(barriers, stage).arrive(self._told(role, True), 1, size)
+        return True, None
+
+    def _told(self, role: Role, elected: bool) -> Known:
+        """What an arrival says: one thread knows of the others what they had done when they last met."""
+        if not elected or role.warps == 1:
+            return role.known
+        known = role.known.copy()
+        known.all[role.number] = min(known.all[role.number], role.synced)
+        known.fenced[role.number] = min(known.fenced[role.number], role.synced)
+        return known
+
+    def _named(self, named: Named) -> Barrier:
+        return self.names.setdefault(named, Barrier(named.warps, ("named", len(self.names))))
+
+    def named_arrive(self, role: Role, elected: bool, named: Named) -> tuple[bool, Any]:
+        self._named(named).arrive(role.known, role.warps)
+        return True, None
+
+    def named_sync(self, role: Role, elected: bool, named: Named) -> tuple[bool, Any]:
+        at = self._named(named)
+        if named not in role.came:
+            role.came[named] = at.phase
+            at.arrive(role.known, role.warps)
+        if at.phase == role.came[named]:
+            return False, None
+        del role.came[named]
+        role.known.join(at.ended)
+        role.synced = role.known.all[role.number]
+        return True, None
+
+    # Products and copies out ------------------------------------------------------------------------------------------
+
+    def matmul(
+        self, role: Role, elected: bool, a: Any, b: Any, sum: Tile, wait: bool = True
+    ) -> tuple[bool, Any]:
+        views = [x for x in (a, b) if isinstance(x, View)]
+        if not all(view.ring.units for view in views):
+            for view in views:
+                self.read(role, elected, view)
+            return True, None
+        role.products += 1
+        for view in views:
+            self._read_async(role, view, Access(("products", role.number), role.products))
+        sum.product = role.products
+        return self.matmul_wait(role, elected) if wait else (True, None)
+
+    def matmul_wait(self, role: Role, elected: bool, pending: int = 0) -> tuple[bool, Any]:
+        role.done = max(role.done, role.products - pending)
+        role.known.all["products", role.number] = role.done
+        return True, None
+
+    def store(
+        self, role: Role, elected: bool, array: Any, view: View, offset: Any = None
+    ) -> tuple[bool, Any]:
+        role.open += 1
+        self._read_async(role, view, Access(("stores", role.number), role.groups + 1))
+        return True, None
+
+    def commit(self, role: Role, elected: bool) -> tuple[bool, Any]:
+        role.groups, role.open = role.groups + 1, 0
+        return True, None
+
+    def store_wait(self, role: Role, elected: bool, pending: int = 0, read: bool = False) -> tuple[bool, Any]:
+        role.read_groups = max(role.read_groups, role.groups - pending)
+        role.known.all["stores", role.number] = role.read_groups
+        return True, None
+
+    # Pipes ------------------------------------------------------------------------------------------------------------
+
+    def _state(self, pipe: Pipe) -> PipeState:
+        if pipe not in self.pipes:
+            self.pipes[pipe] = PipeState(pipe)
+        return self.pipes[pipe]
+
+    def pipe_load(self, role: Role, elected: bool, pipe: Pipe, array: Any) -> tuple[bool, Any]:
+        return self._fill(role, pipe, 0)
+
+    def pipe_push(self, role: Role, elected: bool, pipe: Pipe, tile: Tile) -> tuple[bool, Any]:
+        return self._fill(role, pipe, tile.value)
+
+    def _fill(self, role: Role, pipe: Pipe, value: Any) -> tuple[bool, Any]:
+        state = self._state(pipe)
+        if state.filled - min(state.taken.values()) >= pipe.stages:
+            return False, None
+        role.known.join(state.freed[state.filled % pipe.stages])
+        late = pipe.fetched and self.copies != EARLY
+        item = Item(role.known.copy(), not late, value)
+        state.items.append(item)
+        state.filled += 1
+        if late:
+            self.landing.append(item)
+        return True, None
+
+    def pipe_pop(self, role: Role, elected: bool, pipe: Pipe) -> tuple[bool, Any]:
+        state = self._state(pipe)
+        at = state.taken[role.number] - state.first
+        if at >= len(state.items) or not state.items[at].landed:
+            return False, None
+        item = state.items[at]
+        item.popped = True
+        role.known.join(item.known)
+        state.freed[state.taken[role.number] % pipe.stages].join(role.known)
+        state.taken[role.number] += 1
+        while state.first < min(state.taken.values()):
+            state.items.popleft()
+            state.first += 1
+        return True, Tile(item.value)
+
+    def pipe_release(self, role: Role, elected: bool, pipe: Pipe) -> tuple[bool, Any]:
+        return True, None
+
+
+DOES: dict[str, Callable[..., tuple[bool, Any]]] = {
+    "read": Run.read, "put": Run.put, "write": Run.write, "mbarrier_wait": Run.wait, "mbarrier_arrive": Run.arrive,
+    "mbarrier_expect_bytes": Run.expect, "tile_load_async": Run.load, "tile_store_async": Run.store,
+    "store_commit": Run.commit, "store_wait": Run.store_wait, "fence_async": Run.fence,
+    "named_barrier_sync": Run.named_sync, "named_barrier_arrive": Run.named_arrive, "tile_pipe_load": Run.pipe_load,
+    "tile_pipe_push": Run.pipe_push, "tile_pipe_pop": Run.pipe_pop, "tile_pipe_release": Run.pipe_release,
+    "tile_matmul": Run.matmul, "tile_matmul_wait": Run.matmul_wait,
+}  # fmt: skip
+
+
+def fault(
+    text: str, args: dict[str, Any], orders: int = 8, seed: int = 0, block: int = 0, blocks: int = 1
+) -> str:
+    """What goes wrong in one of so many orders of a launch; nothing if all end. Refused, Endless."""
+    made = schedule(text)
+    ranks = list(range(len(made.warps)))
+    rng = random.Random(seed)
+    for k in range(orders):
+        turns = [ranks, ranks[::-1], None, None][k % 4]
+        if k >= 4 and turns:
+            turns = rng.sample(ranks, len(ranks))
+        try:
+            Run(
+                made,
+                args,
+                rng.randrange(1 << 30),
+                (LATE, EARLY, LATE, RANDOM)[(k + k // 4) % 4],
+                block,
+                blocks,
+            ).play(turns)
+        except Fault as e:
+            return str(e)
+    return ""
+
+
+__all__ = ["Endless", "Fault", "Refused", "fault"]

@@ -1,0 +1,310 @@
+"""Conditions that hold in few iterations of few launches, and the arguments by which they do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+import numpy as np
+
+from support.attacks.program import Args
+from support.attacks.walks import Walk
+from tegula.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """`text`: of the condition; `items`: how many must be there; `args`: of a launch in which it holds; dictionaries
+    for arrays, of elements that differ."""
+
+    text: str
+    items: int
+    args: Args
+
+
+def free(walk: Walk) -> list[str]:
+    """Integer parameters that a walk does not use."""
+    text = " ".join([*walk.made, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
+    used = set(re.findall(r"\b[a-z]+\b", text))
+    return [name for name in ("m", "c", "d", "e", "u", "v") if name not in used]
+
+
+Made = tuple[str, int, Args]
+Maker = Callable[[Random, Sequence[str], str], Made]
+OF_ITEMS: dict[Maker, int] = {}
+OF_LAUNCHES: dict[Maker, int] = {}
+"""With how often they are taken. A maker gets names of free parameters and the number of items."""
+
+
+def of_items(weight: int) -> Callable[[Maker], Maker]:
+    def register(maker: Maker) -> Maker:
+        OF_ITEMS[maker] = weight
+        return maker
+
+    return register
+
+
+def of_launches(weight: int) -> Callable[[Maker], Maker]:
+    def register(maker: Maker) -> Maker:
+        OF_LAUNCHES[maker] = weight
+        return maker
+
+    return register
+
+
+def _chosen(rng: Random, of: dict[Maker, int]) -> Maker:
+    return rng.choices(list(of), list(of.values()))[0]
+
+
+def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
+    """`launches`: of the whole launch, not of one item."""
+    names = free(walk)
+    rng.shuffle(names)
+    text, items, args = _chosen(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
+    if not launches and rng.random() < 0.2:
+        other, _, more = _chosen(rng, OF_LAUNCHES)(rng, names, "")
+        if not set(more) & set(args):
+            text, args = f"{text} and {other}", {**args, **more}
+    return Trigger(text, items, args)
+
+
+def _far(rng: Random) -> int:
+    return rng.choice((5, 9, 13, 17, 17, 24, 33, 48, 64, 65, 100, 128, 150, 257, 1025))
+
+
+# Of items -------------------------------------------------------------------------------------------------------------
+
+
+@of_items(1)
+def one(rng: Random, p: Sequence[str], count: str) -> Made:
+    t = _far(rng)
+    return (
+        rng.choice((f"k == {t}", f"k * 2 == {2 * t}", f"k > {t - 1} and k < {t + 1}", f"k - {t} == 0")),
+        t,
+        {},
+    )
+
+
+@of_items(1)
+def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
+    if not count:
+        return one(rng, p, count)
+    t = rng.choice((5, 8, 20, 40))
+    return rng.choice((f"{count} - k == {t}", f"k == {count} - {t} and k > {t}")), 2 * t + 3, {}
+
+
+@of_items(1)
+def at_an_argument(rng: Random, p: Sequence[str], count: str) -> Made:
+    t, by = rng.randrange(4, 30), rng.choice((0, 11, 40, -60))
+    text, args = rng.choice(
+        [
+            (f"k == {p[0]} + {by}" if by >= 0 else f"k == {p[0]} - {-by}", {p[0]: t - by}),
+            (f"k == {p[0]} * {p[1]}", {p[0]: t, p[1]: 1}),
+            (f"k % 8 == 5 and k // 8 == {p[0]}", {p[0]: t // 8}),
+            (f"tg.max(k, {p[0]}) != {p[0]} and k == {p[0]} + 1", {p[0]: t}),
+        ]
+    )
+    return text, t + 14, args
+
+
+@of_items(8)
+def elements(rng: Random, p: Sequence[str], count: str) -> Made:
+    t = rng.randrange(4, 40)
+    text, args = rng.choice(
+        [
+            ("g[k] != g[k + 1] and g[k] > 8", {"g": {t: 9}}),
+            ("g[k] == k + 3 and g[k] > 5", {"g": {t: t + 3}}),
+            (f"g[k] + {p[0]} == 0 and g[k] > 3", {"g": {t: 5}, p[0]: -5}),
+            (f"g[k] == {p[0]} and {p[0]} > 20", {"g": {t: 25}, p[0]: 25}),
+            (f"g[k] == k + {t} and g[k] > 30", {"g": {t + 20: 2 * t + 20}}),
+            (f"g[k] - 2 * k == {p[0]} and {p[0]} > 7", {"g": {t: 2 * t + 31}, p[0]: 31}),
+            (f"g[k] * {p[0]} < 0 and {p[0]} > 0 and g[k] > 0", {"g": {t: 1 << 16}, p[0]: 1 << 15}),
+            (f"g[k] + {p[0]} < {p[0]} and g[k] > 0", {"g": {t: 1 << 30}, p[0]: 1 << 30}),
+            ("w[k] != w[k]", {"w": {t: float("nan")}}),
+        ]
+    )
+    return text, t, args
+
+
+@of_items(3)
+def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
+    t, v = rng.randrange(4, 40), rng.choice((7, -1, 1 << 20, 12345))
+    text, args = rng.choice(
+        [
+            (f"g[k] == {v}", {"g": {t: v}}),
+            ("g[k] > g[k + 1] and g[k + 1] == 0", {"g": {t: 9}}),
+            ("g[k + 1] - g[k] > 50", {"g": {t + 1: 60}}),
+            ("g[k] + g[k + 1] + g[k + 2] == 77", {"g": {t: 70, t + 2: 7}}),
+            ("g[k] > 40 and g[k] < 43", {"g": {t: 42}}),
+            (f"g[g[k]] == {v}", {"g": {t: 3, 3: v}}),
+            (f"g[k] - g[k + 1] == {p[0]} and {p[0]} > 0", {"g": {t: 25}, p[0]: 25}),
+            ("g[k] % 100 == 77", {"g": {t: 177}}),
+            ("g[k] >> 8 == k and k > 0", {"g": {t: t << 8}}),
+            ("w[k] > 3.0", {"w": {t: 3.5}}),
+            ("not (w[k] <= w[k + 1] or w[k] > w[k + 1])", {"w": {t: float("nan")}}),
+            ("w[k] > w[k + 1] and w[k] < 0.5", {"w": {t: 0.25}}),
+            ("w[k] * 3.0 == 1.5", {"w": {t: 0.5}}),
+            ("w[k] < -1.0", {"w": {t: -2.0}}),
+        ]
+    )
+    return text, t, args
+
+
+@of_items(18)
+def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
+    """Bits that are cut off."""
+    return rng.choice(
+        [
+            ("int(tg.int8(k)) < 0", 128, {}),
+            ("tg.int8(k) < tg.int8(0)", 128, {}),
+            ("int(tg.uint8(k)) != k", 256, {}),
+            ("int(tg.uint8(k * 3)) < k", 86, {}),
+            ("int(tg.int16(k * 300)) < 0", 110, {}),
+            ("int(tg.uint8(k + 200)) < k", 56, {}),
+            (f"int(tg.uint8({p[0]} + k)) < k % 4 and {p[0]} != 0", 20, {p[0]: 240}),
+            (f"int(tg.int16({p[0]} + k)) < {p[0]}", 20, {p[0]: 32750}),
+            (f"tg.uint32({p[0]} - k) > tg.uint32({p[0]}) and {p[0]} != 0", 20, {p[0]: 11}),
+            ("k << 25 < 0 and k % 3 == 0", 66, {}),
+            ("k << 26 < 0", 32, {}),
+            (f"k << {p[0]} < 0 and {p[0]} > 20", 20, {p[0]: 27}),
+        ]
+    )
+
+
+@of_items(1)
+def far_bits(rng: Random, p: Sequence[str], count: str) -> Made:
+    return rng.choice(
+        [
+            ("k > 16 and k & k - 1 == 0", 32, {}),
+            ("k * 20000003 < 0", 110, {}),
+            ("k * k % 61 == 60 and k > 10", 61, {}),
+            (f"k * {p[0]} // {p[0]} != k and {p[0]} != 0", 40, {p[0]: 1 << 27}),
+            (f"k * k * {p[0]} < 0 and {p[0]} > 0", 18, {p[0]: 1 << 23}),
+            (
+                f"g[k] // {p[1]} == {p[0]} and {p[0]} > 9 and {p[1]} > 5",
+                9,
+                {"g": {9: 100}, p[0]: 10, p[1]: 10},
+            ),
+            ("g[k] * g[k + 1] < 0", 12, {"g": {11: -3, 12: 8}}),
+            ("g[k] * g[k] < 0", 13, {"g": {13: 50000}}),
+            ("k // 7 == 9 and k % 7 == 3", 66, {}),
+            ("(k ^ 85) == 16", 69, {}),
+            ("k * 2654435 >> 20 & 31 == 30", 80, {}),
+        ]
+    )
+
+
+@of_items(24)
+def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
+    big, t, (p, o) = rng.choice((1 << 28, 1 << 27, 150_000_000)), rng.randrange(5, 30), p[:2]
+    return rng.choice(
+        [
+            (f"k * {p} < 0 and {p} > 0", 18, {p: big}),
+            (f"(k * {p} < 0) != (k > 0 and {p} < 0)", 18, {p: big}),
+            (f"k + {p} < {p}", t, {p: 2**31 - t}),
+            (f"{p} - k > {p}", t, {p: -(2**31) + t - 1}),
+            (f"{p} + k * {o} < {p} and {o} > 0", t, {p: 2**31 - 1000, o: 1000 // t + 1}),
+            (f"k * {p} * {o} < 0 and {p} > 0 and {o} > 0", 18, {p: 1 << 14, o: 1 << 13}),
+            (f"(k + {p}) // 2 < {p} // 2 and {p} > 0", t, {p: 2**31 - t}),
+            (f"tg.abs({p} - k) < 0", t, {p: -(2**31) + t - 1}),
+            (f"k % 2 == 1 and k * {p} < 0 and {p} > 0", 20, {p: big}),
+        ]
+    )
+
+
+# Of launches ----------------------------------------------------------------------------------------------------------
+
+
+@of_launches(1)
+def exactly(rng: Random, p: Sequence[str], count: str) -> Made:
+    v = rng.choice((-7, 23, 37, 101, 4711, 1 << 20, -(2**31)))
+    return f"{p[0]} == {v}", 0, {p[0]: v}
+
+
+@of_launches(1)
+def beyond(rng: Random, p: Sequence[str], count: str) -> Made:
+    v = rng.choice((60, 1000, 65536, 1 << 30))
+    return rng.choice([(f"{p[0]} > {v}", 0, {p[0]: v + 7}), (f"{p[0]} < -{v}", 0, {p[0]: -v - 7})])
+
+
+@of_launches(1)
+def a_bit(rng: Random, p: Sequence[str], count: str) -> Made:
+    b = rng.choice((6, 9, 13, 21, 30))
+    return f"{p[0]} >> {b} & 1 == 1", 0, {p[0]: 1 << b}
+
+
+@of_launches(1)
+def a_remainder(rng: Random, p: Sequence[str], count: str) -> Made:
+    d = rng.choice((37, 61, 97, 256, 1000))
+    r = rng.randrange(20, d)
+    return f"{p[0]} % {d} == {r}", 0, {p[0]: r + d * rng.randrange(5)}
+
+
+@of_launches(14)
+def a_number_of_items(rng: Random, p: Sequence[str], count: str) -> Made:
+    if not count:
+        return an_overflow(rng, p, count)
+    d = rng.choice((11, 13, 17, 29, 37))
+    r = rng.randrange(4, d)
+    text = rng.choice(
+        (f"({count}) % {d} == {r} and ({count}) > {d}", f"({count} - {r}) % {d} == 0 and {count} != {r}")
+    )
+    return text, d + r - 14, {"n": d + r} if count == "n" else {}
+
+
+@of_launches(16)
+def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
+    p, o = p[:2]
+    return rng.choice(
+        [
+            (f"{p} > 0 and {p} * {p} < 0", 0, {p: 50000}),
+            (f"{p} + 100 < {p}", 0, {p: 2**31 - 50}),
+            (f"{p} > 0 and {p} * 3 // 3 != {p}", 0, {p: 1 << 30}),
+            (f"tg.abs({p}) < 0", 0, {p: -(2**31)}),
+            (f"{p} > 0 and {o} > 0 and {p} * {o} <= 0", 0, {p: 1 << 16, o: 1 << 16}),
+            (f"{p} > 0 and {o} > 0 and {p} + {o} < 0", 0, {p: 1 << 30, o: 1 << 30}),
+            (f"{p} - {o} > 0 and {p} < {o}", 0, {p: -(2**31), o: 5}),
+            (f"tg.min({p}, {o}) - tg.max({p}, {o}) > 0", 0, {p: -(2**31), o: 5}),
+        ]
+    )
+
+
+@of_launches(10)
+def of_two(rng: Random, p: Sequence[str], count: str) -> Made:
+    p, o = p[:2]
+    return rng.choice(
+        [
+            (f"{p} * {o} == 391", 0, {p: 17, o: 23}),
+            (f"{p} * {p} == {o} + 5 and {p} > 7", 0, {p: 11, o: 116}),
+            (f"{p} % 7 == 3 and {o} % 5 == 2 and {p} > {o} + 90", 0, {p: 108, o: 12}),
+            (f"({p} ^ {o}) == 4097", 0, {p: 4096, o: 1}),
+            (f"{p} // 9 == {o} and {o} > 30", 0, {p: 300, o: 33}),
+            (f"{p} * 3 + {o} * 5 == 1000 and {p} > 0 and {o} > 0", 0, {p: 5, o: 197}),
+        ]
+    )
+
+
+@of_launches(1)
+def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
+    v = rng.choice((3, -9, 65535))
+    return rng.choice(
+        [(f"g[0] == {v}", 0, {"g": {0: v}}), ("w[1] > 2.0", 0, {"w": {1: 2.5}}), ("g[1] < g[2]", 0, {"g": {2: 1}}),
+         ("g[0] + g[1] == 100 and g[0] > g[1]", 0, {"g": {0: 60, 1: 40}}),
+         ("w[0] != w[0]", 0, {"w": {0: float("nan")}})]
+    )  # fmt: skip
+
+
+def filled(args: Args, more: Args) -> Args:
+    """Arguments with others in their place; of arrays, some elements."""
+    out = dict(args)
+    for name, value in more.items():
+        if isinstance(value, dict):
+            array = np.array(out[name])
+            for k, v in value.items():
+                if k < len(array):
+                    array[k] = v
+            out[name] = array
+        else:
+            out[name] = value
+    return out

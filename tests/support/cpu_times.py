@@ -1,0 +1,85 @@
+"""Core-seconds of tests: `--cpu-times FILE` writes those of each test, of the processes that it waits for too, and
+prints those of each folder. What other programs do on the machine hardly changes them, unlike seconds on a clock."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LONG = 2.0
+"""Core-seconds; a test that takes more is split, shares what it compiles, or is slow."""
+
+VERY_LONG = 10.0
+"""A slow test that takes more says why: `slow(why="...")`."""
+
+SENT, SENT_TOO = "core_seconds", "without_why"
+COLLECTION = "(start and collection)"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-times", metavar="FILE", help="write the core-seconds of each test, most first")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cpu-times"):
+        config.pluginmanager.register(CpuTimes(config), "cpu-times")
+
+
+def spent() -> float:
+    """Core-seconds of this process until now, and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+class CpuTimes:
+    """What tests have taken: in this process, or in the workers that send it when they end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.taken: Counter[str] = Counter()
+        self.without_why: list[str] = []
+
+    def pytest_collection_finish(self) -> None:
+        self.taken[COLLECTION] += spent()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        before = spent()
+        try:
+            return (yield)
+        finally:
+            seconds = spent() - before
+            self.taken[item.nodeid] += seconds
+            if seconds > VERY_LONG and not any(m.kwargs.get("why") for m in item.iter_markers("slow")):
+                self.without_why.append(item.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput.update({SENT: dict(self.taken), SENT_TOO: self.without_why})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        sent = getattr(node, "workeroutput", {})
+        self.taken.update(sent.get(SENT, {}))
+        self.without_why += sent.get(SENT_TOO, [])
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        lines = [f"{seconds:9.3f} {name}\n" for name, seconds in self.taken.most_common()]
+        Path(self.config.getoption("--cpu-times")).write_text("".join(lines))
+        folders: defaultdict[str, list[float]] = defaultdict(list)
+        for name, seconds in self.taken.items():
+            folders[os.path.dirname(name.partition("::")[0]) or name].append(seconds)
+        terminalreporter.section("core-seconds")
+        terminalreporter.line(f"{'':26}{'tests':>7}{'sum':>9}{'longest':>9}   over {LONG:g} s")
+        every = [("all", list(self.taken.values()))]
+        for name, seconds in [*sorted(folders.items(), key=lambda each: -sum(each[1])), *every]:
+            over = sum(s > LONG for s in seconds)
+            terminalreporter.line(f"{name:26}{len(seconds):7}{sum(seconds):9.1f}{max(seconds):9.1f}{over:9}")
+        for name in self.without_why:
+            terminalreporter.line(
+                f"{name} takes more than {VERY_LONG:g} s, and does not say why: slow(why=...)"
+            )

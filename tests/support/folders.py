@@ -1,0 +1,38 @@
+"""What is so of the tests of a folder. A folder that is not here fails tests/test_structure.py."""
+
+from __future__ import annotations
+
+ON_ALL_DEVICES = "they run on a GPU as well where there is one, unless they are marked `cpu`"
+ON_GPUS = "they are marked `gpu`: without one they are left out"
+FOR_V3 = "those that run machine code run for x86-64-v3, too: `python run.py test --v3`"
+NO_MACHINE_CODE = "none runs machine code"
+
+RULES: dict[str, set[str]] = {
+    "automatic": set(),
+    "backend": set(),
+    "check": {NO_MACHINE_CODE},
+    "codegen": {FOR_V3},
+    "docs": set(),
+    "errors": set(),
+    "generated": {ON_ALL_DEVICES},
+    "gpu": {ON_GPUS},
+    "gpu_codegen": set(),
+    "gpu_lowering": set(),
+    "gradients": {ON_ALL_DEVICES},
+    "guide": {ON_ALL_DEVICES, FOR_V3},
+    "interop": set(),
+    "interp": {NO_MACHINE_CODE},
+    "ir": {NO_MACHINE_CODE},
+    "kernels": {ON_ALL_DEVICES, FOR_V3},
+    "lang": set(),
+    "passes": set(),
+    "roles": {ON_ALL_DEVICES, FOR_V3},
+    "runtime": set(),
+    "semantics": {ON_ALL_DEVICES, FOR_V3},
+    "stdlib": {ON_ALL_DEVICES, FOR_V3},
+    "tune": set(),
+}
+
+
+def follows(folder: str, rule: str) -> bool:
+    return rule in RULES.get(folder, ())

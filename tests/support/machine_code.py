@@ -1,0 +1,63 @@
+"""Holds the marker `machine_code` to what it says: tests that have it run what is compiled for this processor, and no
+others do. What their child processes run does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from tegula.backend import loader
+from tegula.runtime import compile
+
+NAME = "machine_code"
+UNMARKED = "it runs machine code: mark it with @pytest.mark.machine_code"
+MARKED = "it runs no machine code, and is marked as if it did (where only some parameters do: machine_code(some=True))"
+
+ran = False
+"""Whether this test has loaded machine code, or launched a kernel for the CPU that was loaded before."""
+
+
+def pytest_configure() -> None:
+    """Notes at the places where code for this processor is loaded and run. What the pool of threads loads for itself
+    does not count: it has its own name for `load`."""
+    loads, launches = loader.load, compile.Compiled.launch
+
+    def load(data: bytes) -> loader.LoadedObject:
+        global ran
+        made = loads(data)
+        ran = True
+        return made
+
+    @wraps(launches)
+    def launch(*args: Any, **kwargs: Any) -> None:
+        global ran
+        ran = True
+        launches(*args, **kwargs)
+
+    loader.load = compile.load = load
+    compile.Compiled.launch = launch
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    global ran
+    ran = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that passes with a marker that is wrong fails. On a GPU its kernels run there."""
+    yield
+    wrong = mistake(item.get_closest_marker(NAME), ran)
+    if wrong and item.get_closest_marker("gpu") is None:
+        pytest.fail(wrong, pytrace=False)
+
+
+def mistake(mark: pytest.Mark | None, has_run: bool) -> str | None:
+    """What is wrong with a test's marker."""
+    if mark is None:
+        return UNMARKED if has_run else None
+    return None if has_run or mark.kwargs.get("some") else MARKED

@@ -1,0 +1,95 @@
+"""Docstrings: the sections of what users call, and a sentence for every other public definition."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@cache
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "tools" / "docstrings.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_what_is_lacking_only_shrinks() -> None:
+    """`python tools/docstrings.py` writes tests/docstrings.json anew, where less is lacking than before."""
+    assert tool().grown(tool().now(), tool().kept()) == []
+
+
+def test_what_users_call_is_found() -> None:
+    """Functions of kernels, of the library, of the host, methods, and what is loaded when it is first asked for."""
+    names = {of.name for of in (*tool().kernel_functions(), *tool().host_functions())}
+    assert names >= {
+        "tile_matmul",
+        "atomic_add",
+        "fast.exp2",
+        "sin",
+        "zeros",
+        "array.reshape",
+        "Tape.backward",
+    }
+    assert names >= {
+        "launch",
+        "Stream.synchronize",
+        "autotune",
+        "kernels.matmul",
+        "torch.function",
+        "jax.function",
+    }
+    assert not any(name.startswith("_") or "._" in name for name in names)
+
+
+RIGHT = """The sum of two tiles.
+
+Parameters:
+    a, b: tiles of one shape.
+Returns:
+    a tile.
+Raises:
+    shape-mismatch: the shapes differ.
+Gradient:
+    the adjoint, for both."""
+
+
+def lacks(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
+    made = tool()
+    return made.faults(made.Documented("add", text, parameters, (*made.SECTIONS[:3], "Gradient")))
+
+
+def test_a_docstring_with_all_sections_lacks_nothing() -> None:
+    assert lacks(RIGHT) == []
+    assert lacks(RIGHT.replace("    shape-mismatch: the shapes differ.", "    nothing.")) == []
+    assert lacks(RIGHT + "\nSource:\n    BLAS axpy.") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("a, b: tiles", "a: tiles", "parameters a, b; told: a"),
+        ("a, b: tiles", "b, a: tiles", "parameters a, b; told: b, a"),
+        ("shape-mismatch:", "shape-missmatch:", "no such error: shape-missmatch"),
+        ("    shape-mismatch: the shapes differ.", "    if the shapes differ", "no error code and reason"),
+        ("Returns:", "Yields:", "no section Returns"),
+        ("Gradient:\n    the adjoint, for both.", "", "no section Gradient"),
+        ("    a tile.\n", "", "nothing in section Returns"),
+        ("The sum of two tiles.", "The sum", "no sentence first"),
+    ],
+)
+def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
+    assert any(found.startswith(fault) for found in lacks(RIGHT.replace(old, new)))
+
+
+def test_methods_that_override_documented_ones_need_no_docstring() -> None:
+    """`Op.infer` says what all do."""
+    missing = tool().without_docstring()
+    assert not any(name.endswith(".infer") for names in missing.values() for name in names)

@@ -1,0 +1,82 @@
+"""tools/planted_faults.py: faults of one line, the same for the same number, and what tests say of them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parent.parent / "tools" / "planted_faults.py"
+TEXT = '''"""Doc of 3."""
+if TYPE_CHECKING:
+    from a import b
+
+def f(x: Literal[5], y):
+    assert x < 5, f"{x + 1} is not"
+    if x and not y:
+        g(
+            x,
+        )
+    z.a = x if é_or(x) else 7  # a number
+    return x <= y
+'''
+FAULTS = {
+    ("branch dropped", 7, "if False:"),
+    ("and for or", 7, "if (x or not y):"),
+    ("negation dropped", 7, "if x and (y):"),
+    ("statement dropped", 8, "pass"),
+    ("statement dropped", 11, "pass  # a number"),
+    ("branch dropped", 11, "z.a = (x)  # a number"),
+    ("branch dropped", 11, "z.a = (7)  # a number"),
+    ("constant changed", 11, "z.a = x if é_or(x) else (8)  # a number"),
+    ("constant changed", 11, "z.a = x if é_or(x) else (6)  # a number"),
+    ("comparison turned", 12, "return (x < y)"),
+    ("comparison turned", 12, "return (x > y)"),
+}
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
+    spec = importlib.util.spec_from_file_location("planted_faults", TOOL)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "planted_faults", made)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_faults_of_a_text(tool: Any) -> None:
+    found = set()
+    for kind, place in tool.places_of("a.py", TEXT):
+        for instead in place.instead:
+            text = tool.replaced(TEXT, place, instead)
+            ast.parse(text)
+            assert len(text.splitlines()) == len(TEXT.splitlines())
+            found.add((kind, place.line + 1, text.splitlines()[place.line].strip()))
+    assert found == FAULTS
+
+
+def test_a_number_is_one_fault(tool: Any) -> None:
+    made = [tool.fault(TOOL.parent.parent / "src" / "tegula" / "interp", 3, 7) for _ in range(2)]
+    assert made[0] == made[1] and made[0].before != made[0].after
+
+
+def test_what_tests_say(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that fail with a fault catch it; afterwards the file is as it was."""
+    source = tmp_path / "src" / "tegula"
+    source.mkdir(parents=True)
+    (source / "__init__.py").write_text("limit = 3\n")
+    (tmp_path / "test_a.py").write_text(
+        f"import sys\nsys.path[:0] = [{str(tmp_path / 'src')!r}]\nimport tegula\n"
+        "def test_type(): assert type(tegula.limit) is int\ndef test_value(): assert tegula.limit == 3\n"
+    )
+    monkeypatch.setattr(tool.Checkout, "__init__", lambda self, path: setattr(self, "path", path))
+    checkout = tool.Checkout(tmp_path)
+    planted = tool.Fault(0, "__init__.py", 1, "constant changed", "limit = 3", "limit = (4)", "limit = (4)\n")
+    assert checkout.judged(planted, ["test_a.py -k type", "test_a.py"], 60) == "test_a.py::test_value"
+    assert checkout.judged(planted, ["test_a.py -k type"], 60) == ""
+    assert (source / "__init__.py").read_text() == "limit = 3\n"

@@ -1,0 +1,211 @@
+"""Wrong and right schedules by number, and what the checker says of them.
+
+    python tools/attack_schedules.py --wrong --count 2000 --jobs 2       wrong ones: the verdicts, by row
+    python tools/attack_schedules.py --right --count 2000                right ones
+    python tools/attack_schedules.py --wrong --row O6 --row clusters     of some rows of the table alone
+    python tools/attack_schedules.py --wrong --first 5000 --count 100000 --into FILE     goes on where a run was ended
+    python tools/attack_schedules.py --wrong --count 90 --replays 40     each launch that goes wrong is replayed too
+    python tools/attack_schedules.py --wrong --show 17                   the text, the launch and what goes wrong in it
+
+Exits with 1 if a wrong schedule is proved, a right one goes wrong in a replay, or anything crashes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+PASSING = ("proved", "unproved")
+CHUNK, TASKS = 16, 16
+"""Seeds that a process judges at a time; how often, since it keeps something of each."""
+SLOW = 10.0
+"""Seconds for a verdict that are worth a line."""
+Work = tuple[bool, tuple[int, ...], tuple[str, ...], int, int, bool]
+"""Whether wrong ones; seeds; rows; replays; orders of simulations of right ones; whether twins too."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--wrong", action="store_true")
+    kind.add_argument("--right", action="store_true")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument(
+        "--row", action="append", default=[], help="of the tables of classes, obligations and wrong schedules"
+    )
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--into", type=Path, help="keep results there, and go on from those that it holds")
+    parser.add_argument("--replays", type=int, default=0, help="orders in which launches are replayed")
+    parser.add_argument("--orders", type=int, default=6, help="in which launches of right ones are simulated")
+    parser.add_argument(
+        "--twins", action="store_true", help="judge the right programs, too, that were spoiled"
+    )
+    parser.add_argument("--show", type=int, help="print one program")
+    options = parser.parse_args()
+    if options.show is not None:
+        return show(options.wrong, options.show, *options.row[:1])
+    start = time.monotonic()
+    known = read(options.into)
+    seeds = range(options.first, options.first + options.count)
+    rows = tuple(options.row)
+    left = [s for s in seeds if (options.wrong, s, rows) not in known]
+    how = (options.replays, options.orders, options.twins)
+    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, *how) for k in range(0, len(left), CHUNK)]
+    for found in run(work, options.jobs):
+        for result in found:
+            known[options.wrong, result["seed"], rows] = result
+            if options.into:
+                keep(options.into, options.wrong, rows, result)
+    results = [known[options.wrong, s, rows] for s in seeds]
+    print(page(results, options.wrong))
+    print(f"{time.monotonic() - start:.0f} s")
+    return int(any(bad(result, options.wrong) for result in results))
+
+
+def run(work: Sequence[Work], jobs: int) -> Iterator[list[dict[str, Any]]]:
+    if jobs == 1:
+        yield from map(judged, work)
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=TASKS)
+    with pool:
+        for done in as_completed([pool.submit(judged, part) for part in work]):
+            yield done.result()
+
+
+def judged(work: Work) -> list[dict[str, Any]]:
+    wrong, seeds, rows, replays, orders, twins = work
+    row = {seed: rows[seed % len(rows)] if rows else "" for seed in seeds}
+    return [one(wrong, seed, row[seed], replays, orders, twins) for seed in seeds]
+
+
+def one(wrong: bool, seed: int, row: str, replays: int, orders: int, twins: bool) -> dict[str, Any]:
+    """What is said of a schedule."""
+    from support.attacks import attack as attacks
+    from support.attacks import judge
+
+    made = (attacks.wrong if wrong else attacks.right)(seed, row)
+    out: dict[str, Any] = {
+        "seed": seed, "row": row or made.row, "rows": made.rows, "name": made.name, "fault": made.fault,
+        "guarded": made.guarded, "replay": "",
+    }  # fmt: skip
+    start = time.process_time()
+    out["status"], out["message"] = made.verdict()
+    out["seconds"] = round(time.process_time() - start, 2)
+    if wrong:
+        out["twin"] = judge.verdict(made.twin)[0] if made.twin and twins else ""
+        if replays and out["status"] != "refused":
+            out["replay"] = made.replay(made.args, replays)
+    elif out["status"] != "refused":
+        if made.spoiled is None:
+            out["fault"] = next(
+                (f for f in (attacks.simulate(made.text, args, orders) for args in made.sizes) if f), ""
+            )
+        if replays:
+            out["replay"] = next(
+                (f for f in (made.replay(args, replays) for args in made.sizes[:6]) if f), ""
+            )
+    return out
+
+
+def bad(result: dict[str, Any], wrong: bool) -> bool:
+    if result["status"] == "crash":
+        return True
+    if wrong:
+        return result["status"] == "proved" and not result["guarded"]
+    return bool(result["fault"]) or bool(result["replay"]) and not result["replay"].startswith("unknown")
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def keep(log: Path, wrong: bool, rows: tuple[str, ...], result: dict[str, Any]) -> None:
+    with log.open("a", encoding="utf-8") as to:
+        to.write(json.dumps([wrong, rows, result]) + "\n")
+
+
+def read(log: Path | None) -> dict[tuple[bool, int, tuple[str, ...]], dict[str, Any]]:
+    if log is None or not log.exists():
+        return {}
+    out = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            wrong, rows, result = json.loads(line)
+        except ValueError:  # a run was ended while it wrote
+            continue
+        out[wrong, result["seed"], tuple(rows)] = result
+    return out
+
+
+STATUSES = ("proved", "guarded", "unproved", "undecided", "refuted", "refused", "crash")
+
+
+def page(results: Sequence[dict[str, Any]], wrong: bool) -> str:
+    rows = list(dict.fromkeys(r["row"] for r in results))
+    more = (
+        ("not refuted", "twins passed", "of these passed", "replayed wrong")
+        if wrong
+        else ("proved %", "wrong")
+    )
+    lines = [
+        "| row | all |" + "".join(f" {s} |" for s in (*STATUSES, *more)),
+        "|---" * (2 + len(STATUSES) + len(more)) + "|",
+    ]
+    for row in (*rows, ""):
+        of = [r for r in results if not row or r["row"] == row]
+        counts = Counter(r["status"] for r in of)
+        compiled = [r for r in of if r["status"] != "refused"]
+        cells = [str(len(of)), *(str(counts[s]) for s in STATUSES)]
+        if wrong:
+            fair = [r for r in compiled if r["twin"] in PASSING]
+            cells += [percent(sum(r["status"] != "refuted" for r in compiled), len(compiled)), str(len(fair))]
+            cells += [percent(sum(r["status"] in PASSING for r in fair), len(fair))]
+            tried = [r for r in compiled if r["replay"] != "" or not r["fault"]]
+            cells += [f"{sum(failed(r) for r in of)}" if tried else "-"]
+        else:
+            cells += [percent(counts["proved"], len(compiled)), str(sum(bad(r, False) for r in of))]
+        lines.append(f"| {row or '**all**'} | " + " | ".join(cells) + " |")
+    lines += problems(results, wrong)
+    return "\n".join(lines)
+
+
+def failed(result: dict[str, Any]) -> bool:
+    return bool(result["replay"]) and not result["replay"].startswith("unknown")
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
+    out = [f"- seed {r['seed']} ({r['row']}): {r['name']}: {r['status']} {r['message']} {r['fault']} {r['replay']}"
+           for r in results if bad(r, wrong)]  # fmt: skip
+    slow = [r for r in results if r["seconds"] > SLOW]
+    out += [f"- seed {r['seed']} ({r['row']}): {r['seconds']:.0f} s for a verdict" for r in slow]
+    return ["", *out] if out else []
+
+
+def show(wrong: bool, seed: int, row: str = "") -> int:
+    from support.attacks import attack as attacks
+
+    made = (attacks.wrong if wrong else attacks.right)(seed, row)
+    print(f"# {made.name}\n# {', '.join(made.rows)}\n{made.text}")
+    if wrong:
+        print("# launch:", {k: v for k, v in made.args.items() if v is not None and k in made.text})
+        print(f"# {made.fault}")
+    print("#", *made.verdict())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Writes docs/reference/cooperative.md: the cooperative functions of the library, from their declarations.
+
+Usage: python tools/cooperative_page.py"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+
+from tegula import testing
+from tegula.declaration import Refused, Sample
+from tegula.lang.cooperative import CooperativeDef
+from tegula.runtime.library import library
+from tegula.stdlib.tiles import DECLARED
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reference" / "cooperative.md"
+
+INTRODUCTION = """# Cooperative functions of the library
+
+<!-- Written by tools/cooperative_page.py. -->
+
+All threads of a group run one together: in any block size, in roles, on CPUs and GPUs.
+[How to write one](../cooperative.md).
+"""
+
+
+def names() -> list[str]:
+    """The functions that users call."""
+    return sorted(name for name in DECLARED if not name.startswith("_"))
+
+
+def page() -> str:
+    """The page as it should be."""
+    text = "\n".join([INTRODUCTION, *(_section(testing.found(name)) for name in names())])
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _section(f: CooperativeDef) -> str:
+    lines = [
+        f"## {f.name}",
+        "",
+        "```text",
+        _signature(f),
+        "```",
+        "",
+        *_told(inspect.cleandoc(f.__doc__ or "")),
+    ]
+    if f.overwritten is not None:
+        assert f.inplace.name in library()
+        lines += ["", f"`{f.inplace.name}` overwrites `{f.overwritten}` with the result and returns nothing."]
+    rule = "a program of its own" if f.rule is not None else "derived from the program"
+    count = len(f.all_programs)
+    lines += ["", f"Programs: {count}. Adjoint: {rule}. Source: `{_source(f)}`.", "", "Tested with:", ""]
+    lines += [f"- {_shown(s)}" for s in testing.samples(f) if not isinstance(s, Refused)]
+    lines += ["", "Refused:", ""]
+    lines += [f"- {_shown(s)}: {s.code}" for s in testing.samples(f) if isinstance(s, Refused)]
+    return "\n".join(lines) + "\n"
+
+
+def _signature(f: CooperativeDef) -> str:
+    defaults = {
+        p.name: p.default for p in f.definition.parameters if p.default is not inspect.Parameter.empty
+    }
+    parameters = [
+        f"{name}: {p}" + (f" = {defaults[name]!r}" if name in defaults else "")
+        for name, p in f.patterns.items()
+    ]
+    results = ", ".join(map(str, f.results))
+    return (
+        f"{f.name}({', '.join(parameters)}) -> {f'({results})' if len(f.results) > 1 else results or 'None'}"
+    )
+
+
+def _told(text: str) -> list[str]:
+    """A docstring with its sections as lists."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        title = re.fullmatch(r"([A-Z]\w+):", line)
+        if title is not None:
+            lines += ["", f"**{title[1]}**", ""]
+        elif line.startswith("    ") and not line.startswith("     "):
+            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", line.strip())
+            lines.append(f"- `{entry[1]}`: {line.strip()[entry.end() :]}" if entry else f"- {line.strip()}")
+        else:
+            lines.append("  " + line.strip() if line.startswith("     ") else line)
+    return lines
+
+
+def _source(f: CooperativeDef) -> str:
+    path = Path(f.definition.function.__code__.co_filename).resolve()
+    return path.relative_to(ROOT).as_posix()
+
+
+def _shown(sample: Sample) -> str:
+    def one(x: object) -> str:
+        return f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else repr(x)
+
+    parts = [*map(one, sample.arguments), *(f"{key}={one(x)}" for key, x in sample.named.items())]
+    return ", ".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

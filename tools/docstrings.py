@@ -1,0 +1,414 @@
+"""Finds what docstrings lack; writes tests/docstrings.json, whose lists and numbers only shrink.
+
+Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): what those lack
+
+What users call has sections, in the order of `SECTIONS` (CONTRIBUTING.md, "Docstrings"). Every other public definition
+has a docstring, overrides one that has, or is about an op whose class says what the op does. All is read from syntax
+trees; of the package only the functions of kernels are imported, since some are made in loops."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "tegula"
+KEPT = ROOT / "tests" / "docstrings.json"
+
+SECTIONS = ("Parameters", "Returns", "Raises", "Gradient", "Source")
+ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): \S")
+CODE = re.compile(r"([a-z][a-z-]*|[A-Z]\w+(?:Error|Mismatch|Exit)?): \S")
+PART = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
+"""What adds a part to a cooperative function of the library, whose docstring says what it does."""
+NOTHING = "nothing."
+PYTHON = (
+    "AssertionError",
+    "AttributeError",
+    "IndexError",
+    "KeyError",
+    "RuntimeError",
+    "TypeError",
+    "ValueError",
+)
+ABOUT_AN_OP = re.compile(r"(handles|touches|does)\(")
+"""Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py")
+"""Files of the host's interface, beside api.py."""
+
+
+class Documented(NamedTuple):
+    """Something that users call: its docstring, the names of its parameters, and the sections that it must have."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    needed: tuple[str, ...]
+
+
+# What users call ------------------------------------------------------------------------------------------------------
+
+
+def kernel_functions() -> Iterator[Documented]:
+    """The functions that kernels call: of ops, and of the standard library, whose first overload speaks for all."""
+    from tegula.ops import PUBLIC
+
+    for name, build in sorted(PUBLIC.items()):
+        if not name.startswith("_"):
+            signature = inspect.signature(build)
+            _, *parameters = signature.parameters.values()
+            needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
+            text = inspect.cleandoc(build.__doc__ or "")
+            yield Documented(name, text, tuple(map(_spelt, parameters)), (*needed, "Gradient"))
+    for path in sorted((SOURCE / "stdlib").glob("*.py")):
+        first: dict[str, ast.FunctionDef] = {}
+        for node in tree_of(path).body:
+            if isinstance(node, ast.FunctionDef) and any(
+                ast.unparse(d) == "func" for d in node.decorator_list
+            ):
+                first.setdefault(node.name, node)
+        for name, node in first.items():
+            if not name.startswith("_"):
+                yield _of_library(name, node, returns=True)
+    for path in sorted((SOURCE / "stdlib" / "tiles").glob("*.py")):
+        for node in tree_of(path).body:
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            if any(ast.unparse(d) == "cooperative" for d in node.decorator_list):
+                yield _of_library(node.name, node, node.returns is not None)
+
+
+def _of_library(name: str, node: ast.FunctionDef, returns: bool) -> Documented:
+    names = tuple(a.arg for a in node.args.args)
+    needed = ("Parameters", *(["Returns"] if returns else []), "Raises", "Gradient")
+    return Documented(name, ast.get_docstring(node) or "", names, needed)
+
+
+def host_functions() -> Iterator[Documented]:
+    """The functions and classes of the host's interface, with the public methods of classes."""
+    for name, node in sorted(_host_definitions()):
+        if isinstance(node, ast.ClassDef):
+            yield from _class(name, node)
+        else:
+            yield _function(name, node)
+
+
+def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
+    """A class: its docstring has the parameters of its `__init__`, where it has one of its own."""
+    own = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
+    made_by = own.get("__init__")
+    names = tuple(_names(made_by.args))[1:] if made_by is not None else ()
+    if node.name not in MADE_BY_OTHERS:
+        needed = _needed(names, returns=False) if made_by is not None else ()
+        yield Documented(name, ast.get_docstring(node) or "", names, needed)
+    for method in own.values():
+        if not method.name.startswith("_") and not _is_property(method):
+            yield _function(f"{name}.{method.name}", method, skip=0 if _is_static(method) else 1)
+
+
+MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "PublicFunction", "TorchFunction")
+"""Classes whose objects users are given, and do not make."""
+
+
+def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> Documented:
+    names = tuple(_names(node.args))[skip:]
+    returns = node.returns is None or ast.unparse(node.returns) not in ("None", "NoReturn")
+    return Documented(name, ast.get_docstring(node) or "", names, _needed(names, returns))
+
+
+def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
+    """Public names, and what defines each."""
+    api = tree_of(SOURCE / "api.py")
+    places: dict[str, tuple[str, str]] = {}
+    for node in api.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tegula."):
+            places |= {a.asname or a.name: (node.module or "", a.name) for a in node.names}
+    for node in ast.walk(api):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "LAZY":
+            raise AssertionError("LAZY of api.py has an annotation now: read it here")
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAZY":
+            places |= {name: (module, name) for name, module in _lazy(node.value)}
+    for path in WRAPPERS:
+        module = "tegula." + path.removesuffix(".py").replace("/__init__", "").replace("/", ".")
+        tree = tree_of(SOURCE / path)
+        own = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        places |= {f"{module[7:]}.{n.name}": (module, n.name) for n in own if not n.name.startswith("_")}
+        for node in tree.body if path.endswith("__init__.py") else ():
+            if isinstance(node, ast.ImportFrom):
+                places |= {f"{module[7:]}.{a.name}": (node.module or "", a.name) for a in node.names}
+    for name, (module, defined) in places.items():
+        if module == "tegula.errors":
+            continue  # exceptions, which docs/errors.md is about
+        found = _definition(module, defined)
+        if found is not None:
+            yield name, found
+
+
+def _lazy(node: ast.expr) -> Iterator[tuple[str, str]]:
+    """The names of a dictionary that is written with `dict.fromkeys` for several names of one module."""
+    assert isinstance(node, ast.Dict)
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None:
+            yield ast.literal_eval(key), ast.literal_eval(value)
+        else:
+            assert isinstance(value, ast.Call)
+            names, module = (ast.literal_eval(a) for a in value.args)
+            yield from ((name, module) for name in names)
+
+
+def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    """The last definition of a name in a module, or where the module has it from; None for an object."""
+    path = SOURCE.joinpath(*module.split(".")[1:])
+    tree = tree_of(path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py")
+    found = [n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == name]
+    if found:
+        return found[-1]
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
+            return _definition(node.module or "", name)
+    return None
+
+
+def _needed(parameters: object, returns: bool) -> tuple[str, ...]:
+    return (*(("Parameters",) if parameters else ()), *(("Returns",) if returns else ()), "Raises")
+
+
+def _names(args: ast.arguments) -> Iterator[str]:
+    yield from (a.arg for a in (*args.posonlyargs, *args.args))
+    if args.vararg is not None:
+        yield f"*{args.vararg.arg}"
+    yield from (a.arg for a in args.kwonlyargs)
+    if args.kwarg is not None:
+        yield f"**{args.kwarg.arg}"
+
+
+def _spelt(p: inspect.Parameter) -> str:
+    return {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(re.search(r"property|\.setter", ast.unparse(d)) for d in node.decorator_list)
+
+
+def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
+
+
+# What a docstring lacks -----------------------------------------------------------------------------------------------
+
+
+def faults(of: Documented) -> list[str]:
+    """What the docstring of something that users call lacks, in words."""
+    text, sections, order = _split(of.text)
+    found: list[str] = []
+    if not re.match(r"[^\n].*?\.(\s|$)", text, re.DOTALL):
+        found.append("no sentence first")
+    found += [f"no section {name}" for name in of.needed if name not in sections]
+    found += [f"no such section: {name}" for name in order if name not in SECTIONS]
+    if order != sorted(order, key=lambda s: SECTIONS.index(s) if s in SECTIONS else 99):
+        found.append(f"sections in another order: {', '.join(order)}")
+    found += [f"nothing in section {name}" for name, lines in sections.items() if not lines]
+    found += _parameter_faults(sections.get("Parameters"), of.parameters)
+    return found + _raise_faults(sections.get("Raises", []))
+
+
+def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> list[str]:
+    if lines is None:
+        return []
+    named = [m[1] for line in lines if not line.startswith(" ") and (m := ENTRY.match(line))]
+    told = [name for entry in named for name in entry.split(", ")]
+    return [] if told == [*parameters] else [f"parameters {', '.join(parameters)}; told: {', '.join(told)}"]
+
+
+def _raise_faults(lines: list[str]) -> list[str]:
+    if lines == [NOTHING]:
+        return []
+    found: list[str] = []
+    for line in lines:
+        if line.startswith(" "):
+            continue
+        entry = CODE.match(line)
+        if entry is None:
+            found.append(f"no error code and reason: {line}")
+        elif entry[1] not in codes() and entry[1] not in PYTHON:
+            found.append(f"no such error: {entry[1]}")
+    return found
+
+
+def _split(text: str) -> tuple[str, dict[str, list[str]], list[str]]:
+    """The text in front of the sections, the lines of each section without their indent, and the titles in order."""
+    sections: dict[str, list[str]] = {}
+    order: list[str] = []
+    before: list[str] = []
+    for line in text.splitlines():
+        if (title := re.fullmatch(r"([A-Z]\w+):", line)) is not None:
+            order.append(title[1])
+            sections[title[1]] = []
+        elif not order:
+            before.append(line)
+        elif line.strip():
+            sections[order[-1]].append(line.removeprefix("    "))
+    return "\n".join(before), sections, order
+
+
+@cache
+def codes() -> frozenset[str]:
+    """The codes of docs/errors.md."""
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^## ([a-z-]+)$", text, re.MULTILINE))
+
+
+# All other public definitions -----------------------------------------------------------------------------------------
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def public_definitions(
+    path: Path,
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
+    """Public classes, functions and methods of a file, by qualified name, with the classes around each. Overloads for
+    type checkers, setters, what an op's class speaks for and what is inside functions are left out."""
+
+    def inside(
+        body: list[ast.stmt], around: list[ast.ClassDef]
+    ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
+        for node in body:
+            if not isinstance(node, (ast.ClassDef, *FUNCTIONS)) or node.name.startswith("_"):
+                continue
+            decorators = [ast.unparse(d) for d in node.decorator_list]
+            if any(PART.match(d) or ABOUT_AN_OP.match(d) for d in decorators):
+                continue
+            if any(re.search(r"\boverload\b|\.setter", d) for d in decorators):
+                continue
+            if node.name == "ref" and around and "staticmethod" in decorators:
+                continue
+            yield ".".join([*(c.name for c in around), node.name]), node, around
+            if isinstance(node, ast.ClassDef):
+                yield from inside(node.body, [*around, node])
+
+    yield from inside(tree_of(path).body, [])
+
+
+@cache
+def _classes() -> dict[str, list[ast.ClassDef]]:
+    """All classes of modules of the package, by name."""
+    found: dict[str, list[ast.ClassDef]] = {}
+    for path in files():
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(node)
+    return found
+
+
+def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a class has a documented method of that name from one of its bases."""
+    for base in cls.bases:
+        called = ast.unparse(base).split("[")[0].split(".")[-1]
+        for parent in _classes().get(called, []) if called not in seen else ():
+            for node in parent.body:
+                if isinstance(node, FUNCTIONS) and node.name == name and ast.get_docstring(node):
+                    return True
+            if _inherits(parent, name, seen | {called}):
+                return True
+    return False
+
+
+def without_docstring() -> dict[str, list[str]]:
+    """The public definitions of each file that no docstring is about."""
+    first = {path: _first_overloads(path) for path in (SOURCE / "stdlib").glob("*.py")}
+    found: dict[str, list[str]] = {}
+    for path in files():
+        for name, node, around in public_definitions(path):
+            inherited = bool(around) and _inherits(around[-1], node.name)
+            other = path in first and id(node) not in first[path]
+            if not ast.get_docstring(node) and not inherited and not other:
+                found.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
+    return found
+
+
+def _first_overloads(path: Path) -> set[int]:
+    """The first definition of each name of a file of the standard library."""
+    first: dict[str, ast.stmt] = {}
+    for node in tree_of(path).body:
+        if isinstance(node, FUNCTIONS):
+            first.setdefault(node.name, node)
+    return {id(node) for node in first.values()}
+
+
+# What is kept ---------------------------------------------------------------------------------------------------------
+
+
+def lacking() -> dict[str, list[str]]:
+    """What each function that users call lacks."""
+    found: dict[str, list[str]] = {}
+    for of in (*kernel_functions(), *host_functions()):
+        if lacks := faults(of):
+            found.setdefault(of.name, []).extend(lacks)
+    return found
+
+
+def now() -> dict[str, object]:
+    """What the kept file holds if it is written now."""
+    return {
+        "without sections": sorted(lacking()),
+        "without docstring": {name: len(names) for name, names in without_docstring().items()},
+    }
+
+
+def kept() -> dict[str, object]:
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def grown(found: dict[str, object], before: dict[str, object]) -> list[str]:
+    """What was not lacking before, in words."""
+    sections, allowed = found["without sections"], before["without sections"]
+    counts, most = found["without docstring"], before["without docstring"]
+    assert isinstance(sections, list) and isinstance(allowed, list)
+    assert isinstance(counts, dict) and isinstance(most, dict)
+    return [
+        *(
+            f"{name}: sections, see python tools/docstrings.py {name}"
+            for name in sections
+            if name not in allowed
+        ),
+        *(
+            f"{name}: {n} without a docstring, not {most.get(name, 0)}"
+            for name, n in counts.items()
+            if n > most.get(name, 0)
+        ),
+    ]
+
+
+def main() -> int:
+    """Write the file, or say what is lacking."""
+    wanted = sys.argv[1:]
+    if wanted:
+        every = lacking()
+        for name in wanted:
+            print(f"{name}: {'; '.join(every.get(name, ['nothing lacking']))}")
+        return 0
+    found = now()
+    if KEPT.exists() and (more := grown(found, kept())):
+        print("\n".join(more))
+        return 1
+    KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

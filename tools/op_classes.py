@@ -1,0 +1,121 @@
+"""Counts how many classes of ops each file asks for by name; writes tests/op_classes.json, whose numbers only fall.
+
+Usage: python tools/op_classes.py
+
+A file asks for a class in `isinstance`, in a comparison, as a key of a table or of a function that is a rule for it,
+and in a group of classes that is a constant of its. The class's own file, builders of ops, the table of what ops do
+(ops/events.py), code generation and the interpreter may; all others should ask for an interface
+(src/tegula/ir/interfaces.py) or a property of the op. Numbers that have grown are named, and stay as they were;
+without the file all are written."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tegula.ops import REGISTRY
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "tegula"
+KEPT = ROOT / "tests" / "op_classes.json"
+FREE = ("codegen/", "interp/", "ops/build", "ops/events.py")
+CLASSES = {
+    (cls.__module__, cls.__name__) for cls in REGISTRY.values() if cls.__module__.startswith("tegula.ops.")
+}
+
+
+def asked(name: str, tree: ast.Module) -> set[str]:
+    """The classes that a file, named from the source's folder, asks for. Those that it defines are not meant."""
+    imported = dict(_imported(tree))
+    named = (_resolved(node, imported) for place in _places(tree) for node in _members(place))
+    own = "tegula." + name.removesuffix(".py").replace("/", ".")
+    return {cls for module, cls in CLASSES.intersection(named) if module != own}
+
+
+def counts() -> dict[str, int]:
+    """How many classes each file asks for; files that ask for none, or may ask for any, are left out."""
+    found: dict[str, int] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        number = 0 if name.startswith(FREE) else len(asked(name, ast.parse(path.read_text(encoding="utf-8"))))
+        if number:
+            found[name] = number
+    return found
+
+
+def kept() -> dict[str, int]:
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def grown(now: dict[str, int], before: dict[str, int]) -> list[str]:
+    """The files that ask for more classes than before."""
+    return [f"{name}: {n}, not {before.get(name, 0)}" for name, n in now.items() if n > before.get(name, 0)]
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each name that is imported: module and name there. A module has itself as the one, and nothing as the other."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}" if node.module == "tegula.ops" else node.module
+                there = "" if node.module == "tegula.ops" else alias.name
+                yield alias.asname or alias.name, (module, there)
+
+
+def _resolved(node: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return imported.get(node.value.id, ("", ""))[0], node.attr
+    return imported.get(node.id, ("", "")) if isinstance(node, ast.Name) else ("", "")
+
+
+def _places(tree: ast.Module) -> Iterator[ast.expr]:
+    """Where classes are asked for."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            yield from node.args[1:]
+        elif isinstance(node, ast.Compare):
+            yield from node.comparators
+        elif isinstance(node, ast.Dict):
+            yield from filter(None, node.keys)
+        elif isinstance(node, ast.FunctionDef):
+            yield from (x for rule in node.decorator_list if isinstance(rule, ast.Call) for x in rule.args)
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            yield node.value
+
+
+def _members(node: ast.expr) -> Iterator[ast.expr]:
+    """A class, or those of a group of classes."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        for element in node.elts:
+            yield from _members(element)
+    elif isinstance(node, ast.Starred):
+        yield from _members(node.value)
+    elif isinstance(node, ast.BinOp):
+        yield from (*_members(node.left), *_members(node.right))
+    elif isinstance(node, ast.Call):
+        for argument in node.args:
+            yield from _members(argument)
+    else:
+        yield node
+
+
+def main() -> int:
+    now = counts()
+    before = kept() if KEPT.exists() else now
+    found = {name: min(n, before[name]) for name, n in now.items() if name in before}
+    KEPT.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+    more = grown(now, before)
+    print(f"{sum(found.values())} classes in {len(found)} files", *more, sep="\n")
+    return 1 if more else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Plants faults of one line in the source, one at a time, and says which the tests catch.
+
+A fault is a comparison turned, a number off by one, `and` for `or`, a condition negated, a branch or a statement
+dropped, at a place drawn from all of src/tegula by its number and the seed. It is planted in a copy of the checkout.
+Tests of the part that it is in run first, then all others that are not slow; the first failure ends them.
+
+    python tools/planted_faults.py --count 30 --show                  the faults alone
+    python tools/planted_faults.py --count 30 --jobs 14 --into FILE   what became of each; goes on where FILE ends
+    python tools/planted_faults.py --count 30 --tests "tests/check -m slow"      other tests; may be repeated
+    python tools/planted_faults.py --count 30 --caught FILE           those caught there; exits with 1 if one is not
+
+A fault that no test can see, because the program does the same with it, counts as not caught."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+
+from tegula.dataclass import dataclass
+
+ROOT = Path(__file__).resolve().parent.parent
+ELSEWHERE = {"torch.py", "jax.py"}
+"""Files that only tests of other environments run."""
+QUICK = "-m 'not slow and not campaign'"
+RELATED = {
+    "backend": ("backend", "runtime"),
+    "check": ("check", "roles", "gpu_codegen"),
+    "cli": ("test_cli.py",),
+    "codegen": ("codegen", "semantics", "guide", "gpu_codegen", "roles"),
+    "demo": ("test_cli.py",),
+    "interp": ("interp", "semantics", "roles"),
+    "kernels": ("kernels", "runtime"),
+    "lang": ("lang", "errors", "semantics"),
+    "ops": ("ir", "interp", "lang", "semantics", "gradients"),
+    "passes": ("passes", "codegen", "gpu_lowering", "semantics", "gpu_codegen", "automatic", "gradients"),
+    "runtime": ("runtime", "guide", "semantics", "errors", "gradients"),
+    "stdlib": ("stdlib", "semantics", "gradients"),
+    "tune": ("tune", "runtime"),
+}
+"""Tests that begin, by the part of the source; `ir`, `lang` and `errors` for all others."""
+TURNED = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of a file that may be replaced: bytes of lines, counted from 0, and what may be there instead."""
+
+    file: str
+    line: int
+    start: int
+    end_line: int
+    end: int
+    instead: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A file with one place replaced."""
+
+    number: int
+    file: str
+    line: int
+    kind: str
+    before: str
+    after: str
+    text: str
+
+
+# Where faults can be -------------------------------------------------------------------------------------------------
+
+
+def places_of(file: str, text: str) -> Iterator[tuple[str, Place]]:
+    """(kind, place) of each place of a file's text."""
+    for node in _reached(ast.parse(text)):
+        for kind, instead in _faults(node):
+            assert isinstance(node, ast.expr | ast.stmt)
+            spot = node.test if isinstance(node, ast.If) else node
+            assert spot.end_lineno is not None and spot.end_col_offset is not None
+            if spot.lineno == spot.end_lineno or isinstance(spot, ast.stmt):
+                ends = spot.end_lineno - 1, spot.end_col_offset
+                yield kind, Place(file, spot.lineno - 1, spot.col_offset, *ends, tuple(instead))
+
+
+def _reached(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that do something: no annotations, messages, assertions, and nothing for type checkers alone."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            skipped = isinstance(child, ast.JoinedStr | ast.Assert) or (
+                isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+            )
+            if isinstance(child, ast.AST) and not skipped:
+                yield from _reached(child)
+
+
+def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """The faults that a node may have: their kind, and texts in its place (of an `if`: in that of its condition)."""
+    match node:
+        case ast.Compare(left, [op], [right]):
+            others = [ast.Compare(left, [other()], [right]) for other in TURNED[type(op)]]
+            yield "comparison turned", [f"({ast.unparse(other)})" for other in others]
+        case ast.Constant(bool(value)):
+            yield "constant changed", [str(not value)]
+        case ast.Constant(int(value)):
+            yield "constant changed", [f"({value + 1})", f"({value - 1})"]
+        case ast.BoolOp(op, values):
+            other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+            yield "and for or", [f"({ast.unparse(other)})"]
+        case ast.UnaryOp(ast.Not(), operand):
+            yield "negation dropped", [f"({ast.unparse(operand)})"]
+        case ast.If():
+            yield "branch dropped", ["False"]
+        case ast.IfExp(_, body, orelse):
+            yield "branch dropped", [f"({ast.unparse(body)})", f"({ast.unparse(orelse)})"]
+        case ast.Expr(ast.Call()) | ast.AugAssign() | ast.Continue():
+            yield "statement dropped", ["pass"]
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield "statement dropped", ["pass"]
+
+
+@cache
+def all_places(source: Path) -> dict[str, list[Place]]:
+    """All places by kind, in the order of files and lines."""
+    found: dict[str, list[Place]] = {}
+    for path in sorted(source.rglob("*.py")):
+        name = path.relative_to(source).as_posix()
+        if name not in ELSEWHERE:
+            for kind, place in places_of(name, path.read_text(encoding="utf-8")):
+                found.setdefault(kind, []).append(place)
+    return found
+
+
+def fault(source: Path, seed: int, number: int) -> Fault:
+    """The fault of that number: a kind, then a place of it, then what is there instead."""
+    rng = random.Random(f"{seed} {number}")
+    places = all_places(source)
+    kind = rng.choice(sorted(places))
+    place = rng.choice(places[kind])
+    before = (source / place.file).read_text(encoding="utf-8")
+    text = replaced(before, place, rng.choice(place.instead))
+    ast.parse(text)
+    lines = [each.splitlines()[place.line].strip() for each in (before, text)]
+    return Fault(number, place.file, place.line + 1, kind, *lines, text)
+
+
+def replaced(text: str, place: Place, instead: str) -> str:
+    """The text with other bytes at a place, and as many lines as before."""
+    lines = text.encode().splitlines(keepends=True)
+    last = lines[place.end_line]
+    blank = b"\n" * (place.end_line - place.line)
+    line = (
+        lines[place.line][: place.start] + instead.encode() + last[place.end :].rstrip(b"\n") + blank + b"\n"
+    )
+    return b"".join([*lines[: place.line], line, *lines[place.end_line + 1 :]]).decode()
+
+
+# What becomes of them ------------------------------------------------------------------------------------------------
+
+
+def commands(file: str, asked: list[str]) -> list[list[str]]:
+    """The arguments of pytest, run by run."""
+    if asked:
+        return [shlex.split(each) for each in asked]
+    part = file.partition("/")[0].removesuffix(".py")
+    first = [f"tests/{name}" for name in RELATED.get(part, ("ir", "lang", "errors"))]
+    quick = shlex.split(QUICK)
+    return [*([*quick, folder] for folder in first), [*quick, *(f"--ignore={folder}" for folder in first)]]
+
+
+class Checkout:
+    """A copy of a checkout, for one process at a time."""
+
+    def __init__(self, of: Path, into: Path) -> None:
+        self.path = into
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=of, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, names.split("\0")):
+            if (of / name).is_file():
+                (into / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(of / name, into / name)
+
+    def judged(self, one: Fault, asked: list[str], limit: float) -> str:
+        """What caught a fault, or nothing."""
+        file = self.path / "src" / "tegula" / one.file
+        right = file.read_bytes()
+        file.write_text(one.text, encoding="utf-8")
+        try:
+            found = (self._failure(arguments, limit) for arguments in commands(one.file, asked))
+            return next(filter(None, found), "")
+        finally:
+            file.write_bytes(right)
+
+    def _failure(self, arguments: list[str], limit: float) -> str:
+        """What pytest says of the first test that fails; nothing where none does."""
+        run = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.path / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CI": "1",
+        }
+        try:
+            done = subprocess.run(
+                [*run, *arguments],
+                cwd=self.path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end within {limit:.0f} s: {' '.join(arguments)}"
+        if done.returncode in (0, 5):  # all pass, or none is selected
+            return ""
+        said = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return said[1] if said else f"{' '.join(arguments)} ended with {done.returncode}"
+
+
+def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:
+    """Judge faults, so many at a time; each is noted when it is done."""
+    with tempfile.TemporaryDirectory(prefix="tegula-faults-") as folder:
+        free: SimpleQueue[Checkout] = SimpleQueue()
+        for k in range(min(options.jobs, len(numbers))):
+            free.put(Checkout(options.checkout, Path(folder, str(k))))
+
+        def one(number: int) -> None:
+            checkout, start = free.get(), time.monotonic()
+            try:
+                planted = fault(options.checkout / "src" / "tegula", options.seed, number)
+                note(
+                    planted, checkout.judged(planted, options.tests, options.limit), time.monotonic() - start
+                )
+            finally:
+                free.put(checkout)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(one, numbers))
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def known(log: Path | None, seed: int) -> dict[int, str]:
+    """What caught the faults of a seed, by their numbers, as a file has it."""
+    if log is None or not log.exists():
+        return {}
+    rows = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    return {row["number"]: row["caught"] for row in rows if row["seed"] == seed}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first fault")
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=2, help="faults at a time, each on one core")
+    parser.add_argument("--tests", action="append", default=[], help="arguments of pytest")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds of one run of pytest")
+    parser.add_argument("--into", type=Path, help="write results there, and leave out what it holds")
+    parser.add_argument("--caught", type=Path, help="only those that were caught there")
+    parser.add_argument("--checkout", type=Path, default=ROOT, help="another checkout, with its own tests")
+    parser.add_argument("--show", action="store_true", help="only the faults")
+    options = parser.parse_args()
+    options.checkout = options.checkout.resolve()
+    numbers = list(range(options.first, options.first + options.count))
+    if options.caught:
+        caught = known(options.caught, options.seed)
+        numbers = [n for n in numbers if caught.get(n)]
+    done = {n: c for n, c in known(options.into, options.seed).items() if n in numbers}
+
+    def note(one: Fault, by: str, seconds: float) -> None:
+        done[one.number] = by
+        print(
+            f"{described(one)}\n    {'caught by ' + by if by else 'NOT CAUGHT'} ({seconds:.0f} s)", flush=True
+        )
+        if options.into:
+            row = {"seed": options.seed, "number": one.number, "caught": by, "fault": described(one)}
+            with options.into.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    if options.show:
+        for number in numbers:
+            print(described(fault(options.checkout / "src" / "tegula", options.seed, number)))
+        return 0
+    judge([n for n in numbers if n not in done], options, note)
+    missed = sorted(n for n, by in done.items() if not by)
+    print(f"{len(done) - len(missed)} of {len(done)} caught; not caught: {missed or 'none'}")
+    return int(bool(options.caught and missed))
+
+
+def described(one: Fault) -> str:
+    return f"{one.number}: {one.file}:{one.line}: {one.kind}\n    - {one.before}\n    + {one.after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Writes src/tegula/__init__.pyi: the names of `tegula` for editors and type checkers.
+
+Usage: python tools/stubs.py
+
+Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
+of the host are those of their modules. What stands in annotations of kernels is no type to Python: it is Any, as is
+every name that is not listed."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tegula import api
+from tegula.lang.capture import SPECIAL
+from tegula.lang.cooperative import CooperativeDef, Inplace
+from tegula.lang.definition import FuncDef
+from tegula.ops import PUBLIC
+from tegula.runtime.library import library
+from tegula.signature import ConstantPattern
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "src" / "tegula" / "__init__.pyi"
+
+INTRODUCTION = '''"""Tegula: a tile language embedded in Python, and its compiler. `import tegula as tg`."""
+
+# Written by tools/stubs.py.
+
+from typing import Any
+'''
+
+
+REST = "def __getattr__(name: str) -> Any: ..."
+OF_ANNOTATIONS = ("array", "tile")
+"""Classes that kernels annotate with."""
+
+
+def stub() -> str:
+    """The file as it should be."""
+    imports = sorted(set(_imports()))
+    known = {line.rpartition(" as ")[2] for line in imports}
+    own = sorted(name for name in SPECIAL if name not in known and not hasattr(builtins, name))
+    functions = sorted(
+        name for name in {*PUBLIC, *library()} if name[0] != "_" and name not in (*known, *OF_ANNOTATIONS)
+    )
+    parts = [INTRODUCTION + "\n".join(imports), "__version__: str", _constants(), REST]
+    parts += [_of_tracer(name) for name in own]
+    parts += [_function(name) for name in functions if "." not in name]
+    for group in sorted({name.partition(".")[0] for name in functions if "." in name}):
+        inside = [_function(n, n.partition(".")[2]) for n in functions if n.startswith(group + ".")]
+        lines = [f"    @staticmethod\n    {text.replace(chr(10), chr(10) + '    ')}" for text in inside]
+        parts.append(f"class {group}:\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _imports() -> Iterator[str]:
+    """Names of the host, from the modules that define them: those that api.py imports, and those loaded later."""
+    for node in ast.parse((ROOT / "src" / "tegula" / "api.py").read_text(encoding="utf-8")).body:
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if isinstance(node, ast.ImportFrom) and module.startswith("tegula.") and module not in TABLES:
+            for alias in node.names:
+                name = alias.asname or alias.name
+                found = api.NAMES.get(name)
+                if found is not None and not _is_type(found) and not _ends(found):
+                    yield f"from {module} import {alias.name} as {name}"
+    yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
+
+
+TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.definition")
+"""Modules that give tables of names, and not the names themselves."""
+
+
+def _is_type(x: object) -> bool:
+    """Whether an object stands in annotations of kernels, as something else than a class."""
+    if getattr(x, "__name__", "") in OF_ANNOTATIONS:
+        return True
+    return not isinstance(x, type) and not inspect.isfunction(x) and x is not api.config
+
+
+def _ends(x: Any) -> bool:
+    """Whether Python code cannot call a function: kernels can."""
+    return inspect.isfunction(x) and x.__annotations__.get("return") == "NoReturn"
+
+
+def _of_tracer(name: str) -> str:
+    """A function that only the tracer knows. It is an iterable, a context or a number in kernels."""
+    found = api.NAMES.get(name)
+    parameters = inspect.signature(found).parameters.values() if found is not None else ()
+    doc = inspect.getdoc(found) if found is not None else "The thread index."
+    text = json.dumps((doc or name).replace("\n", " "), ensure_ascii=False)
+    return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {text}"
+
+
+def _constants() -> str:
+    """Numbers of the language."""
+    return "\n".join(f"{name}: float" for name, x in sorted(api.NAMES.items()) if isinstance(x, float))
+
+
+def _function(name: str, called: str = "") -> str:
+    parameters, result, doc = _signature(name)
+    text = json.dumps(doc.strip().split("\n\n")[0].replace("\n", " "), ensure_ascii=False)
+    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {text}"
+
+
+def _signature(name: str) -> tuple[list[str], str, str]:
+    """Parameters and result of a function of kernels, as text, and its docstring."""
+    if name in PUBLIC:
+        signature = inspect.signature(PUBLIC[name])
+        _, *parameters = signature.parameters.values()
+        result = "None" if signature.return_annotation in (None, "None") else "Any"
+        return [_parameter(p) for p in parameters], result, inspect.getdoc(PUBLIC[name]) or name
+    f = library()[name]
+    doc = f.__doc__ or name
+    if isinstance(f, Inplace):
+        return _of_patterns(f.of), "None", doc
+    if isinstance(f, CooperativeDef):
+        return _of_patterns(f), "Any" if f.results else "None", inspect.cleandoc(doc)
+    assert isinstance(f, FuncDef)
+    return [f"{p.name}: Any" for p in f.definition.parameters], "Any", inspect.cleandoc(doc)
+
+
+def _of_patterns(f: CooperativeDef) -> list[str]:
+    defaults = {p.name: p.default for p in f.definition.parameters}
+    made: list[str] = []
+    for name, pattern in f.patterns.items():
+        kind = pattern.kind.__name__ if isinstance(pattern, ConstantPattern) else "Any"
+        default = defaults[name]
+        made.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {default!r}"))
+    return made
+
+
+def _parameter(p: inspect.Parameter) -> str:
+    star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    return f"{star}{p.name}: Any" + ("" if p.default is p.empty else f" = {_default(p.default)}")
+
+
+def _default(x: Any) -> str:
+    return repr(x) if x is None or isinstance(x, bool | int | float | str) else "..."
+
+
+def main() -> None:
+    """Write the file."""
+    PAGE.write_text(stub(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
