@@ -183,7 +183,7 @@ def test_debug_mode_runs_one_lane_at_a_time() -> None:
 GATHERS = """
 import sys
 from tegula.backend.llvm import compile_object
-from tegula.codegen.memory import Memory
+from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.text import Code
 from tegula.target import NAMED
 from tegula.types import DTYPES, scalar_of
@@ -192,7 +192,7 @@ target = NAMED[sys.argv[1]]
 for dtype in DTYPES.values():
     for width in (4, 8, 16):
         code = Code()
-        memory = Memory(code)
+        memory = MemoryEmitter(code)
         code.line(f"%m = load <{width} x i1>, ptr %p")
         at = code.emit(f"load <{width} x ptr>, ptr %p")
         got = memory.gather(at, dtype, width, "%m")

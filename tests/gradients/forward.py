@@ -24,12 +24,14 @@ from numpy.exceptions import ComplexWarning
 
 import tegula as tg
 from tegula.errors import InternalError
+from tegula.interp.exchange import Segments
 from tegula.interp.launch import arguments, run_blocks
 from tegula.interp.machine import HANDLERS, Machine, Mask
 from tegula.interp.roles import RoleMachine, run_roles
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.lang.kernel import trace
 from tegula.ops.convert import convert
+from tegula.ops.exchange import LaneReduce
 from tegula.ops.gradient import has_adjoint
 from tegula.ops.linear import TileMatmul
 from tegula.runtime.description import SPECIALISATIONS
@@ -122,7 +124,8 @@ FUNCTIONS: dict[str, Slopes] = {
 """Of the library's functions that have derivatives of their own."""
 
 LINEAR = frozenset({
-    *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert"),
+    *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert", "vec.part"),
+    *("lane.shuffle", "lane.xor", "lane.collect"),
     *("array.load", "array.store", "array.atomic", "array.view", "array.shape"),
     *("buf.new", "buf.read", "buf.write", "buf.view", "buf.reshape", "buf.get", "buf.set", "buf.update"),
     *("tile.full", "tile.empty", "tile.arange", "tile.load", "tile.store", "tile.atomic", "tile.map"),
@@ -273,6 +276,19 @@ def _atomic(m: Tangents, op: Op, mask: Mask) -> Any:
     return HANDLERS[type(op)](m, op, mask)
 
 
+def _segment(m: Tangents, op: Op, mask: Mask) -> Any:
+    """Sums are linear; equal extremes have the mean of their tangents."""
+    assert isinstance(op, LaneReduce)
+    value = m.by_values(op, LaneReduce, mask)
+    if not has_adjoint(op.value.type):
+        return value
+    rows, x = Segments(m, op), m.env[op.value]
+    chosen = np.ones_like(value, bool) if op.op == "add" else m.plain(op.value) == value
+    total = rows.held(np.where(chosen, x.imag, 0.0)).sum(1, keepdims=True)
+    count = 1 if op.op == "add" else rows.held(chosen * 1.0).sum(1, keepdims=True)
+    return paired(value, rows.lanes(np.repeat(total / count, op.width, axis=1)))
+
+
 def _cooperative(m: Tangents, op: Op, mask: Mask) -> Any:
     """A program of a group, by the tangents of its ops: what it says of its adjoint plays no part."""
     made = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
@@ -289,6 +305,7 @@ RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
         "tile.matmul": _product,
         "call": _call,
         "call.cooperative": _cooperative,
+        "lane.reduce": _segment,
         "roles": _roles,
     },
     **dict.fromkeys(("array.atomic", "tile.atomic", "buf.update"), _atomic),
