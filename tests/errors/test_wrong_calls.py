@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 import pytest
@@ -133,10 +133,10 @@ def _error(statement: str) -> tg.TegulaError | None:
     return None
 
 
-def faults(count: int, seed: int) -> list[str]:
-    """What is wrong with what random statements give."""
+def faults(statements: Iterable[str]) -> list[str]:
+    """What is wrong with what statements give."""
     found = []
-    for statement in _statements(count, seed):
+    for statement in statements:
         try:
             error = _error(statement)
         except Exception as error:  # a fault of the compiler
@@ -151,10 +151,16 @@ def faults(count: int, seed: int) -> list[str]:
 
 
 def test_wrong_calls_say_what_to_do() -> None:
-    assert faults(100, 1) == []
+    assert faults(_statements(100, 1)) == []
+
+
+def test_wrong_constants_say_what_to_do() -> None:
+    """Of functions of a group, by every kind of value: none is shown as the compiler holds it."""
+    calls = ("tile_cholesky(t, {})", "tile_histogram(i, {})")
+    assert faults(f"r = tg.{call.format(p)}" for call in calls for p in VALUES) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_wrong_calls_say_what_to_do(seed: int) -> None:
-    assert faults(2000, seed) == []
+    assert faults(_statements(2000, seed)) == []

@@ -173,7 +173,8 @@ class _Call:
         if isinstance(plain, Value):
             raise E.NotConstant(self._place(name), what=f"'{name}' of {self.name}")
         if not pattern.has(plain):
-            self._wrong(name, f"'{name}' must be {pattern.described}, got {plain!r}")
+            shown = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
+            self._wrong(name, f"'{name}' must be {pattern.described}, got {shown}")
         return plain
 
     def _number(self, name: str, pattern: NumberPattern, x: Any) -> Value:
