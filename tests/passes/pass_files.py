@@ -8,6 +8,7 @@ is here. What an analysis finds is shown as comments."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,20 @@ FOLDER = Path(__file__).parent
 LINE = "----\n"
 Options = dict[str, str]
 Remarks = dict[Value | str, str]
+UNCHANGED = "unchanged\n"
 PIPELINES: dict[str, tuple[Sequence[Pass[Any]], ...]] = {
     "cpu": (PREPARE, SETTLE, FOR_CPU, ADJOINT, SEQUENTIALISE),
     "gpu": (PREPARE, SETTLE, FOR_GPU, ADJOINT, SEQUENTIALISE),
 }
+
+
+class Kind(Enum):
+    """What a file shows of its pass."""
+
+    ACTS = "the kernel becomes another"
+    LEAVES = "the kernel stays as it is"
+    FINDS = "the kernel stays, and the pass has something to say of it"
+    REFUSES = "the kernel is a mistake of the user's"
 
 
 def files() -> list[Path]:
@@ -50,7 +61,17 @@ def result(path: Path) -> tuple[str, str]:
         return wanted, f"{error}\n"
     values = {k: said for k, said in remarks.items() if isinstance(k, Value)}
     after, said = print_kernel(kernel), print_kernel(kernel, remarks=values) + remarks.get("", "")
-    return wanted, said if after != before else f"unchanged\n{said.removeprefix(after)}"
+    return wanted, said if after != before else f"{UNCHANGED}{said.removeprefix(after)}"
+
+
+def kind(path: Path) -> Kind:
+    """What a file expects, as a kind."""
+    _, _, wanted = path.read_text().partition(LINE)
+    if "error[" in wanted:
+        return Kind.REFUSES
+    if not wanted.startswith(UNCHANGED):
+        return Kind.ACTS
+    return Kind.LEAVES if wanted == UNCHANGED else Kind.FINDS
 
 
 def update(path: Path) -> None:
@@ -80,7 +101,7 @@ def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
     context = _context(pipeline, kernel, target, options)
     assert not options, f"unknown options {options}"
     at = next(k for k, step in enumerate(pipeline) if step.name == name)
-    run((*filter(_sets_a_field, pipeline[:at]), pipeline[at]), kernel, context)
+    run((*filter(sets_a_field, pipeline[:at]), pipeline[at]), kernel, context)
     if hasattr(context, "uniformity"):
         assert not _unknown(kernel, context.uniformity), "the pass has not kept what differs between lanes"
     return _REMARKS[name](context) if name in _REMARKS else {}
@@ -105,7 +126,8 @@ def _unknown(kernel: Kernel, known: Uniformity) -> set[Value]:
     return analyse(kernel).values - known.values - inside
 
 
-def _sets_a_field(step: Pass[Any]) -> bool:
+def sets_a_field(step: Pass[Any]) -> bool:
+    """Whether a step of a pipeline finds out what others ask for, and neither checks nor changes."""
     return isinstance(step, Analysis) and not step.name.startswith("check_")
 
 

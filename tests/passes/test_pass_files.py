@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pass_files
 import pytest
+from pass_files import Kind
 
+from tegula.errors import CompileError, CompileErrors
 from tegula.ir.text import parse_kernel, print_kernel
+from tegula.passes.runner import Analysis
 
 NEEDED = 3
 ELSEWHERE = {
@@ -31,9 +35,46 @@ def test_what_a_pass_makes(path: Path, update: bool) -> None:
         assert print_kernel(parse_kernel(found)) == found.partition("\n// ")[0].rstrip("\n") + "\n"
 
 
-def test_every_pass_has_tests() -> None:
-    passes = {step.name for found in pass_files.PIPELINES.values() for p in found for step in p} - ELSEWHERE
-    counts = {name: len(list((pass_files.FOLDER / name).glob("*.ir"))) for name in sorted(passes)}
-    assert {name: n for name, n in counts.items() if n < NEEDED} == {}
-    folders = {path.parent.name for path in pass_files.files()}
-    assert folders <= passes
+PASSES = {
+    step.name: step
+    for found in pass_files.PIPELINES.values()
+    for pipeline in found
+    for step in pipeline
+    if step.name not in ELSEWHERE
+}
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_every_pass_has_tests(name: str) -> None:
+    """One at least where it acts, one that it leaves alone; what an analysis finds, and what a check refuses."""
+    found = kinds_of(name)
+    assert len(found) >= NEEDED
+    if pass_files.sets_a_field(PASSES[name]):
+        assert set(found) == {Kind.FINDS}
+    else:
+        acts = Kind.REFUSES if isinstance(PASSES[name], Analysis) else Kind.ACTS
+        assert acts in found and {Kind.LEAVES, Kind.FINDS} & set(found)
+
+
+def test_passes_that_refuse_are_seen_to() -> None:
+    """A module of passes that raises users' mistakes has a pass with a test of one."""
+    modules: dict[str, list[Kind]] = {}
+    for name, step in PASSES.items():
+        modules.setdefault(step.run.__module__, []).extend(kinds_of(name))
+    for module, found in modules.items():
+        assert (Kind.REFUSES in found) == any(map(is_mistake, vars(sys.modules[module]).values())), module
+
+
+def test_every_folder_is_of_a_pass() -> None:
+    assert {path.parent.name for path in pass_files.files()} <= set(PASSES)
+
+
+def kinds_of(name: str) -> list[Kind]:
+    """What the tests of a pass show of it."""
+    return [pass_files.kind(path) for path in sorted((pass_files.FOLDER / name).glob("*.ir"))]
+
+
+def is_mistake(named: object) -> bool:
+    """Whether a name in a module is that of one class of users' mistakes, not of all or of several at once."""
+    several = CompileError, CompileErrors
+    return isinstance(named, type) and issubclass(named, CompileError) and named not in several

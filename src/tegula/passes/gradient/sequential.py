@@ -50,8 +50,10 @@ class Sequentialisation(Compilation):
 
 
 def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
-    """Put the roles together in the place of them and of their pipes."""
-    roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
+    """Put the roles, if there are any, together in the place of them and of their pipes."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None:
+        return
     b = GradientBuilder(Region(), roles.loc)
     _Merged(b, {}).together([r.ops[:-1] for r in roles.regions])
     at = kernel.body.ops.index(roles)
