@@ -1,5 +1,6 @@
-"""GPU code of one block, or of a pair, run on the processor: a thread for each of its threads, and what the PTX manual
-says of the instructions by which they work together. Copies and products are done where they are started.
+"""GPU code of one block, or of a pair, run on the processor: its threads take turns, and what the PTX manual says of
+the instructions by which they work together is done when all have come to them. Copies and products are done where they
+are started.
 
 Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU; that of the second block
 of a pair lies in the next window."""
@@ -8,23 +9,22 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from fibers import ASK, ENDED, Fibers
 from lane_order import Order
 from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
 
 from tegula.backend.llvm import compile_object
-from tegula.backend.loader import load
+from tegula.backend.loader import LoadedObject, load
 from tegula.codegen.gpu import GpuCode
 from tegula.target import get_target
 
 WINDOW, SHARED, BYTES = 0x10000000, 0x10000400, 1 << 18
-PATIENCE = 300.0
-"""Seconds after which threads that wait for each other have lost each other."""
 CALL = re.compile(
     r'^(?P<head>\s*(?:%\S+ = )?)call (?P<type>.+?) (?P<what>@llvm\.nvvm\.[\w.]+|asm (?:sideeffect )?"[^"]*", "[^"]*")'
     r"\((?P<args>.*)\)(?: convergent)?$",
@@ -38,11 +38,6 @@ GIVEN = {
 
 
 OWN = """
-@entry = internal global ptr null
-define void @enter(ptr %x) {
-  store ptr %x, ptr @entry
-  ret void
-}
 define internal i16 @round_bfloat(float %x) {
   %bits = bitcast float %x to i32
   %high = lshr i32 %bits, 16
@@ -77,21 +72,20 @@ tell:
   store i64 %address, ptr %at
   %second = getelementptr i64, ptr %at, i64 1
   store i64 %info, ptr %second
-  %back = load ptr, ptr @entry
-  call void %back(i64 -1, ptr %at)
+  call void @ask(i64 -2, ptr %at)
   br label %done
 done:
   ret void
 }
 """.replace("LOWEST", str(SHARED)).replace("MANY", str(BYTES))
-"""Where to call back, and what this processor has no instruction for."""
+"""What this processor has no instruction for, and how accesses are told."""
 
 
 ACCESS = re.compile(
     r"^  (?:%\S+ = )?(?P<verb>load|store) (?P<type><[^>]+>|\w+)[ ,].*?ptr (?P<at>%[\w.]+), align .*$",
     re.MULTILINE,
 )
-ACCESSED = -1
+ACCESSED = -2
 BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
 
 
@@ -111,17 +105,11 @@ def run_together(
     size = 2 if code.paired and blocks % 2 == 0 else 1
     source = _watched(code.text) if order else code.text
     texts = [_translated(source, rank, size) for rank in range(size)]
+    objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]
     for first in range(0, blocks, size):
         cluster = _Cluster(code.threads * size)
-        cluster.blocks = [_Block(code, *texts[k], packed, args, k, cluster, order) for k in range(size)]
-        threads = [t for k, block in enumerate(cluster.blocks) for t in block.threads(first + k, blocks)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join(2 * PATIENCE)
-            assert not t.is_alive() or cluster.errors, "threads wait for ever"
-        if cluster.errors:
-            raise cluster.errors[0]
+        cluster.blocks = [_Block(code, *objects[k], packed, args, k, cluster, order) for k in range(size)]
+        cluster.run(first, blocks)
 
 
 def _matches(given: list[int]) -> list[int]:
@@ -184,17 +172,17 @@ def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
     text = CALL.sub(replaced, text)
     functions = [_function(number, *key) for key, number in made.items()]
     assert "nvvm.m" not in text and " asm " not in text
-    return "\n".join([text, *functions, OWN]), [key[0] for key in made]
+    return "\n".join([text, *functions, OWN, ASK]), [key[0] for key in made]
 
 
 def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> str:
-    """Calls back with its arguments in memory, 8 bytes each, where the results come back."""
+    """Asks with its arguments in memory, 8 bytes each, where the results come back."""
     parts = result[1:-1].split(",") if result.startswith("{") else [] if result == "void" else [result]
     slots = max(1, len(parts), len(types))
-    lines = [f"  %at = alloca [{slots} x i64]", "  %back = load ptr, ptr @entry"]
+    lines = [f"  %at = alloca [{slots} x i64]"]
     for k, t in enumerate(types):
         lines += [f"  %p{k} = getelementptr i64, ptr %at, i64 {k}", f"  store {t} %x{k}, ptr %p{k}"]
-    lines.append(f"  call void %back(i64 {number}, ptr %at)")
+    lines.append(f"  call void @ask(i64 {number}, ptr %at)")
     made = "poison"
     for k, t in enumerate(parts):
         t = t.strip()
@@ -213,24 +201,16 @@ def _without_subnormals(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0.0), x), x)
 
 
-class _Meeting:
-    """Threads that do one thing together, time and again: the last one does it for all."""
+Turn = Generator[None, Any, Any]
+"""An instruction that a thread has come to: it yields where the thread must wait, and is given what comes of that."""
 
-    def __init__(self, threads: int) -> None:
-        self.given: list[Any] = [None] * threads
-        self.made: Sequence[Any] = []
-        self.first, self.second = threading.Barrier(threads), threading.Barrier(threads)
 
-    def together(self, number: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
-        self.given[number] = value
-        if self.first.wait(PATIENCE) == 0:
-            try:
-                self.made = act(self.given)
-            except BaseException:
-                self.second.abort()
-                raise
-        self.second.wait(PATIENCE)
-        return self.made[number]
+class _Thread:
+    """A thread of a block. `fiber`: which of its cluster."""
+
+    def __init__(self, block: _Block, number: int, fiber: int) -> None:
+        self.block, self.number, self.fiber = block, number, fiber
+        self.turn: Turn | None = None
 
 
 class _Mbarrier:
@@ -247,116 +227,137 @@ class _Mbarrier:
 
 
 class _Cluster:
-    """What the blocks of a pair have in common, or what a block by itself has."""
+    """What the blocks of a pair have in common, or what a block by itself has: whose turn it is, and who waits."""
 
     def __init__(self, threads: int) -> None:
         self.blocks: list[_Block] = []
         self.mbarriers: dict[int, _Mbarrier] = {}
-        self.lock = threading.Condition()
-        self.errors: list[BaseException] = []
-        self.all = threading.Barrier(threads)
+        self.fibers, self.count = Fibers(threads), threads
+        self.ready: deque[tuple[_Thread, Any]] = deque()
+        self.meetings: dict[Any, list[tuple[int, _Thread, Any]]] = {}
+        self.waiting: dict[int, list[_Thread]] = {}
 
-    def fail(self, error: BaseException) -> None:
-        self.errors.insert(0, error)
-        meetings = [m for b in self.blocks for m in b.meetings.values()]
-        barriers = [x for b in self.blocks for x in b.barriers.values()]
-        for barrier in [self.all, *barriers, *(x for m in meetings for x in (m.first, m.second))]:
-            barrier.abort()
-        with self.lock:
-            self.lock.notify_all()
+    def run(self, first: int, grid: int) -> None:
+        """Run all threads, those of the block `first` of the launch before those of the next."""
+        for rank, block in enumerate(self.blocks):
+            block.connect()
+            for number in range(block.code.threads):
+                thread = _Thread(block, number, rank * block.code.threads + number)
+                self.fibers.begin(thread.fiber, block.object.address("begin"))
+                thread.turn = block.beginning(thread, first + rank, grid)
+                self.ready.append((thread, None))
+        left = self.count
+        while self.ready:
+            left -= self._goes_on(*self.ready.popleft())
+        assert left == 0, "threads wait for ever"
+
+    def _goes_on(self, thread: _Thread, given: Any) -> bool:
+        """Let a thread run until it waits for others; whether it has ended instead."""
+        block = thread.block
+        while True:
+            if thread.turn is not None:
+                try:
+                    thread.turn.send(given)
+                    return False
+                except StopIteration:
+                    thread.turn, given = None, None
+            number, at = self.fibers.run(thread.fiber)
+            if number == ENDED:
+                return True
+            if number == ACCESSED:
+                block.accessed(thread, at)
+            else:
+                thread.turn = block.instruction(thread, block.callees[number], at)
+
+    def meet(
+        self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
+    ) -> Turn:
+        """What so many threads do together, in the order of their numbers: the last one that comes does it for all."""
+        present = self.meetings.setdefault(key, [])
+        present.append((thread.fiber, thread, value))
+        if len(present) < size:
+            return (yield)
+        del self.meetings[key]
+        present.sort(key=lambda one: one[0])
+        made = act([given for _, _, given in present])
+        self.ready.extend((one, x) for (_, one, _), x in zip(present, made, strict=True) if one is not thread)
+        return next(x for (_, one, _), x in zip(present, made, strict=True) if one is thread)
+
+    def phase_ended(self, at: int) -> None:
+        """Let those go on who wait for a memory barrier."""
+        self.ready.extend((thread, None) for thread in self.waiting.pop(at, ()))
 
 
 class _Block:
     def __init__(
-        self, code: GpuCode, text: str, callees: list[str], packed: bytes, args: Sequence[Any], rank: int,
+        self, code: GpuCode, object_: LoadedObject, callees: list[str], packed: bytes, args: Sequence[Any], rank: int,
         cluster: _Cluster, order: Order | None,
     ) -> None:  # fmt: skip
-        self.order, self.present = order, dict[Any, list[int]]()
-        self.code, self.callees, self.args = code, callees, args
+        self.order = order
+        self.code, self.object, self.callees, self.args = code, object_, callees, args
         self.cluster, self.window = cluster, WINDOW + rank * BYTES
-        self.object = load(compile_object(text, get_target()))
         self.kept = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
         self.arguments = -(-ctypes.addressof(self.kept) // 64) * 64
         ctypes.memmove(self.arguments, packed, len(packed))
         self.maps = self.arguments + -(-len(packed) // 64) * 64
         self.memory = _window(self.window)
         self.memory[:] = 0xFF
-        self.me = threading.local()
-        self.meetings: dict[Any, _Meeting] = {}
-        self.barriers: dict[Any, threading.Barrier] = {}
-        self.mbarriers, self.lock, self.errors = cluster.mbarriers, cluster.lock, cluster.errors
+        self.mbarriers = cluster.mbarriers
 
-    def threads(self, block: int, blocks: int) -> list[threading.Thread]:
-        """The threads of the block, to be started."""
-        back = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._called)
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.object.address("enter"))(
-            ctypes.cast(back, ctypes.c_void_p)
-        )
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int32] * 3)(
-            self.object.address("kernel")
-        )
+    def connect(self) -> None:
+        self.cluster.fibers.connect(self.object.address("connect"))
 
-        def one(thread: int) -> None:
-            self.me.thread = thread
-            function(self.arguments, thread, block, blocks)
+    def beginning(self, thread: _Thread, number: int, grid: int) -> Turn:
+        """Tells the code which thread it is that begins."""
+        board = self.cluster.fibers.board
+        board.arguments, board.thread, board.number, board.grid = self.arguments, thread.number, number, grid
+        yield from ()
 
-        self.entries = back, function
-        return [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.code.threads)]
-
-    def _called(self, number: int, at: int) -> None:
-        if self.errors:
-            return
-        try:
-            if number == ACCESSED:
-                self._accessed(at)
-            else:
-                self._instruction(self.callees[number], at)
-        except threading.BrokenBarrierError as error:
-            if not self.errors:
-                self.errors.append(error)
-        except BaseException as error:
-            self.cluster.fail(error)
-
-    def _accessed(self, at: int) -> None:
+    def accessed(self, thread: _Thread, at: int) -> None:
         address, info = (ctypes.c_uint64 * 2).from_address(at)
         assert self.order is not None
-        with self.lock:
-            self.order.access(self.me.thread, address, info // 2, bool(info % 2))
+        self.order.access(thread.number, address, info // 2, bool(info % 2))
 
     # Instructions ----------------------------------------------------------------------------------------------------
 
-    def _instruction(self, what: str, at: int) -> None:
+    def instruction(self, thread: _Thread, what: str, at: int) -> Turn:
         words = (ctypes.c_uint64 * 4096).from_address(at)
-        thread = self.me.thread
         name = what.removeprefix("@llvm.nvvm.")
         if what.startswith("asm"):
-            self._assembly(what.split('"')[1], what.split('"')[3], words)
+            yield from self._assembly(thread, what.split('"')[1], what.split('"')[3], words)
         elif name == "barrier.cta.sync.aligned.all":
-            self._meet("all", self.code.threads)
+            yield from self._meet(thread, "all", self.code.threads)
         elif name == "barrier.cta.sync.aligned.count":
-            self._meet((words[0] & 0xFFFFFFFF), words[1] & 0xFFFFFFFF)
+            yield from self._meet(thread, words[0] & 0xFFFFFFFF, words[1] & 0xFFFFFFFF)
         elif name == "bar.warp.sync":
-            self._meet(("warp", thread // 32), 32)
+            yield from self._meet(thread, ("warp", thread.number // 32), 32)
         elif name == "elect.sync":
-            words[0], words[1] = 0, int(thread % 32 == 0)
+            words[0], words[1] = 0, int(thread.number % 32 == 0)
         elif name.startswith("shfl.sync."):
-            words[0] = self._exchanged(name.split(".")[2], words[1], words[2] & 0xFFFFFFFF, words[3])
+            mode, by, clamp = name.split(".")[2], words[2] & 0xFFFFFFFF, words[3]
+            words[0] = yield from self._exchanged(thread, mode, words[1], by, clamp)
         elif name.startswith("vote.ballot.sync"):
-            words[0] = self._warp(words[1] & 1, lambda given: [sum(x << k for k, x in enumerate(given))] * 32)
+            words[0] = yield from self._warp(
+                thread, words[1] & 1, lambda given: [sum(x << k for k, x in enumerate(given))] * 32
+            )
         elif name.startswith("match.any.sync"):
             mask = (1 << int(name.rpartition("i")[2])) - 1
-            words[0] = self._warp(words[1] & mask, _matches)
+            words[0] = yield from self._warp(thread, words[1] & mask, _matches)
         elif name.startswith("redux.sync"):
             kind = name.rpartition(".")[2]
-            words[0] = self._warp(words[0] & 0xFFFFFFFF, lambda given: [_together(kind, given)] * 32)
+            words[0] = yield from self._warp(
+                thread, words[0] & 0xFFFFFFFF, lambda given: [_together(kind, given)] * 32
+            )
         elif name.startswith("rsqrt.approx.ftz"):
             words[0] = self._root(words[0])
         elif name.startswith("rcp.approx.ftz"):
             words[0] = self._reciprocal(words[0], name.endswith(".d"))
         elif name.startswith("ldmatrix"):
-            words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
+            words[:4] = yield from self._warp(
+                thread, words[0], lambda given: self._matrices(thread, given, ".trans" in name)
+            )
         elif name.startswith("mma."):
-            self._mma(name, words, 10)
+            yield from self._mma(thread, name, words, 10)
         elif name == "e4m3x2.to.f16x2.rn":
             pair = np.array([words[0] & 0xFFFF], np.uint16).view(ml_dtypes.float8_e4m3fn).astype(np.float16)
             words[0] = int(pair.view(np.uint32)[0])
@@ -368,7 +369,7 @@ class _Block:
         else:
             assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
 
-    def _exchanged(self, mode: str, value: int, by: int, clamp: int) -> int:
+    def _exchanged(self, thread: _Thread, mode: str, value: int, by: int, clamp: int) -> Turn:
         """As the PTX manual says of `shfl.sync`: a lane keeps its own value where there is no such lane."""
         segment, last = clamp >> 8 & 31, clamp & 31
 
@@ -379,8 +380,8 @@ class _Block:
             return at if (at >= end if mode == "up" else at <= end) else lane
 
         # Each lane names its own source.
-        own = value, source(self.me.thread % 32)
-        return self._warp(own, lambda given: [given[at][0] for _, at in given])
+        own = value, source(thread.number % 32)
+        return self._warp(thread, own, lambda given: [given[at][0] for _, at in given])
 
     def _reciprocal(self, word: int, wide: bool) -> int:
         """As exact as it can be: the upper half of a float64, a float32 without subnormal numbers."""
@@ -403,95 +404,90 @@ class _Block:
             found = np.nextafter(found, np.float32(0))
         return int(found.view(np.uint32)[0])
 
-    def _meet(self, key: Any, count: int) -> None:
-        with self.lock:
-            present = self.present.setdefault((key, count), [])
-            barrier = self.barriers.setdefault(
-                (key, count), threading.Barrier(count, lambda: self._met(key, present))
-            )
-            present.append(self.me.thread)
-        barrier.wait(PATIENCE)
-
-    def _met(self, key: Any, present: list[int]) -> None:
-        if self.order:
-            with self.lock:
+    def _meet(self, thread: _Thread, key: Any, count: int) -> Turn:
+        def met(present: list[int]) -> list[None]:
+            if self.order:
                 self.order.meet(present, of_a_warp=isinstance(key, tuple))
-        present.clear()
+            return [None] * count
 
-    def _together(self, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
+        return self.cluster.meet((self.window, key, count), count, thread, thread.number, met)
+
+    def _together(
+        self, thread: _Thread, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]
+    ) -> Turn:
         """What threads of a warp or a warp group do together."""
-        group, number = divmod(self.me.thread, size)
-        with self.lock:
-            meeting = self.meetings.setdefault((size, group), _Meeting(size))
-        return meeting.together(number, value, act)
+        return self.cluster.meet((self.window, size, thread.number // size), size, thread, value, act)
 
-    def _warp(self, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
-        return self._together(32, value, act)
+    def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Turn:
+        return self._together(thread, 32, value, act)
 
-    def _matrices(self, rows: list[int], turned: bool) -> list[list[int]]:
+    def _matrices(self, thread: _Thread, rows: list[int], turned: bool) -> list[list[int]]:
         """Four 8 x 8 matrices of 16 bits, whose rows the lanes name, eight each."""
         assert all(r % 16 == 0 for r in rows), "a row of a matrix is not aligned"
         assert all(SHARED - WINDOW <= r - self.window < BYTES for r in rows), (
             "a row of a matrix is not in shared memory"
         )
-        self._accesses(rows, False)
+        self._accesses(thread, rows, False)
         whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
         if turned:
             whole = whole.transpose(0, 2, 1)
         pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
 
-    def _store_matrices(self, given: list[list[int]]) -> list[None]:
+    def _store_matrices(self, thread: _Thread, given: list[list[int]]) -> list[None]:
         """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
         values = np.array(given, np.uint32)
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
-        self._accesses([int(at) for at in values[:, 0]], True)
+        self._accesses(thread, [int(at) for at in values[:, 0]], True)
         for at, row in zip(values[:, 0], rows, strict=True):
             assert at % 16 == 0
             self.memory[int(at) - self.window : int(at) - self.window + 16] = row
         return [None] * 32
 
-    def _accesses(self, rows: list[int], writes: bool) -> None:
-        """Of rows of 16 bytes, each by the lane that names it."""
+    def _accesses(self, thread: _Thread, rows: list[int], writes: bool) -> None:
+        """Of rows of 16 bytes, each by the lane of the thread's warp that names it."""
         if self.order:
-            first = self.me.thread // 32 * 32
-            with self.lock:
-                for lane, row in enumerate(rows):
-                    self.order.access(first + lane, row, 16, writes)
+            first = thread.number // 32 * 32
+            for lane, row in enumerate(rows):
+                self.order.access(first + lane, row, 16, writes)
 
-    def _mma(self, name: str, words: Any, count: int) -> None:
+    def _mma(self, thread: _Thread, name: str, words: Any, count: int) -> Turn:
         """`count`: of the arguments; the results take the place of the first."""
-        made = self._warp(
-            [int(w) for w in words[:count]], lambda given: multiply_warp(name, np.array(given, np.uint64))
+        made = yield from self._warp(
+            thread, words[:count], lambda given: multiply_warp(name, np.array(given, np.uint64))
         )
         words[: len(made)] = [int(x) for x in made]
 
-    def _assembly(self, text: str, constraints: str, words: Any) -> None:
+    def _assembly(self, thread: _Thread, text: str, constraints: str, words: Any) -> Turn:
         if text.startswith("cvt.rna.tf32"):
             words[0] = int(to_tf32(np.array([words[0] & 0xFFFFFFFF], np.uint32))[0])
         elif text.startswith("mma.sync"):
             kinds = [c for c in constraints.split(",") if not c.startswith("~")]
-            self._mma(text, words, sum(not c.startswith("=") for c in kinds))
+            yield from self._mma(thread, text, words, sum(not c.startswith("=") for c in kinds))
         elif "wgmma.mma_async" in text:
             outputs = sum(c.startswith("=") for c in constraints.split(","))
             inputs = sum(c[0] not in "=~" for c in constraints.split(","))
             given = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
-            made = self._together(128, given, lambda all_: multiply_group(text, outputs, all_, self.memory))
+            made = yield from self._together(
+                thread, 128, given, lambda all_: multiply_group(text, outputs, all_, self.memory)
+            )
             words[: len(made)] = [int(x) for x in made]
         elif not text or "wgmma.wait_group" in text:
             pass  # tied registers are where they were
         elif text.startswith("mov.b"):
             pass  # the result takes the place of the operand
         elif "cp.async.bulk.tensor" in text:
-            self._bulk(text, words)
+            self._bulk(thread, text, words)
         elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):
-            self._warp([int(w) & 0xFFFFFFFF for w in words[:5]], self._store_matrices)
+            given = [int(w) & 0xFFFFFFFF for w in words[:5]]
+            yield from self._warp(thread, given, lambda all_: self._store_matrices(thread, all_))
         elif text.startswith("barrier.cluster.arrive") and "barrier.cluster.wait" in text:
-            self.cluster.all.wait(PATIENCE)
+            count = self.cluster.count
+            yield from self.cluster.meet("cluster", count, thread, None, lambda all_: all_)
         elif "mapa.shared::cluster" in text:
             self._arrive_at_both(words)
         elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
-            self._mbarrier(text, words)
+            yield from self._mbarrier(thread, text, words)
         else:
             known = (
                 "fence.",
@@ -503,43 +499,40 @@ class _Block:
             )
             assert text.startswith(known), text
 
-    def _mbarrier(self, text: str, words: Any) -> None:
+    def _mbarrier(self, thread: _Thread, text: str, words: Any) -> Turn:
         at = words[0] & 0xFFFFFFFF
-        with self.lock:
-            if "init" in text:
-                count = re.findall(r", (\d+);", text)
-                self.mbarriers[at] = _Mbarrier(int(count[0]) if count else words[1] & 0xFFFFFFFF)
-            elif "try_wait" in text:
-                parity = words[1] & 1
-                ready = self.lock.wait_for(
-                    lambda: self.mbarriers[at].phase != parity or self.errors, PATIENCE
-                )
-                assert ready, "a wait for a memory barrier does not end"
-                if self.order:
-                    self.order.wait(self.me.thread, at)
-            else:
-                expected = re.findall(r"expect_tx.*, (\d+);", text)
-                if self.order:
-                    self.order.arrive(self.me.thread, at)
-                self._arrived(at, int(expected[0]) if expected else 0)
-            self.lock.notify_all()
+        if "init" in text:
+            count = re.findall(r", (\d+);", text)
+            self.mbarriers[at] = _Mbarrier(int(count[0]) if count else words[1] & 0xFFFFFFFF)
+        elif "try_wait" in text:
+            parity = words[1] & 1
+            while self.mbarriers[at].phase == parity:
+                self.cluster.waiting.setdefault(at, []).append(thread)
+                yield
+            if self.order:
+                self.order.wait(thread.number, at)
+        else:
+            expected = re.findall(r"expect_tx.*, (\d+);", text)
+            if self.order:
+                self.order.arrive(thread.number, at)
+            self._arrived(at, int(expected[0]) if expected else 0)
 
     def _arrived(self, at: int, bytes_to_come: int = 0, arrived: int = 0, count: int = 1) -> None:
         barrier = self.mbarriers[at]
         phase = barrier.phase
         barrier.arrive(bytes_to_come, arrived, count)
-        if self.order and barrier.phase != phase:
-            self.order.phase_ends(at)
+        if barrier.phase != phase:
+            if self.order:
+                self.order.phase_ends(at)
+            self.cluster.phase_ended(at)
 
     def _arrive_at_both(self, words: Any) -> None:
         """At a barrier, and at the other block's at the same place."""
         at, own, other = (w & 0xFFFFFFFF for w in words[:3])
-        with self.lock:
-            for rank in {own, other}:
-                self.mbarriers[at + (rank - own) * BYTES].arrive()
-            self.lock.notify_all()
+        for rank in {own, other}:
+            self._arrived(at + (rank - own) * BYTES)
 
-    def _bulk(self, text: str, words: Any) -> None:
+    def _bulk(self, thread: _Thread, text: str, words: Any) -> None:
         """A box between an array and shared memory, of this block or of all that the mask names, which is all."""
         loads = "shared::cluster.global" in text
         shared, where, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
@@ -555,13 +548,16 @@ class _Block:
         places = swizzled(offsets, tensor.row_bytes)
         index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + at
         inside = ((index >= 0) & (index < array.shape)).all(1)
-        source = array.ptr + index @ np.array(array.strides)
         box = self.memory[places]
-        for k in np.flatnonzero(inside):
+        if inside.any():
+            source = index[inside] @ np.array(array.strides)
+            first, span = int(source.min()), int(np.ptp(source)) + size
+            bytes_ = np.ctypeslib.as_array((ctypes.c_uint8 * span).from_address(array.ptr + first))
+            there = (source - first)[:, None] + np.arange(size)
             if loads:
-                box[k] = np.frombuffer(ctypes.string_at(int(source[k]), size), np.uint8)
+                box[inside] = bytes_[there]
             else:
-                ctypes.memmove(int(source[k]), box[k].tobytes(), size)
+                bytes_[there] = box[inside]
         if loads:
             box[~inside] = 0
             if tensor.elements == "tf32":
@@ -569,11 +565,9 @@ class _Block:
             for block in self.cluster.blocks if ".multicast::cluster" in text else [self]:
                 block.memory[places] = box
                 barrier = (words[2] & 0xFFFFFFFF) + block.window - self.window
-                with self.lock:
-                    if self.order:
-                        self.order.copy(self.me.thread, (places + self.window).flatten().tolist(), barrier)
-                    self._arrived(barrier, arrived=box.size, count=0)
-                    self.lock.notify_all()
+                if self.order:
+                    self.order.copy(thread.number, (places + self.window).flatten().tolist(), barrier)
+                self._arrived(barrier, arrived=box.size, count=0)
 
 
 def _window(at: int) -> np.ndarray:

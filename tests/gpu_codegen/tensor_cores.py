@@ -203,10 +203,9 @@ def _one(line: str, held: np.ndarray, names: dict[str, int], operand: Any, memor
         A = np.zeros((64, k))
         parts = np.stack([operand(x) for x in source.split(",")], 1).astype(np.uint32)
         elements = np.ascontiguousarray(parts).view(a)
-        for thread in range(128):
-            for i, x in enumerate(elements[thread]):
-                row, column = left_element((16, 8, k), a.itemsize * 8, thread % 32, i)
-                A[thread // 32 * 16 + row, column] = x
+        rows, columns = _places(left_element, (16, 8, k), a.itemsize * 8, elements.shape[1])
+        warps = np.arange(128)[:, None] // 32 * 16
+        A[warps + np.tile(rows, (4, 1)), np.tile(columns, (4, 1))] = elements
     else:
         A = matrix(memory, names[source], 64, k, a, turns[0]).astype(np.float64)
     B = matrix(memory, names[name], n, k, b, turns[1]).astype(np.float64)
