@@ -320,7 +320,7 @@ def causal_attention(
     tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * 128, 0))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Launch:
     """A kernel, a maker of its arguments, the grid, and the block size. `exact`: whether every order of summation gives
     the same bits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 from forced import HOPPER, prepared, rewritten
@@ -18,7 +19,9 @@ ASSEMBLER = bool(ptx.candidates())
 KERNELS = {launch.name: launch for launch in reversed(LAUNCHES)}
 
 
+@cache
 def built(launch: Launch, **schedule: int | bool) -> tuple[Built, str]:
+    """What a launch compiles to, and its PTX."""
     kernel = prepared(launch)
     kernel.schedule |= schedule
     made = build(kernel, HOPPER)
