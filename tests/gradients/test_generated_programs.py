@@ -1,12 +1,13 @@
 """Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
 of every second one, or are refused for a listed reason. Programs with kinks are held against forward mode alone.
 
-TEGULA_GRADIENTS sets the number of programs (30, half of them among the slow tests)."""
+TEGULA_GRADIENTS sets the number of programs (30, three of them in the default run, nine among the slow tests)."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from check_program import OF_PROGRAMS, TRIP_COUNTS, check
@@ -14,33 +15,42 @@ from kinked_programs import KinkedProgram
 from smooth_programs import SmoothProgram
 
 import tegula as tg
+from support.campaigns import chunks
 
 pytestmark = pytest.mark.machine_code
 
 PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
-SHARDS = 6
+FEW, SHARDS = 3, 6
 
 
-SLOW = range(3, SHARDS)
-
-
-@pytest.mark.seconds(20)
-@pytest.mark.parametrize(
-    "shard", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in range(SHARDS)]
-)
-def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tg.config, "cache_kernels", False)
-    outcomes: Counter[str] = Counter()
-    for seed in range(shard, PROGRAMS, SHARDS):
+def outcomes(seeds: Iterable[int]) -> Counter[str]:
+    """What came of the trip counts of programs, none of which is wrong."""
+    found: Counter[str] = Counter()
+    for seed in seeds:
         program = SmoothProgram(seed)
         forward = [TRIP_COUNTS[seed // 2 % len(TRIP_COUNTS)]] * (seed % 2)
         for count, verdict in check(program, forward=forward).items():
             assert not verdict.startswith("wrong"), f"seed {seed}, {count} rounds: {verdict}\n{program}"
-            outcomes[verdict] += 1
-    total = outcomes.total()
-    refused = total - sum(outcomes[v] for v in ("right", "unstable", *OF_PROGRAMS))
-    assert refused <= 0.02 * total, outcomes
-    assert outcomes["right"] >= 0.8 * total, outcomes
+            found[verdict] += 1
+    return found
+
+
+@pytest.mark.seconds(3)
+@pytest.mark.parametrize("seed", range(FEW))
+def test_gradients_of_a_few_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    assert outcomes([seed])["right"] >= 0.8 * len(TRIP_COUNTS)
+
+
+@pytest.mark.seconds(20)
+@pytest.mark.parametrize("shard", chunks(range(SHARDS), slow=2))
+def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    found = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
+    total = found.total()
+    refused = total - sum(found[v] for v in ("right", "unstable", *OF_PROGRAMS))
+    assert refused <= 0.02 * total, found
+    assert found["right"] >= 0.8 * total, found
 
 
 @pytest.mark.seconds(5)

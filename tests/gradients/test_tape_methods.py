@@ -13,6 +13,7 @@ import pytest
 from tape_programs import EPSILON, TapeProgram, outcome
 
 import tegula as tg
+from support.campaigns import chunks
 
 D = tg.float64
 
@@ -72,8 +73,7 @@ def test_derivatives_that_generated_tapes_are_held_against() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(5))
+@pytest.mark.parametrize("chunk", chunks(range(5)))
 @pytest.mark.parametrize("dtype", EPSILON)
 def test_gradients_of_many_generated_tapes(dtype: str, chunk: int) -> None:
     check(range(1000 + 125 * chunk, 1125 + 125 * chunk), dtype)

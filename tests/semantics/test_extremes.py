@@ -8,6 +8,7 @@ import pytest
 from agreement import agree
 
 import tegula as tg
+from support.campaigns import chunks
 from support.extremes import arguments, place, running, same
 
 pytestmark = pytest.mark.machine_code
@@ -32,8 +33,7 @@ def test_one_order_everywhere(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", chunks(range(10), slow=2))
 def test_one_order_everywhere_often(chunk: int) -> None:
     for seed in range(100 + 30 * chunk, 130 + 30 * chunk):
         check(seed)

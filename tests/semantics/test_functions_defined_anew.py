@@ -8,6 +8,7 @@ import function_programs as F
 import pytest
 
 import tegula as tg
+from support.campaigns import chunks
 
 pytestmark = pytest.mark.machine_code
 
@@ -18,9 +19,8 @@ def test_programs_mean_what_python_means(start):
     _compare(range(start, start + 6))
 
 
-@pytest.mark.slow
 @pytest.mark.cpu
-@pytest.mark.parametrize("start", range(100, 1100, 100))
+@pytest.mark.parametrize("start", chunks(range(100, 1100, 100), slow=2))
 def test_many_programs_mean_what_python_means(start):
     _compare(range(start, start + 100))
 

@@ -11,6 +11,7 @@ from agreement import agree
 from integer_programs import LANES, IntegerProgram
 
 import tegula as tg
+from support.campaigns import chunks
 from tegula.ops.integer_ranges import RULES, of_type, within
 
 
@@ -36,9 +37,8 @@ def test_wrapping_arithmetic_as_indices_and_in_maxima(seed: int) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
 @pytest.mark.seconds(20)
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", chunks(range(8), slow=2))
 def test_much_wrapping_arithmetic(chunk: int) -> None:
     for seed in range(1000 + 50 * chunk, 1050 + 50 * chunk):
         check(seed)

@@ -12,6 +12,7 @@ import pytest
 from agreement import same_bits
 
 import tegula as tg
+from support.campaigns import chunks
 
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 0.1, 2.5, -7.25, 1e30, -8.0, 1e-40)
 INTEGERS = (0, 1, -1, 2, -2, 3, 7, -7, 30, 64, -(2**31), 2**31 - 1)
@@ -112,8 +113,7 @@ def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", chunks(range(12), slow=3))
 @pytest.mark.parametrize("known", ["literals", "names"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
 def test_more_constants(dtype: Any, known: str, seed: int) -> None:

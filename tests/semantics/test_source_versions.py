@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import chunks
 
 pytestmark = pytest.mark.cpu
 
@@ -85,10 +86,9 @@ def test_the_text_at_the_decoration_counts(seed, tmp_path):
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
-@pytest.mark.parametrize("start", range(100, 500, 100))
+@pytest.mark.parametrize("start", chunks(range(100, 500, 25), slow=2))
 def test_the_text_at_many_decorations_counts(start, tmp_path):
-    for seed in range(start, start + 100):
+    for seed in range(start, start + 25):
         _edited(seed, tmp_path)
 
 

@@ -22,6 +22,7 @@ from measured import (
     sweep,
 )
 
+from support.campaigns import chunks
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.cpu
@@ -40,19 +41,19 @@ def test_error(name: str, kind: Any) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
+@pytest.mark.parametrize("count", chunks((MANY // 3, MANY)))
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_error_over_many_arguments(name: str, kind: Any) -> None:
-    error, at = measure(name, kind, MANY, seed=2)
+def test_error_over_many_arguments(name: str, kind: Any, count: int) -> None:
+    error, at = measure(name, kind, count, seed=2)
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
+@pytest.mark.parametrize("stride", chunks((4 * STRIDE + 3, STRIDE)))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
-def test_error_over_the_whole_of_float32(name: str) -> None:
-    error, at = sweep(name, STRIDE)
+def test_error_over_the_whole_of_float32(name: str, stride: int) -> None:
+    error, at = sweep(name, stride)
     assert error <= CASES[name].bounds[0], f"{name}({at}): {error:.3f} ulp"
 
 

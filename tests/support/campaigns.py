@@ -1,17 +1,25 @@
-"""Tests of thousands of generated programs, in chunks: the first is slow, the others are a campaign."""
+"""Tests of thousands of generated programs, or of all pairs, in chunks: the first are slow, others a campaign."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
+T = TypeVar("T")
+PARTS = 5
 
-def chunks(of: Iterable[Any]) -> list[Any]:
-    """The parameters of such a test."""
-    first, *rest = of
+
+def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
+    """The parameters of such a test, of which the first `slow` are slow tests."""
     return [
-        pytest.param(first, marks=pytest.mark.slow),
-        *(pytest.param(k, marks=pytest.mark.campaign) for k in rest),
+        pytest.param(one, marks=pytest.mark.slow if k < slow else pytest.mark.campaign)
+        for k, one in enumerate(of)
     ]
+
+
+def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
+    """One of PARTS parts of what is tested in each row of a table: in neighbouring rows the same number has others, so
+    that one chunk has a part of each row, and of each column."""
+    return (one for k, one in enumerate(of) if (k - row - number) % PARTS == 0)
