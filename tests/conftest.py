@@ -19,7 +19,7 @@ from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 # Threads of NumPy's matrix library spin for 20 ms after each product, which is more than most tests take. It reads this
 # when it is imported, by the plugins at the latest.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-pytest_plugins = ["support.cpu_times", "support.cubins", "support.machine_code"]
+pytest_plugins = ["support.cpu_times", "support.kept_code", "support.machine_code"]
 TESTS = Path(__file__).parent
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.

@@ -1,0 +1,115 @@
+"""What LLVM and ptxas make of a text is kept for other tests, for the other workers and for later runs, which would get
+the same. `inspect.unwrap` gives the functions as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite
+import pytest
+
+from tegula import backend
+from tegula.backend import llvm, ptx
+from tegula.target import CpuTarget, get_cuda_target
+
+Made = TypeVar("Made")
+MOST_BYTES = 256 << 20
+"""Those used longest ago go where there are more."""
+_LENGTH = struct.Struct("<Q")
+_object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
+
+
+class KeptCode:
+    """A folder of code, by the hash of all that it depends on. What fails is not kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def compiler(self) -> str:
+        """What stands for LLVM and for how it is called."""
+        sources = sorted(Path(backend.__file__).parent.glob("*.py"))
+        return " ".join(
+            (llvmlite.__version__, *(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources))
+        )
+
+    def compile_object(self, ir_text: str, target: CpuTarget, optimise: bool = True) -> bytes:
+        """As the compiler for processors."""
+        path = self._path(self.compiler, repr(target), str(optimise), ir_text)
+        return self._kept(path) or self._keep(path, _object(ir_text, target, optimise))
+
+    def compile_ptx(self, ir_text: str, arch: str) -> str:
+        """As the compiler for GPUs."""
+        path = self._path(self.compiler, repr(get_cuda_target(arch)), ir_text)
+        return (self._kept(path) or self._keep(path, _ptx(ir_text, arch).encode())).decode()
+
+    def assembled(self, program: Path, text: str, arch: str) -> tuple[int, str, bytes]:
+        """As ptxas itself: its status, what it says, and the code."""
+        stamp = ptx._stamp(program) if program.exists() else str(program)
+        path = self._path(stamp, arch, text)
+        data = self._kept(path)
+        if not data:
+            status, log, code = _cubin(program, text, arch)
+            if status:
+                return status, log, code
+            data = self._keep(path, _LENGTH.pack(len(log.encode())) + log.encode() + code)
+        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        return 0, data[_LENGTH.size : end].decode(), data[end:]
+
+    def _path(self, *of: str) -> Path:
+        return self.folder / hashlib.sha256("\0".join(of).encode()).hexdigest()
+
+    def _kept(self, path: Path) -> bytes:
+        try:
+            data = path.read_bytes()
+            os.utime(path)
+        except OSError:
+            return b""
+        return data
+
+    def _keep(self, path: Path, data: bytes) -> bytes:
+        try:
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            unfinished.write_bytes(data)
+            os.replace(unfinished, path)
+        except OSError:
+            pass
+        return data
+
+    def trim(self) -> None:
+        """Forget what was used longest ago."""
+        found = [
+            (status.st_mtime, status.st_size, p) for p in self.folder.iterdir() for status in (p.stat(),)
+        ]
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= MOST_BYTES:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In pytest's own cache; without one nothing is kept. Before tests are collected, which take the names."""
+    if not config.pluginmanager.hasplugin("cacheprovider"):
+        return
+    kept = KeptCode(config.cache.mkdir("code"))
+    if not hasattr(config, "workerinput"):
+        kept.trim()
+    llvm.compile_object = _in_place_of(_object, kept.compile_object)
+    llvm.compile_ptx = _in_place_of(_ptx, kept.compile_ptx)
+    ptx._run = kept.assembled
+
+
+def _in_place_of(function: Callable[..., Made], by: Callable[..., Made]) -> Callable[..., Made]:
+    @wraps(function)
+    def made(*args: Any, **options: Any) -> Made:
+        return by(*args, **options)
+
+    return made
