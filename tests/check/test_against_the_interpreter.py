@@ -3,6 +3,8 @@ lowered to, with copies by threads or by bulk copies, fail where the checker ref
 
 from __future__ import annotations
 
+from functools import cache
+
 import agreement
 import numpy as np
 import pytest
@@ -13,14 +15,29 @@ import tegula as tg
 from support.random_roles import ROWS, N, Program
 from tegula import interp
 from tegula.check.schedule import check_schedule
-from tegula.ir import AccessClass
+from tegula.check.verdict import Verdict
+from tegula.ir import AccessClass, Kernel
 from tegula.passes.pipeline import prepare
+from tegula.passes.runner import GpuCompilation
 from tegula.runtime.check import PACKED, STRIDED
 from tegula.runtime.launch import block_size
 
-PROGRAMS = 40
+PROGRAMS, FEW = 40, 16
 ROUNDS = (1, 2, 7)
 ORDERS = 25
+
+
+SEEDS = [*range(FEW), *(pytest.param(k, marks=pytest.mark.slow) for k in range(FEW, PROGRAMS))]
+
+
+@cache
+def judged(seed: int, arrays: AccessClass) -> tuple[Kernel, GpuCompilation, Verdict] | None:
+    """A program as it is lowered, and the verdict; nothing for one that is refused before."""
+    try:
+        kernel, parts = lowered(Program(seed).kernel(), arrays=arrays)
+    except tg.CompileError:
+        return None
+    return kernel, parts, check_schedule(kernel, parts)
 
 
 def deadlocks(program: Program) -> bool:
@@ -39,7 +56,7 @@ def deadlocks(program: Program) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_verdicts(seed: int) -> None:
     """Where threads fetch what pipes carry."""
     program = Program(seed)
@@ -47,21 +64,22 @@ def test_verdicts(seed: int) -> None:
         wrong = deadlocks(program)
     except tg.CompileError:
         return
-    found = check_schedule(*lowered(program.kernel(), arrays=STRIDED))
+    made = judged(seed, STRIDED)
+    assert made is not None
+    found = made[2]
     assert found.status == "refuted" if wrong else found.passed, f"{program.text}\n{found.message}"
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
 def test_replays(seed: int, arrays: AccessClass) -> None:
     """A launch that is refuted may need more rounds than these, or an order that is not among them; what passes
     never fails."""
-    program = Program(seed)
-    try:
-        kernel, parts = lowered(program.kernel(), arrays=arrays)
-    except tg.CompileError:
+    program, seen = Program(seed), judged(seed, arrays)
+    if seen is None:
         return
-    found, made = check_schedule(kernel, parts), ready(kernel, parts)
+    kernel, parts, found = seen
+    made = ready(kernel, parts)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
     failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
     assert found.status == "refuted" if any(failures) else found.passed, (
