@@ -17,7 +17,7 @@ from tegula.codegen import storage
 
 pytestmark = pytest.mark.machine_code
 
-CHUNKS, EACH = 20, 250
+CHUNKS, EACH = 100, 50
 
 
 def program(seed: int) -> StateProgram:

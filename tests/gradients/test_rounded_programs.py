@@ -93,11 +93,12 @@ def test_the_twin_has_the_derivative_of_its_values() -> None:
     assert all(twin_is_smooth(seed) for seed in (*range(40), 267, 2312))
 
 
-@pytest.mark.slow
 @pytest.mark.seconds(35)
 @pytest.mark.cpu
-def test_all_twins_have_the_derivatives_of_their_values() -> None:
-    assert sum(twin_is_smooth(seed) for seed in range(COUNT)) > 0.99 * COUNT
+@pytest.mark.parametrize("step", chunks((5, 1)))
+def test_all_twins_have_the_derivatives_of_their_values(step: int) -> None:
+    seeds = range(0, COUNT, step)
+    assert sum(map(twin_is_smooth, seeds)) > 0.99 * len(seeds)
 
 
 @pytest.mark.cpu

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from support.campaigns import chunks
+
 pytestmark = pytest.mark.cpu
 
 
@@ -32,8 +34,7 @@ def test_some_programs(capsys: pytest.CaptureFixture[str]) -> None:
     check(0, 8, capsys)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", chunks(range(10), slow=3))
 def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
     check(1000 + 300 * chunk, 300, capsys)
 

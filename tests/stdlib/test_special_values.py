@@ -10,6 +10,7 @@ import pytest
 from measured import applied
 
 import tegula as tg
+from support.campaigns import chunks
 
 pytestmark = pytest.mark.machine_code
 
@@ -152,9 +153,8 @@ def test_remainders_are_exact(kind: Any) -> None:
     expect_remainders(kind, 5, 1500)
 
 
-@pytest.mark.slow
 @KINDS
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", chunks(range(10), slow=2))
 def test_many_remainders_are_exact(kind: Any, seed: int) -> None:
     expect_remainders(kind, seed, 100_000)
 
