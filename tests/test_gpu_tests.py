@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
+ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""For processes that need no other plugin than the tool's, and start sooner without."""
 
 FILES = {
     "test_also.py": "@pytest.mark.seconds(0)\ndef test_one(): pass",
@@ -79,6 +82,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         cwd=folder,
+        env=ALONE,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     return {**json.loads((folder / "s.json").read_text()), "text": done.stdout}
@@ -141,7 +145,9 @@ def test_failures_are_grouped_by_what_they_say(summary: dict[str, Any]) -> None:
 def test_nothing_to_run(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
-    done = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path, env=ALONE
+    )
     assert done.returncode == 2 and "nothing to run" in done.stdout
 
 
@@ -166,7 +172,7 @@ def test_what_a_sanitizer_finds_fails_the_file(tmp_path: Path) -> None:
     (tmp_path / "sanitizer.py").write_text(SANITIZER)
     under, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
     command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ALONE)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(saved.read_text())
     assert found["counts"] == {"passed": 2, "failed": 1}

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 import tegula as tg
+from support.campaigns import chunks
 from tegula.ir import LaunchClass
 from tegula.ops import PUBLIC
 from tegula.runtime.library import library
@@ -160,7 +161,6 @@ def test_wrong_constants_say_what_to_do() -> None:
     assert faults(f"r = tg.{call.format(p)}" for call in calls for p in VALUES) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("seed", chunks(range(2, 12), slow=3))
 def test_many_wrong_calls_say_what_to_do(seed: int) -> None:
     assert faults(_statements(2000, seed)) == []
