@@ -29,8 +29,14 @@ from tegula.types import int32
 
 KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
 
+LONG = {("gemm", "fewer steps multiplied")}
+"""Those of the other kernels are found sooner."""
 MUTANTS = [
-    pytest.param(kernel, spoil, kind, id=f"{kernel}: {name}")
+    pytest.param(
+        *(kernel, spoil, kind),
+        id=f"{kernel}: {name}",
+        marks=[pytest.mark.slow] if (kernel, name) in LONG else [],
+    )
     for kernel, table in (
         ("gemm", GEMM),
         ("two_producers", TWO_PRODUCERS),

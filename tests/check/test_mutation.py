@@ -17,6 +17,8 @@ from tegula.ir.text import print_kernel
 
 PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
 """Every so manieth mutant."""
+SMALL = ("chain", "producers")
+"""Kernels that take a second or two; the others are slow tests."""
 ORDERS = 12
 
 
@@ -25,7 +27,9 @@ def judge(name: str) -> Judge:
     return Judge(subject(name), ORDERS)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.slow) for name in MAKERS]
+)
 def test_a_sample(name: str) -> None:
     found = list(judge(name).all(7, PART[name]))
     assert [j for j in found if j.missed] == []
