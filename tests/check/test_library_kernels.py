@@ -10,6 +10,7 @@ import pytest
 from schedules import lowered
 
 import tegula as tg
+from support.campaigns import rest_slow
 from tegula.check.schedule import check_schedule
 from tegula.dataclass import replace
 from tegula.kernels import gemm, shapes
@@ -24,8 +25,10 @@ TILES = [
 
 
 @pytest.mark.parametrize(("tile", "dtype", "precision"), TILES)
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize(
+    ("more", "transposed"),
+    rest_slow(product((False, True), repeat=2), lambda more, transposed: more != transposed),
+)
 def test_matmul(tile: shapes.Tile, dtype: Any, precision: str, transposed: bool, more: bool) -> None:
     result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
     # Other orders are transposed before.
@@ -49,7 +52,11 @@ def test_shares_of_tiles(tile: shapes.Tile, splits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "causal", "ragged", "logs"), list(product((64, 128), *[(False, True)] * 3))
+    ("depth", "causal", "ragged", "logs"),
+    rest_slow(
+        product((64, 128), *[(False, True)] * 3),
+        lambda depth, causal, ragged, logs: (depth == 64) == (causal ^ ragged ^ logs),
+    ),
 )
 def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
     made, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pair_walks import Walk
 from simt import run_together
 
 import tegula as tg
+from support.campaigns import rest_slow
 from support.warp_products import numbers, wide
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
@@ -142,8 +144,10 @@ def test_pairs_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blo
     assert inside == [(i, j) for i in range(0, m, M) for j in range(0, n, N)]
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize(
+    ("splits", "transposed"),
+    rest_slow(product((1, 3), (False, True)), lambda splits, transposed: transposed == (splits == 1)),
+)
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_products_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
     kernel, parts = by_roles(256, 520, 4104, tile.shared_by(splits), transposed)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import product as product_of
 from typing import Any
 
 import pytest
 from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
+from support.campaigns import rest_slow
 from support.hopper_roles import HALF, arrays, chained_products, product, pushed, two_producers, two_readers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
@@ -26,8 +28,13 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
     return [*arrays(HALF, HALF, HALF if kernel is product else float, align=align), 4]
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89"])
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    rest_slow(
+        product_of(("sm_80", "sm_86", "sm_89"), KERNELS),
+        lambda arch, name: arch == "sm_80" or name == "product",
+    ),
+)
 def test_before_hopper(arch: str, name: str) -> None:
     """Threads copy past their registers, barriers count arrivals alone, warps multiply."""
     kernel = KERNELS[name]
@@ -45,8 +52,12 @@ def test_before_hopper(arch: str, name: str) -> None:
         assert cubin.spill_bytes == 0
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("arch", ["sm_100a", "sm_120a"])
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    rest_slow(
+        product_of(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "product"
+    ),
+)
 def test_after_hopper(arch: str, name: str) -> None:
     """Bulk copies as on Hopper, products by warps; registers are set where the assembler lets."""
     kernel = KERNELS[name]

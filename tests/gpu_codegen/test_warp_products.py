@@ -73,7 +73,10 @@ kinds = pytest.mark.parametrize(("a", "b", "c", "name"), KINDS, ids=str)
 
 @pytest.mark.machine_code
 @kinds
-@pytest.mark.parametrize("turns", [STRAIGHT, TURNED], ids=["straight", "turned"])
+@pytest.mark.parametrize(
+    "turns",
+    [pytest.param(STRAIGHT, id="straight"), pytest.param(TURNED, id="turned", marks=pytest.mark.slow)],
+)
 def test_whole_tiles(a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]) -> None:
     assert name in check((32, 24, 32), a, b, c, turns, precision="tf32")
 

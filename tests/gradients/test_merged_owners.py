@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import rest_slow
 
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 T = 32
@@ -58,7 +60,13 @@ def gradients(
     return found, [part.name.removeprefix("product_adjoint") for part in launched]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    rest_slow(
+        product(((256, 256, 256), (170, 230, 290)), (np.float32, np.float64)),
+        lambda size, dtype: (size[0] == 256) == (dtype is np.float32),
+    ),
+)
 @pytest.mark.parametrize(
     ("turned", "wide"),
     [
@@ -68,7 +76,6 @@ def gradients(
         ((True, True), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),
     ],
 )
-@pytest.mark.parametrize("size", [(256, 256, 256), (170, 230, 290)])
 def test_as_owners_of_one_tile(
     turned: tuple[bool, bool],
     wide: list[str],

@@ -1,8 +1,8 @@
-"""Tests of thousands of generated programs, or of all pairs, in chunks: the first are slow, others a campaign."""
+"""Tests of many programs, or of all pairs: what of them the default run has, what is slow, what is a campaign."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -23,3 +23,8 @@ def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
     """One of PARTS parts of what is tested in each row of a table: in neighbouring rows the same number has others, so
     that one chunk has a part of each row, and of each column."""
     return (one for k, one in enumerate(of) if (k - row - number) % PARTS == 0)
+
+
+def rest_slow(of: Iterable[tuple[Any, ...]], now: Callable[..., bool]) -> list[Any]:
+    """Parameters of a test that has several, of which only those for which `now` holds are in the default run."""
+    return [pytest.param(*one, marks=[] if now(*one) else [pytest.mark.slow]) for one in of]
