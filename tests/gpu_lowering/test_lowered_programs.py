@@ -1,12 +1,14 @@
 """Generated programs: lowered to the threads of a GPU block they do what they did before, without data races.
 
-TEGULA_GENERATED sets the number of programs (100), half of which run with buffers that share bytes."""
+TEGULA_GENERATED sets the number of programs (100), half of which run with buffers that share bytes; half of each are
+slow tests."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 
+import pytest
 from choices import Choices
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -37,12 +39,13 @@ def outcome(program: Program) -> str:
     return "ran"
 
 
-def test_same_results_without_races(memory: str) -> None:
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_same_results_without_races(memory: str, half: int) -> None:
     outcomes: Counter[str] = Counter()
 
-    @seed(len(memory))
+    @seed(len(memory) + 100 * half)
     @settings(
-        max_examples=max(1, PROGRAMS // 2),
+        max_examples=max(1, PROGRAMS // 4),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
