@@ -107,6 +107,7 @@ def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threa
     assert set(plan.stages) == {schedule.get("stages", 6)}
 
 
+@pytest.mark.slow
 def test_too_few_registers_for_roles_leave_one() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells what is spilled")

@@ -258,7 +258,10 @@ def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(t, id=t.name, marks=[] if t == get_target() else [pytest.mark.slow]) for t in TARGETS],
+)
 @pytest.mark.parametrize("cases", [elementwise_cases, conversion_cases], ids=["elementwise", "conversions"])
 def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
     program, plan = Program(), []

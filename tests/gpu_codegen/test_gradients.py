@@ -95,7 +95,7 @@ def product(transposed: bool) -> Any:
     return gemm
 
 
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_owners_of_products_are_products(transposed: bool) -> None:
     found = compiled(product(transposed), [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):

@@ -15,7 +15,7 @@ from kinked_programs import KinkedProgram
 from smooth_programs import SmoothProgram
 
 import tegula as tg
-from support.campaigns import chunks
+from support.campaigns import chunks, rest_slow
 
 pytestmark = pytest.mark.machine_code
 
@@ -54,14 +54,20 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.seconds(5)
-@pytest.mark.parametrize("program", [KinkedProgram(920983), SmoothProgram(926546)], ids=["kinked", "smooth"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(KinkedProgram(920983), id="kinked"),
+        pytest.param(SmoothProgram(926546), id="smooth", marks=pytest.mark.slow),
+    ],
+)
 def test_programs_that_went_wrong(program: SmoothProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert set(check(program).values()) == {"right"}
 
 
 @pytest.mark.seconds(5)
-@pytest.mark.parametrize("rounds", TRIP_COUNTS)
+@pytest.mark.parametrize("rounds", rest_slow(((n,) for n in TRIP_COUNTS), lambda n: n < 17))
 def test_gradients_across_kinks(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     program = KinkedProgram(rounds)
