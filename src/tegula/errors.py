@@ -198,7 +198,7 @@ class UnknownName(CompileError, NameError, KeyError):
     HELP = "bind it before this line, or pass it as an argument"
 
 
-class UnboundName(CompileError):
+class UnboundName(CompileError, NameError):
     """A name that some path to the line leaves without a value."""
 
     CODE = "unbound-name"

@@ -21,6 +21,7 @@ BASES = {
     "OutOfRange": (ValueError, IndexError),
     "UnknownAttribute": (AttributeError,),
     "UnknownName": (NameError, KeyError),
+    "UnboundName": (NameError,),
     "LaunchError": (RuntimeError, ValueError, TypeError),
     "TuningError": (RuntimeError, ValueError, TypeError),
     "UnfitNumber": (ValueError,),
