@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered
+from gpu_code import assembled, lowered
 from lowering import agrees, tiled
 from simt import run_together
 
@@ -30,6 +31,10 @@ def check(seed: int) -> None:
     run_together(code, kernel, args, (1, threads), 1)
     for found, want in zip(args[1:], wanted, strict=True):
         same(found.numpy(), want)
+    text, _ = assembled(code)
+    used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
+    wide = "f64" if args[0].dtype == tg.float64 else "f32"
+    assert used == {f"min.{wide}", f"max.{wide}"}, "which order zeros and take a number for a NaN; no .NaN, no .ftz"
 
 
 @pytest.mark.machine_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,5 @@ def test_remainders_of_numbers_far_apart(kind: Any) -> None:
     run_serially(code, remainders, given, (x.size // THREADS, THREADS), x.size // THREADS)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(given[2], np.fmod(x, y))
+    text, _ = assembled(code)
+    assert "fma.rn" in text and not re.search(r"approx|\.ftz|\bcall\b", text), "each step is exact"
