@@ -34,7 +34,9 @@ def check(seed: int) -> None:
     text, _ = assembled(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"
-    assert used == {f"min.{wide}", f"max.{wide}"}, "which order zeros and take a number for a NaN; no .NaN, no .ftz"
+    assert used == {f"min.{wide}", f"max.{wide}"}, (
+        "which order zeros and take a number for a NaN; no .NaN, no .ftz"
+    )
 
 
 @pytest.mark.machine_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def loaded(shape: tuple[int, ...], storage: str = "register") -> str:
         ((2, 3, 4), "[:, 1:3]", np.s_[:, 1:3], (16,)),
     ],
 )
-def test_the_reshape_of_a_strided_view(
+def test_the_elements_of_the_reshape_of_a_strided_view(
     storage: str, shape: tuple[int, ...], view: str, picked: Any, made: tuple[int, ...]
 ) -> None:
     size = int(np.prod(made))
@@ -52,21 +53,85 @@ def test_the_reshape_of_a_strided_view(
     assert out[:size].tolist() == X.reshape(shape)[picked].ravel().tolist()
 
 
+def reshaped(seed: int) -> bool:
+    """Whether NumPy reshapes a view that is drawn without a copy, so that changes of either are seen in the other, and
+    none where it makes a copy. AssertionError where a tile does otherwise."""
+    rng = random.Random(seed)
+    shape = rng.choice([(4, 6), (2, 3, 4), (24,), (2, 2, 3, 2)])
+    t = X.reshape(shape).copy()
+    v, text = t, loaded(shape, rng.choice(["register", "shared"]))
+    name = "t"
+    for _ in range(rng.randrange(1, 3)):
+        if rng.random() < 0.7:
+            parts = [rng.choice([":", "::-1", "::2", f"{n - 1}::-2", f"{n // 2}:"]) for n in v.shape]
+            index = ", ".join([rng.choice([f"j * 0 + {v.shape[0] - 1}", ":"]), *parts[1:]][: len(parts)])
+            index = index if v.ndim > 1 else parts[0]
+            v, text = eval(f"v[{index}]", {"v": v, "j": 0}), f"{text}v = {name}[{index}]\n"
+        else:
+            order = tuple(rng.sample(range(v.ndim), v.ndim))
+            v, text = v.transpose(order), f"{text}v = tg.tile_permute({name}, {order})\n"
+        name = "v"
+    first = rng.choice([n for n in range(1, v.size + 1) if v.size % n == 0])
+    made = rng.choice([(v.size,), (first, v.size // first)])
+    r, is_view = v.reshape(made), np.may_share_memory(v.reshape(made), t)
+    text += f"r = tg.tile_reshape(v, {made})\nt += 100\n"
+    t += 100
+    if is_view:
+        text += "r += 1000\n"
+        r += 1000
+    whole, part = (f"tg.tile_reshape({name} + 0, {n})" for name, n in (("t", 24), ("r", v.size)))
+    assert stored(f"{text}tg.tile_store(o, {whole})").tolist() == t.ravel().tolist(), text
+    assert stored(f"{text}tg.tile_store(o, {part})")[: v.size].tolist() == r.ravel().tolist(), text
+    return is_view
+
+
 @pytest.mark.machine_code
-def test_a_reshape_that_walks_along_the_old_dimensions_is_a_view() -> None:
+def test_reshapes_are_views_where_numpy_makes_views() -> None:
+    assert {reshaped(seed) for seed in range(12)} == {True, False}
+
+
+@pytest.mark.machine_code
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 500, 50))
+def test_many_reshapes_are_views_where_numpy_makes_views(first: int) -> None:
+    for seed in range(first, first + 50):
+        reshaped(seed)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("shape", "view", "made"),
+    [
+        ((4, 6), np.s_[:, ::2], (2, 2, 3)),
+        ((4, 6), np.s_[:, ::2], (3, 4)),
+        ((4, 6), np.s_[::-1, ::-1], (24,)),
+        ((2, 3, 4), np.s_[::-1, ::-1, ::-1], (4, 6)),
+        ((2, 3, 4), np.s_[:, 1:3, 0], (2, 2)),
+    ],
+)
+def test_a_reshape_along_even_distances_is_a_view(
+    shape: tuple[int, ...], view: Any, made: tuple[int, ...]
+) -> None:
+    index = ", ".join(
+        f"{'' if s.start is None else s.start}:{s.stop or ''}:{s.step or ''}"
+        if isinstance(s, slice)
+        else str(s)
+        for s in view
+    )
+    last = tuple(n - 1 for n in made)
+    expected = X.reshape(shape).copy()
+    expected[view].reshape(made, copy=False)[last] = 99
     out = stored(
-        loaded((4, 6)) + "v = t[:, ::2]\nr = tg.tile_reshape(v, (2, 2, 3))\nr[1, 0, 2] = 99\n"
+        f"{loaded(shape)}r = tg.tile_reshape(t[{index}], {made})\nr[{', '.join(map(str, last))}] = 99\n"
         "tg.tile_store(o, tg.tile_reshape(t, 24))"
     )
-    expected = X.copy()
-    expected[2 * 6 + 4] = 99
-    assert out.tolist() == expected.tolist()
+    assert out.tolist() == expected.ravel().tolist()
 
 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("r = tg.tile_reshape(t[:, ::2], 12)\nr[0] = 1", "tile_reshape of a strided view"),
+        ("r = tg.tile_reshape(t[:, 1:4], 12)\nr[0] = 1", "tile_reshape of a strided view"),
         ("r = tg.tile_broadcast(t[0:1], (4, 6))\nr[0, 0] = 1", "tile_broadcast"),
         ("r = tg.tile_broadcast(t[0:1], (4, 6))\nr += t", "tile_broadcast"),
         ("r = tg.tile_broadcast(t[0:1], (4, 6))\nv = r[1]\nv[0] += 1", "tile_broadcast"),

@@ -165,8 +165,8 @@ Layout = list[tuple[int, int, int]]
 
 def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
     """The layout that shows the elements of a view, row-major, under another shape; None where there is none, because
-    a new dimension would have to walk along two."""
-    rest = [part for part in view if part[0] > 1]
+    a new dimension would have to walk along two. It is there for what NumPy reshapes without a copy."""
+    rest = _even_runs(view)
     out: Layout = []
     for n in reversed(shape):
         if n == 1:
@@ -175,17 +175,25 @@ def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
         if not rest:
             return None
         length, dim, step = rest.pop()
-        while length < n and rest:
-            outer, other, over = rest.pop()
-            if other != dim or over != step * length:
-                return None
-            length *= outer
         if length % n:
             return None
         out.append((n, dim, step))
         if length > n:
             rest.append((length // n, dim, step * n))
     return None if rest else out[::-1]
+
+
+def _even_runs(view: Layout) -> Layout:
+    """With dimensions put together whose elements follow each other at one distance, and none of length 1."""
+    out: Layout = []
+    for length, dim, step in view:
+        if length == 1:
+            continue
+        if out and out[-1][1:] == (dim, step * length):
+            out[-1] = (out[-1][0] * length, dim, step)
+        else:
+            out.append((length, dim, step))
+    return out
 
 
 def is_packed(buffer: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tegula.ir import TypeRule, Value
 from tegula.ops.base import public, require, require_range
@@ -15,6 +16,7 @@ from tegula.ops.builder import (
     is_tuple,
 )
 from tegula.ops.indexing import KernelBuilder
+from tegula.ops.scalar import Add, Mul
 from tegula.ops.tile import (
     TileConcat,
     TilePermute,
@@ -136,7 +138,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         t: a tile of up to 4 dimensions.
         shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
     Returns:
-        a view; a read-only copy of a strided view whose dimensions do not walk along old ones.
+        a view; a read-only copy of a strided view whose elements lie so that no view has that shape.
     Raises:
         type-mismatch: `t` is no tile.
         not-constant: a length is known at run time only.
@@ -166,21 +168,43 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
 
 
 def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
-    """A strided view under another shape: a view where each dimension of it walks along one of the old ones. Otherwise
-    a copy, which cannot be written to: nobody would see it in the tile it was made from."""
+    """A strided view under another shape: a view where each dimension of it walks along one of the old ones, or along
+    several whose elements lie at one distance. Otherwise a copy, which cannot be written to: nobody would see it in the
+    tile it was made from."""
     require_range(
         TileType(float32, whole).size == TileType(float32, shape).size,
         f"cannot reshape {whole} to {shape}",
         "the number of elements must stay the same",
     )
+    zero = b.const(0, int32)
+    source, starts = t, [zero for _ in whole]
     layout = split_layout([(n, d, 1) for d, n in enumerate(whole)], shape)
+    if layout is None:
+        line, place, steps = _in_line(b, t)
+        source, starts = line, [place]
+        layout = split_layout([(n, 0, step) for n, step in zip(whole, steps, strict=True)], shape)
     if layout is not None:
-        starts = [b.const(0, int32) for _ in whole]
         extents, dims, steps = zip(*layout, strict=True)
-        return _view(b, t, (starts, extents, dims, steps))
+        return _view(b, source, (starts, extents, dims, steps))
     made = b.one(TileReshape, [b.tile(t)], {"shape": shape})
     b.read_only[made] = "tile_reshape of a strided view"
     return made
+
+
+def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
+    """The packed object of which a view shows a part, as one line of elements; the place of the view's first element
+    there, and the distance of neighbours along each dimension of the view."""
+    shape = tile_shape(t)
+    if is_packed(t):
+        line = b.one(BufReshape, [t], {"shape": (prod(shape),)})
+        return line, b.const(0, int32), [prod(shape[d + 1 :]) for d in range(len(shape))]
+    view = t.owner
+    assert isinstance(view, BufView)
+    line, place, distances = _in_line(b, view.buffer)
+    for start, distance in zip(view.starts, distances, strict=True):
+        place = b.one(Add, [place, b.one(Mul, [b.cast(start, int32), b.const(distance, int32)])])
+    steps = zip(view.dims, view.steps, strict=True)
+    return line, place, [distances[d] * step if d >= 0 else 0 for d, step in steps]
 
 
 @public("tile_broadcast")
