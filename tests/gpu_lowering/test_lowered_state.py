@@ -30,6 +30,7 @@ def check(seeds: range) -> None:
 
 def test_state_is_what_python_says(memory: str) -> None:
     check(range(3))
+    check(range(1883, 1884))  # a tile over the votes of a stack
 
 
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))

@@ -61,3 +61,23 @@ def test_fewer_bytes_for_the_same_barriers(name: str, threads: int, monkeypatch:
     plain, side_by_side = lowered(launch)
     assert len(barriers(found)) == len(barriers(plain))
     assert parts.shared.plan.total <= min(most, side_by_side.shared.plan.total)
+
+
+@tg.kernel
+def counted(n: int, o: tg.array[int]):
+    b, j = tg.tid()
+    s = tg.tile_stack(3, int)
+    x = j
+    for _ in range(n):
+        t = tg.tile_empty(160, dtype=int, storage="shared")
+        t[(j + 1) % 5] = x
+        x += t[(j + 2) % 5]
+        tg.tile_stack_push(s, x, j > 0)
+    v, slot = tg.tile_stack_pop(s)
+    o[j] = x + v + slot
+
+
+@pytest.mark.parametrize("threads", [5, 32, 64])
+def test_what_a_push_counts_is_read_before_its_bytes_are_used_again(memory: str, threads: int) -> None:
+    """Also by a block of one warp, whose first thread counts what it has written itself."""
+    agrees(tiled(counted, [3, tg.zeros(threads, dtype=int)], (1,), threads))

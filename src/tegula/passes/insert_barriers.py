@@ -332,7 +332,14 @@ def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     for ops in (BY_ONE_THREAD, COPIES):
         if isinstance(a.op, ops) and isinstance(b.op, ops):
             return True
+    if _of_one_warp(a.value) and all(isinstance(x.op, StackVote | StackAdvance) for x in (a, b)):
+        return True
     return a.op is b.op and isinstance(a.op, PartialScan | StackVote)
+
+
+def _of_one_warp(value: Value) -> bool:
+    """Whether a buffer has a number for each warp, and there is one."""
+    return isinstance(value.type, BufType) and value.type.shape == (1,)
 
 
 def _of_pipe(value: Value) -> bool:
@@ -344,10 +351,8 @@ def _of_pipe(value: Value) -> bool:
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
     """Whether an op reads what earlier warps have written, of which there are none."""
-    if not isinstance(op, AddPrefix | StackFill | StackAdvance) or effect.kind != "read":
-        return False
-    t = effect.value.type if effect.value is not None else None
-    return isinstance(t, BufType) and t.shape == (1,)
+    reads = isinstance(op, AddPrefix | StackFill) and effect.kind == "read"
+    return reads and effect.value is not None and _of_one_warp(effect.value)
 
 
 def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:
