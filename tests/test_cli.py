@@ -157,7 +157,7 @@ def twice(n: int): return 2 * n
 def added(n: int): return n + 1 + n - 1
 
 @tg.func
-def limited(n: int): return tg.min(n + n, 1000)
+def limited(n: int): return tg.min(n + n, 1000000)
 
 alike, ways, far = copies(twice, twice), copies(twice, added), copies(twice, limited)
 """

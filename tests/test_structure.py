@@ -59,8 +59,6 @@ LIGHT = {"numpy", "ml_dtypes", "tegula"}
 LONGEST, MEDIAN = 800, 300
 STORAGE = {"operands", "args", "attrs"}
 """What ops and regions keep their operands, arguments and attributes in. Names for these are declared by classes."""
-BY_POSITION = {"check/counters.py", "check/counts.py", "check/forms.py", "check/horizon.py", "check/pairs.py"}
-"""Files that read the storage by position still: another way to prove schedules is to take their place."""
 VAGUE = ("util", "utils", "helper", "helpers", "common", "manager", "misc", "impl")
 
 
@@ -271,8 +269,7 @@ def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
 def test_ops_are_read_by_name() -> None:
     """The storage of ops is for what goes through all of it. Parts below `ir` do not know ops."""
     read = {name_of(p): by_position(tree_of(p)) for p in files() if LEVEL[part_of(p)] > LEVEL["ir"]}
-    assert {name: lines for name, lines in read.items() if lines and name not in BY_POSITION} == {}
-    assert {name for name in BY_POSITION if not read.get(name)} == set(), "take them off the list"
+    assert {name: lines for name, lines in read.items() if lines} == {}
 
 
 @pytest.mark.parametrize(

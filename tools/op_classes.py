@@ -111,7 +111,7 @@ def main() -> int:
     now = counts()
     before = kept() if KEPT.exists() else now
     found = {name: min(n, before[name]) for name, n in now.items() if name in before}
-    KEPT.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+    KEPT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     more = grown(now, before)
     print(f"{sum(found.values())} classes in {len(found)} files", *more, sep="\n")
     return 1 if more else 0

@@ -499,7 +499,7 @@ class ScheduleRefuted(CompileError):
 
 
 class ScheduleUnproved(CompileError):
-    """A schedule that is beyond the checker: which launches show faults, or whether roles agree, is not known."""
+    """A schedule of which there is no proof, and no launch could be tried in which it may go wrong."""
 
     CODE = "schedule-unproved"
     MESSAGE = "{what}"

@@ -14,7 +14,6 @@ from schedules import (
     chain,
     change,
     gemm,
-    lowered,
     lowered_late,
     on_top,
     registers,
@@ -22,14 +21,14 @@ from schedules import (
     verdict,
 )
 
-from tegula.check import bounded, counts, horizon, launches, limits, machine, schedule
+from tegula.check import launches, limits, machine, schedule
+from tegula.check.launches import EQUAL, Candidates
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
-from tegula.check.verdict import Refuted
-from tegula.dataclass import dataclass, replace
+from tegula.check.verdict import Refuted, Verdict
+from tegula.dataclass import dataclass
 from tegula.runtime import check as check_of_kernels
-from tegula.runtime.check import PACKED
 
 CORPUS = Path(__file__).parent / "corpus"
 MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
@@ -82,7 +81,6 @@ class Order(Rule):
         return patch.object(Memory, "_after", _only(self.instead))
 
 
-PAIR = "blocks of a pair that make other rounds"
 LATE = "a product of registers goes on in the next round"
 
 RULES: dict[str, Rule] = {
@@ -113,70 +111,23 @@ RULES: dict[str, Rule] = {
     ),
     "products are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
     "registers are read in the round": Rule(Program, "_settled", (), None, LATE),
-    "pairs of blocks do the same": Rule(bounded, "check_pairs", (), None, PAIR),
-    "control flow is uniform": Rule(
-        bounded.BoundedSearch, "_uniform", (), None, "17: some threads of a role wait"
+    "threads go the same way": Rule(Program, "parts", (), False, "17: some threads of a role wait"),
+    "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
+    "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),
+    "large numbers come together": Rule(
+        Candidates, "at_random", (), (), "a fence where two numbers are large"
     ),
-    "everything was reached": Rule(
-        bounded.BoundedSearch, "_covered", (), None, "a bound that no launch leads to"
-    ),
-    "as far as numbers say": Rule(launches, "horizon", (), 0, "a phase that stays"),
-    "slow numbers are waited for": Rule(
-        horizon, "_counts_slowly", (), False, "a number that is counted slowly"
-    ),
-    "arguments of stages vary": Rule(launches, "leaves", (), (), "a stage that a large argument moves"),
-    "elements differ": Rule(launches, "_mixed", (), (), "a fence where two elements are alike"),
-    "few rounds do little": Rule(counts, "_little", (), True, "rounds of the first round"),
-    "roles count alike": Rule(bounded, "check_counts", (), None, "counts that differ far away"),
+    "elements differ": Rule(Candidates, "_patterns", (), [EQUAL], "a fence where two elements are alike"),
 }
 
 HEAD = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full = tg.mbarrier(4, stages=S)
 """
-LOOPS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
-    with tg.ws(0):
-        for k in range({first}):
-            tg.tile_pipe_load(pipe, x, offset=(k, 0))
-    with tg.ws(1):
-        for k in range({second}):
-            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
-"""
-FIRST = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
-    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
-    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
-    with tg.ws(0):
-        if tg.elect():
-            turn = int(0)
-            for _ in range(n):
-                if turn < 1:
-                    for j in range(tg.min(m, 900)):
-                        tg.mbarrier_wait(empty, j % S, j // S & 1 ^ 1)
-                        tg.mbarrier_expect_bytes(full, j % S, N * 4)
-                        tg.tile_load_async(x, ring[j % S], (j, 0), full, j % S)
-                turn += 1
-    with tg.ws(1):
-        turn = int(0)
-        for _ in range(n):
-            if turn < 1:
-                for j in range(m):
-                    tg.mbarrier_wait(full, j % S, j // S & 1)
-                    tg.tile_store(out, ring[j % S] * 2.0, offset=(j, 0))
-                    tg.fence_async()
-                    tg.mbarrier_arrive(empty, j % S)
-            turn += 1
-"""
 TEXTS: dict[str, tuple[str, str]] = {
-    "rounds of the first round": ("counts", FIRST),
     "a stage that there is not": (
         "stage",
         HEAD + "    with tg.ws(0):\n        for k in range(n):\n            tg.mbarrier_arrive(full, k)\n",
-    ),
-    "counts that differ far away": ("counts", LOOPS.format(first="n", second="tg.min(n, 1000)")),
-    "a bound that no launch leads to": (
-        "unreached",
-        LOOPS.format(first="(n * n) % x.shape[0] - 1000", second="(n * n) % x.shape[0] - 999"),
     ),
     "too many named barriers": (
         "budget",
@@ -192,15 +143,6 @@ SPOILS: dict[str, Spoil] = {
     "more bytes than a barrier counts": change("mbarrier.expect", bytes=1 << 20),
     "two barriers in the same bytes": on_top("left.full", "left.empty"),
 }
-
-
-def one_round_less() -> Any:
-    """Blocks fetch tiles for each other, as many rounds as each has tiles of its own."""
-    made, parts = lowered(gemm(), arrays=replace(PACKED, align=16))
-    for op in made.walk():
-        if op.NAME == "for" and op.operands[1].owner.NAME == "pair.end":  # type: ignore[union-attr]
-            op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]
-    return schedule.check_schedule(made, parts)
 
 
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
@@ -220,24 +162,25 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         for name, (spoil, kind) in table.items():
             found[f"{made}: {name}"] = (kind, lambda made=made, spoil=spoil: verdict(MADE[made](), spoil))
     for name, (make, spoil, _, kind) in impossible.IN_MEMORY.items():
-        found[name] = (kind, lambda make=make, spoil=spoil: verdict(make(), spoil))
+        found[name] = (kind or "undecided", lambda make=make, spoil=spoil: verdict(make(), spoil))
     for path in sorted(CORPUS.glob("*.py")):
         names: dict[str, Any] = {}
         exec(path.read_text(), names)
         found[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
     for name, spoil in SPOILS.items():
         found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
-    found[PAIR] = ("pair", one_round_less)
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     texts = {name: far.RING.format(**{**far.RIGHT, **parts}) for name, parts in far.WRONG.items()}
-    texts["a number that is counted slowly"] = far.COUNTED.format(
-        **{**far.RIGHT, "once": "if s == S:", "fenced": "wraps != 4"}
-    )
     for name, text in texts.items():
-        found[name] = (kernel(text, None, 2).check().kind, lambda text=text: kernel(text, None, 2).check())
+        found[name] = (said(kernel(text, None, 2).check()), lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():
         found[name] = (kind, lambda text=text: kernel(text).check())
     return found
+
+
+def said(found: Verdict) -> str:
+    """The kind of fault of a verdict, or what it is instead."""
+    return found.kind or ("undecided" if not found.passed else found.status)
 
 
 def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:
@@ -248,8 +191,7 @@ def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Ite
         kind, check = known[name]
         with rule.left_out(), patch.object(check_of_kernels, "disk_cache", lambda: None):
             try:
-                said = check()
-                text = said.kind or said.status
+                text = said(check())
             except Exception as e:
                 text = f"{type(e).__name__}"
         if text != kind:

@@ -17,7 +17,7 @@ def test_what_it_would_be_lowered_to(name: str) -> None:
     make, spoil, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed
     found = verdict(make(), spoil)
-    assert (found.status, found.kind) == (status, kind), found.message
+    assert (found.status, found.kind or found.passed) == (status, kind or False), found.message
     assert found.help
 
 
@@ -100,4 +100,4 @@ def test_an_unspoiled_branch_is_no_fault() -> None:
     made, parts = lowered(gemm())
     parted("mbarrier.wait")(made, parts)
     parts.uniformity.divergent.clear()
-    assert check_schedule(made, parts).kind != "divergent"
+    assert check_schedule(made, parts).status == "refuted"

@@ -65,10 +65,10 @@ def test_numbers_that_are_equal_unless_one_wraps() -> None:
 
 
 def test_what_is_not_proved_says_why() -> None:
-    found = checked("n", "tg.min(n, 1000)")
-    assert found.status == "unproved" and not found.passed
+    found = checked("n", "tg.min(n, 1000000)")
+    assert found.status == "unproved" and found.passed
     assert found.gap is not None and found.gap.loc.line and found.gap.role in ("ws0", "ws1")
-    assert str(found.gap) in found.report()
+    assert str(found.gap) in found.report() and "no launch that was tried goes wrong" in found.report()
 
 
 def test_what_is_proved_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(schedule, "prove", spoiled)
     found = schedule.check_schedule(*lowered(copies))
-    assert (found.status, found.kind, found.certificate) == ("unproved", "proof", "")
+    assert (found.status, found.kind, found.certificate) == ("unproved", "", "")
 
 
 @pytest.mark.parametrize("error", [Stuck("no invariant"), KeyError("k"), AssertionError()])

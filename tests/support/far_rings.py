@@ -60,6 +60,7 @@ WRONG: dict[str, dict[str, str]] = {
     "a phase that turns when a slow counter is large": {"phase": "(k // S & 1) ^ int(k // 20 * 3 > 25)"},
     "a fence where two elements are alike": {"fenced": "k == 0 or flags[k] == last"},
     "a fence where an element is not 0": {"fenced": "flags[k] != 0"},
+    "a fence where two numbers are large": {"fenced": "n < 50 or m < 50"},
     "stages of another cycle": {"filled": "k % 63 % S", "read": "k % 63 % S"},
 }
 

@@ -1,25 +1,20 @@
-"""The bounded search: launches of a schedule that no proof was found for are explored for one that goes wrong
-(docs/checker.md)."""
+"""The bounded search: launches of a schedule that no proof was found for are tried for one that goes wrong
+(docs/checker.md). What it finds is a counterexample; that it finds none says nothing of other launches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from tegula.check.counters import counted
-from tegula.check.counts import check_counts
-from tegula.check.forms import Forms, Term, most
 from tegula.check.guards import Guard
-from tegula.check.launches import OTHERWISE, Values, launches
+from tegula.check.launches import Launch, launches
 from tegula.check.machine import Run
 from tegula.check.memory import Memory, cuts
-from tegula.check.pairs import check_pairs
 from tegula.check.state import Role
-from tegula.check.unroll import Program, TooLong, Trace
-from tegula.check.verdict import REFUTED, UNPROVED, Gap, Refuted, Step, Unproved, Verdict
+from tegula.check.unroll import Program, TooLong, Trace, Undecided
+from tegula.check.verdict import REFUTED, UNPROVED, Gap, Refuted, Step, Verdict
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew
-from tegula.ops.control import For, If, While
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import (
     BulkLoad,
@@ -37,39 +32,35 @@ from tegula.passes.place_shared import SharedMemory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType
 
-SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
+SIMPLE = (
+    "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone, or declare the "
+    'kernel with check="bounded"'
+)
 SHOWN = 8
 """Steps of a counterexample."""
+MOST_STEPS = 50_000
+"""Ops of roles in all launches; then no more are tried."""
+HOSTS = ("argument", "length")
+"""What guards are about."""
 
 
 def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
-    """Refuted, with a counterexample; or unproved, because of the gap, and of where the search leaves its class."""
+    """Refuted, with a counterexample that meets the guards; else unproved, because of the gap."""
     search = BoundedSearch(kernel, spread, guards)
-    try:
-        found = search.verdict()
-    except Unproved as e:
-        places = (*e.places, (gap.loc, str(gap)))
-        return Verdict(
-            UNPROVED,
-            e.kind,
-            e.message,
-            e.loc,
-            e.help,
-            places,
-            explored=search.explored,
-            gap=gap,
-            bounded=kernel.bounded,
-        )
+    found = search.verdict()
     if found is not None:
         return found
+    unknown = search.undecided
     return Verdict(
         UNPROVED,
-        "proof",
-        gap.message,
-        gap.loc,
-        gap.help,
+        message=gap.message,
+        loc=gap.loc,
+        help=gap.help if unknown is None else SIMPLE,
+        places=()
+        if unknown is None
+        else ((unknown.loc, "in some launches it is not known what this decides"),),
         explored=search.explored,
-        searched=True,
+        searched=unknown is None and search.launches > 0,
         gap=gap,
         bounded=kernel.bounded,
     )
@@ -79,9 +70,8 @@ class BoundedSearch:
     """Unrolls launches of one kernel, and plays their roles."""
 
     def __init__(self, kernel: Kernel, spread: GpuCompilation, guards: Sequence[Guard]) -> None:
-        self.kernel, self.spread, self.guards = kernel, spread, guards
-        self.forms = Forms(kernel)
-        self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
+        self.kernel, self.guards = kernel, guards
+        self.program = Program(kernel, spread)
         barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
         self.barriers = [(op.result, stages_of(op), arrivals_at(op.result)) for op in barriers]
         self.roles = [_role(region, spread.threads) for region in self.program.roles]
@@ -90,13 +80,10 @@ class BoundedSearch:
             for v, place in spread.shared.places.items()
             if isinstance(v.type, MbarrierType)
         }
-        self.doubt: Unproved | None = None
-        self.suspect: Verdict | None = None
-        """Refuted, if nothing worse is found."""
-        self.again: dict[Op, bool] = {}
-        """Of each wait whether it only ever waits once more for what was waited for."""
         self.cuts = cuts(_parts(spread.shared))
         self.launches, self.steps = 0, 0
+        self.undecided: Op | None = None
+        """What a launch could not be unrolled for."""
 
     @property
     def explored(self) -> tuple[int, int]:
@@ -104,80 +91,42 @@ class BoundedSearch:
         return self.launches, self.steps
 
     def verdict(self) -> Verdict | None:
-        """Refuted, or nothing where all launches go well; Unproved outside of what is decided."""
-        found: Verdict | None = None
-        try:
-            self._uniform()
-            check_pairs(self.kernel, self.forms, self.program.followed.controls)
-        except Unproved as e:
-            self._doubt(e)
-        if not self.barriers and not self.program.followed.tracked:
-            return None
+        """Refuted, or nothing where all launches go well that were tried."""
+        suspect: Verdict | None = None
         stages = sorted({n for _, n, _ in self.barriers}) or [1]
-        for values in launches(self.forms, self.program.followed, stages):
+        for launch in launches(self.program.leaves, self.program.followed, stages, self._meets):
+            traces: list[Trace] = []
             try:
-                found = self._launch(values)
-            except Unproved as e:
-                self._doubt(e)
+                for region in self.program.roles:
+                    traces.append(self.program.trace(region, launch))
+                run = self._run(traces, False)
+                run.play()
+            except TooLong:
                 continue
-            if found is not None and self._meets(values):
-                return found
-        if self.suspect is not None:
-            return self.suspect
-        if self.doubt is not None:
-            raise self.doubt
-        self._covered()
-        rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
-        barriers = [v for v, *_ in self.barriers]
-        idle = {op for op, again in self.again.items() if again}
-        check_counts(self.forms, self.program.followed, rows, barriers, stages[-1], idle)
-        return None
+            except Undecided as e:
+                self.undecided = self.undecided or e.op
+                continue
+            except Refuted as e:
+                return self._refuted(e, launch, traces)
+            if run.suspect is not None and suspect is None:
+                suspect = self._refuted(run.suspect, launch, traces)
+            self.launches += 1
+            self.steps += sum(len(t.steps) for t in traces)
+            if self.steps > MOST_STEPS:
+                break
+        return suspect
 
-    def _meets(self, values: Values) -> bool:
-        """Whether a launch meets the kernel's guards; others are unrolled too, for what they show of loops."""
-        known = {
-            (k, -1) if t.kind == "param" else (k, t.parts[1]): n
-            for t, n in values.known.items()
-            if (k := _parameter(t)) is not None
-        }
-        return all(guard.holds(lambda leaf: known.get(leaf, OTHERWISE)) for guard in self.guards)
-
-    def _doubt(self, found: Unproved) -> None:
-        """The schedule is unproved; where that is accepted, launches are explored all the same."""
-        if not self.kernel.bounded:
-            raise found
-        self.doubt = self.doubt or found
-
-    def _launch(self, values: Values) -> Verdict | None:
-        """A verdict if the launch goes wrong."""
-        launch = tuple(sorted((_spoken(self.kernel, t), n) for t, n in values.known.items()))
-        traces: list[Trace] = []
-        try:
-            traces = [self.program.trace(region, values) for region in self.program.roles]
-            run = self._run(traces, False)
-            run.play()
-            if run.suspect is not None and self.suspect is None and self._meets(values):
-                self.suspect = refuted(
-                    run.suspect, self._counterexample(traces, run.suspect), launch, self.explored
-                )
-        except TooLong as e:
-            raise Unproved(
-                "length",
-                "the roles do more than is unrolled, in a small launch already",
-                e.op.loc,
-                "let the loops of roles run as often as an argument or a shape says",
-            ) from e
-        except Refuted as e:
-            return refuted(e, self._counterexample(traces, e), launch, self.explored)
-        for op, again in run.again.items():
-            self.again[op] = again and self.again.get(op, True)
-        self.launches += 1
-        self.steps += sum(len(t.steps) for t in traces)
-        return None
+    def _meets(self, launch: Launch) -> bool:
+        """Whether a launch meets the kernel's guards."""
+        given = {(leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS}
+        return all(guard.holds(lambda leaf: given.get(leaf, 1)) for guard in self.guards)
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
         cuts = [*self.cuts, *sorted(self.program.cuts)]
         return Run(self.roles, traces, self.barriers, Memory(cuts, self.guarded), record)
+
+    def _refuted(self, fault: Refuted, launch: Launch, traces: Sequence[Trace]) -> Verdict:
+        return refuted(fault, self._counterexample(traces, fault), launch.row(self.kernel), self.explored)
 
     def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
         """The last steps, of those that have to do with the ops that the fault names."""
@@ -192,65 +141,6 @@ class BoundedSearch:
         kept = [s for s in run.steps if s.loc in places or (s.barrier, s.stage) in stages]
         return tuple([*kept[-SHOWN:], *(s for s in last if s not in kept)])
 
-    # Conditions ------------------------------------------------------------------------------------------------------
-
-    def _uniform(self) -> None:
-        """C1: all threads of a role go the same way around what roles do to pipes."""
-        for op in self.program.followed.controls:
-            if op in self.spread.uniformity.divergent and not self.program.followed.touches_only(op):
-                raise Unproved(
-                    "divergent",
-                    "threads of a role part here, around what the role does to pipes",
-                    op.loc,
-                    "let the condition be the same in all threads",
-                )
-
-    def _covered(self) -> None:
-        """Everything that roles may do has been done in some launch."""
-        for op in self.program.followed.controls:
-            for region in op.regions if isinstance(op, If) else [op.body]:
-                loud = any(self.program.followed.loud(o) for o in region.ops)
-                if loud and not self.program.entered.get(region) and not self._never(op, region):
-                    raise Unproved(
-                        "unreached",
-                        "no launch that was tried leads here",
-                        op.loc,
-                        SIMPLE,
-                    )
-            if not isinstance(op, If):
-                self._iterations(op)
-
-    def _never(self, op: If | For | While, region: Region) -> bool:
-        """Whether a branch is never taken, or a loop never run, whatever the launch."""
-        if not isinstance(op, If):
-            limit = self._most_iterations(op)
-            return limit is not None and limit <= 0
-        holds = self.forms.truth(op.condition)
-        return holds is not None and holds is not (region is op.then)
-
-    def _iterations(self, op: For | While) -> None:
-        """A loop has been run often enough for all stages to be used again, unless it cannot."""
-        iterations = self.program.entered.get(op.body, 0)
-        if not any(self.program.followed.loud(o) for o in op.body.ops) or iterations > max(
-            (n for _, n, _ in self.barriers), default=1
-        ):
-            return
-        limit = self._most_iterations(op)
-        if limit is not None and limit <= iterations:
-            return
-        raise Unproved(
-            "unreached",
-            f"no launch that was tried runs this loop more than {iterations} times",
-            op.loc,
-            SIMPLE,
-        )
-
-    def _most_iterations(self, op: Op) -> int | None:
-        """How often a loop runs at most, where its bounds say so."""
-        loop = counted(self.forms, op)
-        limit, step = (most(loop.span), loop.step.number) if loop is not None else (None, None)
-        return None if limit is None or not step or step < 0 else -(-limit // step)
-
 
 def refuted(
     e: Refuted,
@@ -260,30 +150,6 @@ def refuted(
 ) -> Verdict:
     """The verdict on a schedule with a fault."""
     return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, tried)
-
-
-def _parameter(term: Term) -> int | None:
-    """Which argument, or array of which length, a value of the launch is."""
-    if term.kind == "param":
-        return term.parts[0]
-    inner = [t for t, _ in term.parts[0].terms] if term.kind == "shape" else []
-    return inner[0].parts[0] if inner and inner[0].kind == "param" else None
-
-
-def _spoken(kernel: Kernel, term: object) -> str:
-    """A value of the launch, in the user's terms."""
-    kind, parts = term.kind, term.parts  # type: ignore[attr-defined]
-    if kind == "param":
-        return kernel.param_names[parts[0]]
-    if kind == "shape":
-        inner = [t for t, _ in parts[0].terms]
-        return f"{_spoken(kernel, inner[0]) if inner else '?'}.shape[{parts[1]}]"
-    if kind == "tid":
-        return f"tid[{parts[0]}]"
-    if kind == "load":
-        inner = [t for t, _ in parts[0].terms]
-        return f"{_spoken(kernel, inner[0]) if inner else '?'}[...]"
-    return kind
 
 
 def _role(region: Region, threads: int) -> Role:

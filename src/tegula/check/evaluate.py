@@ -14,17 +14,26 @@ from tegula.types import DType
 
 
 def evaluator(op: Op) -> Callable[..., Any]:
+    """How an op's result follows from its operands."""
     if isinstance(op, S.Const):
         value = op.value
         return lambda: value if isinstance(value, int) else None
     if isinstance(op, S.Cmp):
         return _COMPARE[op.pred]
     if isinstance(op, Cast):
-        return _cast(op.result.type)
-    return _EVALUATE.get(type(op), lambda *_: None)
+        return cast_to(op.result.type)
+    if type(op) not in _EVALUATE:
+        return lambda *_: None
+    evaluate, wrap = _EVALUATE[type(op)], cast_to(op.result.type)
+    return (lambda *given: wrap(evaluate(*given))) if isinstance(op, WRAPPING) else evaluate
 
 
-def _cast(t: Any) -> Callable[[Any], Any]:
+WRAPPING = (S.Add, S.Sub, S.Mul, S.Neg, S.Not, S.Shl, S.Abs, S.FloorDiv, S.Div)
+"""Ops whose results may not fit their types."""
+
+
+def cast_to(t: Any) -> Callable[[Any], Any]:
+    """How whole numbers become ones of a type; None for floats."""
     if not isinstance(t, DType) or t.kind == "f":
         return lambda x: None
     if t.kind == "b":

@@ -52,8 +52,6 @@ class Run:
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
-        self.again: dict[Op, bool] = {}
-        """Of each wait whether it has only waited once more for phases that its warp had waited for."""
         self.doubt: Refuted | None = None
         """What was odd, and is to blame if something goes wrong."""
         self.suspect: Refuted | None = None
@@ -147,7 +145,6 @@ class Run:
             return False
         if phase.number != wanted + 1:
             raise self._aliased(warp, op, phase, wanted)
-        self.again[op] = again and self.again.get(op, True)
         if not again:
             warp.waits[at] = before + 1
         if warp.first[at]:

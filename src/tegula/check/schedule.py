@@ -45,7 +45,7 @@ def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mappi
         return refuted(e)
     except Rejected as e:
         gap = _gap(kernel, e)
-        return Verdict(UNPROVED, "proof", gap.message, gap.loc, gap.help, gap=gap)
+        return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
     text, guards = json.dumps(certificate, separators=(",", ":")), of_certificate(kernel, certificate)
     return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
 

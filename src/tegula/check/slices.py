@@ -30,7 +30,6 @@ class Followed:
         self.tracked = tracked(places)
         self.flying = flying(kernel, self.users)
         self._loud: dict[Op, bool] = {}
-        self.controls = [op for op in _of_groups(kernel.body) if isinstance(op, CONTROL) and self.loud(op)]
         self.needed = self._needed()
 
     def acts(self, op: Op) -> bool:
@@ -52,14 +51,6 @@ class Followed:
                 or any(self.loud(o) for region in inner for o in region.ops)
             )
         return self._loud[op]
-
-    def acting(self) -> Iterator[Op]:
-        """The ops of roles that do something, control flow aside."""
-        return (
-            op
-            for op in _of_groups(self.kernel.body)
-            if not isinstance(op, (*CONTROL, Roles)) and self.loud(op)
-        )
 
     def touches_only(self, op: Op) -> bool:
         """Whether all that control flow decides about is what threads read and write."""
@@ -108,15 +99,13 @@ def carried(
     return [Carried(*row) for row in rows if row[3] in needed]
 
 
-def sources(value: Value, iterations: bool = True) -> list[Value]:
-    """What a value is computed from. What a loop carries is needed whole or not at all; `iterations`: with what decides
-    how often the loop runs."""
+def sources(value: Value) -> list[Value]:
+    """What a value is computed from: of what a loop carries also what decides how often the loop runs."""
     owner = value.owner
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
-        decisive = op.decisive if iterations or not isinstance(op, LoopLike) else []
         one = next((c for c in op.carried if value in c.own), None)
-        return [*decisive, *(one.values if one is not None else ())]
+        return [*op.decisive, *(one.values if one is not None else ())]
     if isinstance(owner, Region):
         return []
     return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from tegula.check.evaluate import evaluator
-from tegula.check.forms import Forms, Term
+from tegula.check.launches import GIVEN, Launch, Leaves
 from tegula.check.slices import Followed, carried, multiplies, numbers
-from tegula.check.verdict import Refuted, Unproved
+from tegula.check.verdict import Refuted
 from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel, MatmulLike, Op, Region, Value, ViewLike, root
 from tegula.ops import events as E
-from tegula.ops.array import ArrayLoad, ArrayShape
 from tegula.ops.buffer import BufNew, BufView, is_packed
 from tegula.ops.control import For, If, While
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
-from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
-from tegula.passes.place_shared import SharedAllocation
+from tegula.passes.runner import GpuCompilation
 from tegula.passes.settle_products import reads_registers
-from tegula.types import BufType, DType, TileType, element_bytes
+from tegula.types import BufType, TileType, element_bytes
 
 CONTROL = (If, For, While)
 PRODUCTS = (SharedProduct, RegisterProduct)
-MOST_STEPS = 200_000
+MOST_STEPS = 20_000
 """Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
 
 Env: TypeAlias = dict[Value, Any]
-
-
-class Launch(Protocol):
-    """Values of what a launch decides."""
-
-    def of(self, term: Term, at: tuple[int | None, ...] = ()) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,11 @@ class Trace:
 
 
 class TooLong(Exception):
-    """A launch that is not worth unrolling; `op`: one that makes it so."""
+    """A launch that is not worth unrolling."""
+
+
+class Undecided(Exception):
+    """What roles do is not known from what a launch decides; `op`: the one that this hangs on."""
 
     def __init__(self, op: Op) -> None:
         super().__init__()
@@ -68,26 +64,22 @@ class TooLong(Exception):
 class Program:
     """A kernel made ready to be unrolled for many launches."""
 
-    def __init__(
-        self, kernel: Kernel, forms: Forms, places: Mapping[Value, SharedAllocation], threads: int
-    ) -> None:
-        self.kernel, self.forms, self.places, self.threads = kernel, forms, places, threads
+    def __init__(self, kernel: Kernel, spread: GpuCompilation) -> None:
+        self.kernel, self.places, self.threads = kernel, spread.shared.places, spread.threads
+        self.divergent = spread.uniformity.divergent
         self.roles_op = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         self.roles = list(self.roles_op.regions) if self.roles_op is not None else [kernel.body]
-        self.followed = Followed(kernel, places)
-        self.entered: dict[Region, int] = {}
-        """The regions of control ops that have been run, and the most rounds at once."""
+        self.leaves = Leaves(kernel)
+        self.followed = Followed(kernel, self.places)
         self.cuts: set[int] = set()
         """Where parts of stages begin and end."""
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
 
     def trace(self, role: Region, launch: Launch) -> Trace:
-        """What a role does. TooLong, Refuted, Unproved."""
+        """What a role does; Refuted, TooLong, Undecided."""
         trace, env = Trace(), Env()
         for v in self.kernel.params:
-            term = _leaf(self.forms, v)
-            if term is not None:
-                env[v] = launch.of(term)
+            env[v] = self.leaves.reader(v)(launch, env.get)
         if self.roles_op is not None:
             for step in self._steps(self.kernel.body):
                 step(env, trace, launch)
@@ -117,14 +109,12 @@ class Program:
         return None
 
     def _scalar(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        if isinstance(op, LEAVES):
-            terms = [(r, _leaf(self.forms, r)) for r in op.results]
-            index = op.indices if isinstance(op, ArrayLoad) else []
+        if isinstance(op, GIVEN):
+            rows = [(r, self.leaves.reader(r)) for r in op.results]
 
             def look_up(env: Env, trace: Trace, launch: Launch) -> None:
-                at = tuple(env.get(v) for v in index)
-                for r, term in terms:
-                    env[r] = launch.of(term, at) if term is not None else None
+                for r, read in rows:
+                    env[r] = read(launch, env.get)
 
             return look_up
         evaluate, result, operands = evaluator(op), op.result, [*op.operands]
@@ -152,7 +142,7 @@ class Program:
                     done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
                 trace.steps.append(done)
                 if len(trace.steps) > MOST_STEPS:
-                    raise TooLong(op)
+                    raise TooLong
             if special:
                 self._fly(op, env, trace)
 
@@ -200,22 +190,20 @@ class Program:
     # Control ---------------------------------------------------------------------------------------------------------
 
     def decided(self, x: Any, op: Op) -> Any:
-        if x is None:
-            raise Unproved(
-                "control",
-                "this decides what roles do to pipes, and is neither computed from arguments of the launch nor read"
-                " from an array that the kernel leaves as it is",
-                op.loc,
-                "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone",
-            )
+        """What decides what roles do to pipes; Undecided."""
+        if x is None or self.parts(op):
+            raise Undecided(op)
         return x
+
+    def parts(self, op: Op) -> bool:
+        """Whether threads of a role go different ways at an op."""
+        return op in self.divergent
 
     def _maybe(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         """Threads may read and write in there, or not: they are taken to do so, once."""
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             for region in op.regions:
-                self.entered[region] = 1
                 for step in self._steps(region):
                     step(env, trace, launch)
 
@@ -229,9 +217,9 @@ class Program:
             steps = self._steps(body)
             bounds = [self.decided(env.get(v), op) for v in op.bounds]
             now = [env.get(c.start) for c in kept]
-            rounds = range(*bounds)
-            self.entered[body] = max(self.entered.get(body, 0), len(rounds))
-            for k in rounds:
+            if not bounds[2]:
+                raise Undecided(op)
+            for k in range(*bounds):
                 self._settled(body, trace)
                 env[index] = k
                 for c, x in zip(kept, now, strict=True):
@@ -253,8 +241,7 @@ class Program:
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             now = [env.get(c.start) for c in kept]
-            rounds = 0
-            while True:
+            for _ in range(MOST_STEPS):
                 for c, x in zip(tested, now, strict=True):
                     env[c.argument] = x
                 for step in self._steps(test):
@@ -267,10 +254,8 @@ class Program:
                 for step in self._steps(body):
                     step(env, trace, launch)
                 now = [env.get(c.end) for c in kept]
-                rounds += 1
-                if rounds > MOST_STEPS:
-                    raise TooLong(op)
-            self.entered[body] = max(self.entered.get(body, 0), rounds)
+            else:
+                raise TooLong
             for c, x in zip(kept, now, strict=True):
                 env[c.result] = x
 
@@ -279,7 +264,6 @@ class Program:
     def branch(self, op: If) -> Callable[[Env, Trace, Launch], None]:
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             taken = op.then if self.decided(env.get(op.condition), op) else op.orelse
-            self.entered[taken] = 1
             for step in self._steps(taken):
                 step(env, trace, launch)
             for v, r in zip(taken.yielded, op.results, strict=True):
@@ -290,15 +274,6 @@ class Program:
 
 
 _CONTROLS: dict[type[Op], Any] = {For: Program.for_loop, While: Program.while_loop, If: Program.branch}
-LEAVES = (ArrayShape, BlockIndex, BlockCount, LogicalBlocks, Tid, ArrayLoad)
-
-
-def _leaf(forms: Forms, value: Value) -> Term | None:
-    """The value of the launch that a value is, if it is an integer."""
-    if not isinstance(value.type, DType) or value.type.kind == "f":
-        return None
-    terms = [t for t, _ in forms.of(value).terms]
-    return terms[0] if len(terms) == 1 and terms[0].leaf else None
 
 
 class _Known:
@@ -368,6 +343,4 @@ class _Known:
             if view.owner.shown is whole and isinstance(view.owner, BufView):
                 return self.number(view.owner.starts[0])
             view = view.owner.shown
-        raise Unproved(
-            "stage", f"{self.op.NAME} works on all stages of a pipe at once", self.op.loc, "use one stage"
-        )
+        raise Undecided(self.op)

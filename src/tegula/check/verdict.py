@@ -60,15 +60,15 @@ class Gap:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`status`: "proved", "refuted", "unproved", or "no schedule" where nothing is asynchronous. Of a schedule that is
-    refuted or unproved: `kind` of fault, `message`, `loc` and `help`; `places`: the other ops involved, with what they
-    have to do with it.
+    refuted or unproved: `message`, `loc` and `help`; of a refuted one the `kind` of fault, and `places`: the other ops
+    involved, with what they have to do with it.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
     proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all; `searched`:
-    whether these are all that show faults, as far as the search can tell. A proved one has a `certificate`, as text.
+    whether what roles do was known in each launch that was tried. A proved one has a `certificate`, as text.
     `guards`: what launches must meet. `results`: whether equal arguments give equal results, or why not. `automatic`:
-    the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule that the
-    search cannot decide either."""
+    the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule that could
+    not be searched either."""
 
     status: str
     kind: str = ""
@@ -93,12 +93,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the schedule is proved, or nothing goes wrong in the launches that the search chose."""
+        """Whether the schedule is proved, or launches were searched for a fault and none was found."""
         return self.status in (PROVED, NO_SCHEDULE) or (self.status == UNPROVED and self.searched)
 
     @property
     def accepted(self) -> bool:
-        """Whether the schedule has passed, or the kernel asks for no more than that launches are explored."""
+        """Whether the schedule has passed, or the kernel asks for no more than that it is not refuted."""
         return self.passed or (self.bounded and self.status == UNPROVED)
 
     def require(self) -> None:
@@ -107,7 +107,8 @@ class Verdict:
             return
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
         cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved
-        raise cls(self.loc, what=f"{self.message}{self.where}", notes=[*self.places, *steps], help=self.help)
+        what = f"{self.message}{self.where}" if self.gap is None else str(self.gap)
+        raise cls(self.loc, what=what, notes=[*self.places, *steps], help=self.help)
 
     @property
     def where(self) -> str:
@@ -127,6 +128,7 @@ class Verdict:
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
+            lines += ["  it runs all the same: no launch that was tried goes wrong"] if self.passed else []
         if self.premises:
             lines += ["  premises:", *(f"  - {p}" for p in self.premises)]
         if self.status != NO_SCHEDULE:
@@ -173,16 +175,6 @@ class Refuted(Exception):
         loc: Location,
         help: str,
         places: tuple[tuple[Location, str], ...] = (),
-    ) -> None:
-        super().__init__(message)
-        self.kind, self.message, self.loc, self.help, self.places = kind, message, loc, help, places
-
-
-class Unproved(Exception):
-    """The schedule leaves the class that the checker decides."""
-
-    def __init__(
-        self, kind: str, message: str, loc: Location, help: str, places: tuple[tuple[Location, str], ...] = ()
     ) -> None:
         super().__init__(message)
         self.kind, self.message, self.loc, self.help, self.places = kind, message, loc, help, places

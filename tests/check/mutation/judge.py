@@ -127,11 +127,9 @@ def graph(launch: AgentLaunch) -> Any:
 
 
 REASONS = {
-    "counts": "waits and arrivals differ by those that come after the last wait, or that pass at once",
     "arrivals": "too many or too few arrivals at a barrier that nobody waits for any more",
     "aliasing": "what keeps the barrier from being a phase ahead is not one of the arrivals that end it",
     "stage": "a stage is read after its release, and never filled again",
-    "unreached": "code that no launch reaches any more",
 }
 """Why the checker does not prove what does not fail, by the kind of what it says."""
 
