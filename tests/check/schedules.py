@@ -227,7 +227,7 @@ def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
-        op.operands[operand] = _before(op, S.Const([], [int32], {"type": int32, "value": value}))
+        op.operands[operand] = put_before(op, S.Const([], [int32], {"type": int32, "value": value}))
 
     return spoil
 
@@ -237,13 +237,14 @@ def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
-        one = _before(op, S.Const([], [int32], {"type": int32, "value": 1}))
-        op.operands[operand] = _before(op, S.Xor([op.operands[operand], one], [int32]))
+        one = put_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
+        op.operands[operand] = put_before(op, S.Xor([op.operands[operand], one], [int32]))
 
     return spoil
 
 
-def _before(op: Op, new: Op) -> Value:
+def put_before(op: Op, new: Op) -> Value:
+    """The result of a new op in front of another one."""
     new.parent, new.loc = op.parent, op.loc
     _region(op).insert(_region(op).index(op), new)
     return new.result
@@ -256,8 +257,8 @@ def stage_of(name: str, which: int = 0) -> Spoil:
         buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
         view = buffer.owner
         assert isinstance(view, Op)
-        one = _before(view, S.Const([], [int32], {"type": int32, "value": 1}))
-        view.operands[1] = _before(view, S.Xor([view.operands[1], one], [int32]))
+        one = put_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
+        view.operands[1] = put_before(view, S.Xor([view.operands[1], one], [int32]))
 
     return spoil
 
@@ -314,7 +315,7 @@ def shorter_loop(which: int, role: int) -> Spoil:
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
         loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][which]
-        one = _before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
-        loop.operands[0] = _before(loop, S.Add([loop.operands[0], one], [int32]))
+        one = put_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
+        loop.operands[0] = put_before(loop, S.Add([loop.operands[0], one], [int32]))
 
     return spoil

@@ -100,4 +100,4 @@ def test_an_unspoiled_branch_is_no_fault() -> None:
     made, parts = lowered(gemm())
     parted("mbarrier.wait")(made, parts)
     parts.uniformity.divergent.clear()
-    assert check_schedule(made, parts).status == "refuted"
+    assert check_schedule(made, parts).passed

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedules import Spoil, chain, change, drop, gemm, on_top, two_producers
+from schedules import Spoil, chain, change, drop, gemm, on_top, put_before, two_producers
 
 from tegula.ir import Kernel, Op, Region
-from tegula.ir.rewrite import walk_regions
+from tegula.ops import scalar as S
 from tegula.ops.control import If, Yield
 from tegula.ops.roles import Roles
 from tegula.passes.runner import GpuCompilation
+from tegula.types import bool_
 
 
 def roles_of(made: Kernel) -> Op:
@@ -41,9 +42,7 @@ def parted(name: str) -> Spoil:
         region = op.parent
         assert region is not None
         inside, other = Region(), Region()
-        flag = next(
-            v for r in walk_regions(made.body) for o in r.ops for v in o.results if str(v.type) == "bool"
-        )
+        flag = put_before(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         at = region.ops.index(op)
         branch = If([flag], [], None, [inside, other], op.loc)
         branch.parent, region.ops[at] = region, branch
