@@ -56,6 +56,22 @@ class Guards:
             return owner.array in self.kernel.params
         return isinstance(owner, ARITHMETIC) and all(map(self.of_launch, owner.operands))
 
+    def computes(self, v: Value) -> list[Op]:
+        """The ops on integers that compute a value, in order."""
+        ops, cone = [*self.kernel.walk()], {v}
+        for op in reversed(ops):
+            if not cone.isdisjoint(op.results):
+                cone |= set(op.operands)
+
+        def integers(op: Op) -> bool:
+            return all(isinstance(x.type, DType) and x.type.is_int for x in (*op.operands, *op.results))
+
+        return [
+            op
+            for op in ops
+            if isinstance(op, ARITHMETIC) and op.operands and op.result in cone and integers(op)
+        ]
+
     def asked(self, v: Value) -> Iterator[Guard]:
         """The guards that keep a number of a trip count within its type."""
         if v not in self.bounds or not isinstance(v.owner, S.Add | S.Sub | S.Mul | S.Neg | Cast):

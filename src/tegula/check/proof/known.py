@@ -12,6 +12,8 @@ from tegula.check.proof.terms import (
     Monomial,
     Sum,
     atom,
+    conjunction,
+    div,
     divided,
     eq,
     ge,
@@ -25,7 +27,7 @@ from tegula.check.proof.terms import (
 )
 from tegula.types import DTYPES
 
-DEPTH, PERIOD, MOST_FACTS = 3, 4096, 200
+DEPTH, PERIOD, MOST_FACTS, MOST_SIDES = 3, 4096, 200, 16
 
 
 class Known:
@@ -37,6 +39,8 @@ class Known:
         self.facts: list[Sum] = list(other.facts) if other else []
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
         self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
+        self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
+        """Conditions of which one holds each."""
         self.absurd = other.absurd if other else False
         self.work: list[int] = other.work if other else [0]
         """How often something was shown or not, here and in all that this was made from."""
@@ -45,6 +49,20 @@ class Known:
         self.assumed.append(c)
         self._assume(self.now(c))
         self.true.add(c)
+        if self.sides:
+            self._narrow()
+
+    def _narrow(self) -> None:
+        """Where all of several conditions but one are excluded, that one holds."""
+        again = True
+        while again:
+            again = False
+            for row in list(self.sides):
+                left = [c for c in row if self.holds(self.now(c), False) is not False]
+                if len(left) < 2:
+                    self.sides.remove(row)
+                    self._assume(self.now(left[0]) if left else False)
+                    again = True
 
     def _assume(self, c: Condition) -> None:
         if isinstance(c, bool):
@@ -60,14 +78,27 @@ class Known:
         elif kind == "eq":
             self._fact(args[0])
             self._fact(-args[0])
+            self._remainder(args[0])
             self._equal(args[0])
         elif kind == "not" and args[0][0] == "or":
             self._assume(negation(args[0][1]))
             self._assume(negation(args[0][2]))
-        elif kind == "not" and args[0][0] == "eq":
-            for p in (args[0][1], -args[0][1]):
-                if self.nonnegative(p):
-                    self._fact(p - 1)
+        if len(self.sides) < MOST_SIDES and (row := several(c)) is not None:
+            self.sides.append(row)
+
+    def _remainder(self, p: Sum) -> None:
+        """p is 0. If that says that q mod n is r, then q = n (q div n) + r, of which an atom of q can be told."""
+        found = [a for a in p.atoms() if a.kind == "mod"]
+        if len(found) != 1 or p.rest not in (Sum({(found[0],): 1}), Sum({(found[0],): -1})):
+            return
+        q, n = found[0].given
+        r = abs((p - p.rest).value or 0)
+        for m, c in sorted(q.parts.items(), reverse=True):
+            if len(m) == 1 and abs(c) == 1 and m[0].kind in ("sym", "app"):
+                rest = q - Sum({m: c})
+                if m[0] not in inside(rest) and m not in self.same:
+                    self._replace(m, (div(q, n) * n + r - rest) * c)
+                return
 
     def _fact(self, p: Sum) -> None:
         if p.value is not None:
@@ -101,14 +132,17 @@ class Known:
                 rest = (Sum({m: c}) - p) * c
                 if m[0] in inside(rest) or (m[0].kind != "sym" and rest.value is None):
                     continue
-                self.same = {k: replaced(q, {m: rest}) for k, q in self.same.items()} | {m: rest}
-                for q in list(self.facts):
-                    changed = replaced(q, {m: rest})
-                    if changed != q and changed.value is None:
-                        self.facts.append(changed)
-                    elif changed.value is not None and changed.value < 0:
-                        self.absurd = True
+                self._replace(m, rest)
                 return
+
+    def _replace(self, m: Monomial, by: Sum) -> None:
+        self.same = {k: replaced(q, {m: by}) for k, q in self.same.items()} | {m: by}
+        for q in list(self.facts):
+            changed = replaced(q, {m: by})
+            if changed != q and changed.value is None:
+                self._fact(changed)
+            elif changed.value is not None and changed.value < 0:
+                self.absurd = True
 
     def now(self, x: Any) -> Any:
         """With symbols replaced by what they are known to equal."""
@@ -197,6 +231,8 @@ class Known:
     def resolved(self, x: Any) -> Any:
         """With the one of two numbers that is known to be the smaller, or greater, for these."""
         for a in sorted(inside(x)):
+            if a.kind == "ite" and (sure := self.holds(a.given[0], False)) is not None:
+                return self.resolved(replaced(x, {(a,): a.given[1 if sure else 2]}))
             if a.kind in ("min", "max"):
                 p, q = a.given
                 less = self.nonnegative(q - p, DEPTH - 1)
@@ -276,6 +312,22 @@ class Known:
 
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         return self.holds(ge(p - number(q)), False) is True
+
+
+def several(c: Condition) -> tuple[Condition, ...] | None:
+    """The conditions of which one holds where another one does."""
+    if isinstance(c, bool) or c[0] == "or":
+        return None if isinstance(c, bool) else c[1:]
+    inner = c[1] if c[0] == "not" else c
+    if c[0] == "not" and inner[0] == "and":
+        return tuple(map(negation, inner[1:]))
+    if c[0] == "not" and inner[0] == "eq":
+        return ge(inner[1] - 1), ge(-inner[1] - 1)
+    for a in sorted(inner[1].atoms()) if c[0] in ("ge", "eq") else ():
+        if a.kind == "ite":
+            yes, no = (replaced(c, {(a,): q}) for q in a.given[1:])
+            return conjunction(a.given[0], yes), conjunction(negation(a.given[0]), no)
+    return None
 
 
 def fresh(name: str) -> Sum:

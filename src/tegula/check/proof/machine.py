@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tegula.check.proof.guards import LARGEST, Guard
@@ -175,28 +175,35 @@ class Machine:
         self.state, self.role = state, 0
         for guard in self.guards:
             for c in self._guarded(guard):
-                state.assume(c)
-            for role in state.roles:
-                role.spots[0].found.clear()
+                if c is not None:
+                    state.assume(c)
+                state.roles[0].spots[0].found.clear()
         for r in range(len(state.roles)):
             self.settle(state, r)
         return state
 
-    def _guarded(self, guard: Guard) -> list[Condition]:
+    def _guarded(self, guard: Guard) -> Iterator[Condition]:
         """What holds in launches that meet a guard."""
         if guard.kind == "assert":
-            c = self.value(guard.value)
-            return [] if c is None else [c]
-        if guard.kind == "factor":
+            for op in self.program.guards.computes(guard.value):
+                p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
+                low, high = held_by(op.result.type)
+                a, b = self.state.known.range(p) if isinstance(p, Sum) else (low, high)
+                if a < low or b > high:
+                    yield from (ge(p - low), ge(number(high) - p))
+            yield self.value(guard.value)
+        elif guard.kind == "factor":
             p = self.value(guard.value)
-            return [] if p is None else [ge(p)]
-        op = guard.value.owner
-        args = [self.value(x) for x in op.operands] if isinstance(op, Op) else []
-        if isinstance(op, Op) and None not in args and args:
-            p = self._exact(op, args, guard.value.type)
+            yield None if p is None else ge(p)
         else:
-            p = self.value(guard.value)
-        return [ge(p + LARGEST), ge(number(LARGEST) - p)] if isinstance(p, Sum) else []
+            op = guard.value.owner
+            args = [self.value(x) for x in op.operands] if isinstance(op, Op) else []
+            if isinstance(op, Op) and None not in args and args:
+                p = self._exact(op, args, guard.value.type)
+            else:
+                p = self.value(guard.value)
+            if isinstance(p, Sum):
+                yield from (ge(p + LARGEST), ge(number(LARGEST) - p))
 
     # Values ----------------------------------------------------------------------------------------------------------
 
@@ -270,7 +277,10 @@ class Machine:
                 return (conjunction if isinstance(op, S.And) else disjunction)(*args)
             if isinstance(op, S.Not):
                 return negation(args[0])
-            return choice(args[0], number(1), number(0)) if isinstance(op, Cast) and t.is_int else None
+            if not isinstance(op, Cast) or not t.is_int:
+                return None
+            sure = known.holds(args[0], False)
+            return choice(args[0] if sure is None else sure, number(1), number(0))
         if not kinds or not kinds <= {"i", "u"} or not isinstance(t, DType) or t.is_float:
             return None
         x: Sum = args[0]
@@ -306,8 +316,10 @@ class Machine:
         positive = n > 0
         if isinstance(op, S.FloorDiv) and positive:
             return div(x, n)
-        if isinstance(op, S.Div | S.Mod) and positive and self.state.known.nonnegative(x):
-            return (div if isinstance(op, S.Div) else mod)(x, n)
+        if isinstance(op, S.Div | S.Mod) and positive:  # toward zero
+            part = div if isinstance(op, S.Div) else mod
+            above = self.state.known.nonnegative(x) or ge(x)
+            return choice(above, part(x, n), -part(-x, n))
         if isinstance(op, S.And) and n & (n + 1) == 0:
             return mod(x, n + 1)
         if isinstance(op, S.Xor) and n == 1:

@@ -18,6 +18,7 @@ from tegula.check.verifier.arithmetic import (
     both,
     either,
     is_zero,
+    limits_of,
     negated,
     number,
     plus,
@@ -28,7 +29,7 @@ from tegula.check.verifier.obligations import Obligations
 from tegula.check.verifier.walk import Frame, Key, Role, State
 from tegula.ir import Kernel
 from tegula.ops.control import If, Yield
-from tegula.types import DTYPES
+from tegula.types import DTYPES, DType
 
 __all__ = ["Rejected", "verify"]
 
@@ -72,7 +73,8 @@ class Verifier(Obligations):
             self.reject("the host does not know what a guard is about")
         if kind == "assert":
             self.need(v in self.layout.asserted, "the kernel does not assert this")
-            facts.assume(p)
+            self._computed_whole(v)
+            facts.assume(self.value(v))
         elif kind == "factor":
             facts.assume(at_least(p or ()))
         else:
@@ -84,8 +86,27 @@ class Verifier(Obligations):
                 self.reject("the host does not know what a guard is about")
             facts.assume(at_least(plus(number(LARGEST), exact)))
             facts.assume(at_least(plus(number(LARGEST), exact, -1)))
+        self._forget()
+
+    def _forget(self) -> None:
         for f in self.state.roles[self.role].frames:  # what was computed before is computed anew
             f.env.clear()
+
+    def _computed_whole(self, v: Any) -> None:
+        """No number on the way to what an assert says wraps."""
+        facts, ops, cone = self.state.facts, [*self.kernel.walk()], {v}
+        for op in reversed(ops):
+            cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()
+        for op in ops:
+            integers = {x.type.is_int for x in (*op.operands, *op.results) if isinstance(x.type, DType)}
+            if not isinstance(op, COMPUTED) or integers != {True} or op.result not in cone or not op.operands:
+                continue
+            exact, (low, high) = self._integer(op, tuple(map(self.value, op.operands))), limits_of(op.result.type)
+            a, b = facts.interval(exact) if exact is not None else (low, high)
+            if a < low or b > high:
+                facts.assume(at_least(plus(exact, number(-low))))
+                facts.assume(at_least(plus(number(high), exact, -1)))
+                self._forget()
 
     def _replay(self, tree: Sequence[Any], start: bool) -> None:
         for node in tree[:-1]:

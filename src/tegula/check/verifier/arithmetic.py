@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from tegula.types import DTYPES, DType
 
-FACTS, PERIOD, MOST_FACTS = 3, 4096, 200
-"""Facts that one inequality is shown from; numbers that a residue is decided for one by one; facts that are kept."""
+FACTS, PERIOD, MOST_FACTS, MOST_SIDES = 3, 4096, 200, 16
+"""Facts that one inequality is shown from; numbers that a residue is decided for one by one; facts that are kept, and
+of these, such that say of several conditions that one holds."""
 LAST = 2**31 - 1
 MOST_ITEMS = LAST - 4096
 """Items that a barrier counts: a premise."""
@@ -190,10 +191,11 @@ class Atoms:
         if kind == "wrap":
             return self.wrap(self.rebuilt(args[0], by), args[1])
         if kind == "app":
-            return self.of("app", args[0], tuple(self._any(x, by) for x in args[1]))
+            return self.of("app", args[0], tuple(self.renewed(x, by) for x in args[1]))
         return (((a,), 1),)
 
-    def _any(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
+    def renewed(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
+        """A polynomial or a condition with monomials replaced."""
         if isinstance(x, bool) or (x and isinstance(x[0], str)):
             return self.condition(x, by)
         return self.rebuilt(x, by)
@@ -242,27 +244,69 @@ class Facts:
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
         self.same: dict[Mono, Poly] = dict(other.same) if other else {}
+        self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
+        """Conditions of which one holds each."""
 
     def assume(self, c: Cond) -> None:
+        self._hold(c)
+        again = True
+        while again:  # where all of several conditions but one are excluded, that one holds
+            again = False
+            for row in list(self.sides):
+                left = [d for d in row if self.decide(self.atoms.condition(d, self.same), False) is not False]
+                if len(left) < 2:
+                    self.sides.remove(row)
+                    self._hold(left[0] if left else False)
+                    again = True
+
+    def _hold(self, c: Cond) -> None:
         self.true.add(c)
         if isinstance(c, bool):
             if not c:
                 self.add(number(-1))
-        elif c[0] == "and":
-            self.assume(c[1])
-            self.assume(c[2])
-        elif c[0] == "ge":
+        elif c[0] == "and" or (c[0] == "not" and c[1][0] == "or"):
+            for d in c[1:] if c[0] == "and" else map(negated, c[1][1:]):
+                self._hold(d)
+        elif c[0] in ("ge", "eq"):
             self.add(c[1])
-        elif c[0] == "eq":
-            self.add(c[1])
-            self.add(plus((), c[1], -1))
-        elif c[0] == "not" and c[1][0] == "or":
-            self.assume(negated(c[1][1]))
-            self.assume(negated(c[1][2]))
-        elif c[0] == "not" and c[1][0] == "eq":
-            for p in (c[1][1], plus((), c[1][1], -1)):
-                if self.at_least(p):
-                    self.add(plus(p, number(-1)))
+            if c[0] == "eq":
+                self.add(plus((), c[1], -1))
+                self._remainder(c[1])
+        if len(self.sides) < MOST_SIDES and (row := self._several(c)) is not None:
+            self.sides.append(row)
+
+    def _several(self, c: Cond) -> tuple[Cond, ...] | None:
+        """The conditions of which one holds where this one does."""
+        if isinstance(c, bool) or c[0] == "or":
+            return None if isinstance(c, bool) else c[1:]
+        inner = c[1] if c[0] == "not" else c
+        if c[0] == "not" and inner[0] == "and":
+            return tuple(map(negated, inner[1:]))
+        if c[0] == "not" and inner[0] == "eq":
+            return at_least(plus(inner[1], number(-1))), at_least(plus(number(-1), inner[1], -1))
+        for a in (m[0] for m, _ in inner[1] if len(m) == 1) if c[0] in ("ge", "eq") else ():
+            kind, *args = self.atoms.keys[a]
+            if kind == "ite":
+                yes, no = (self.atoms.condition(c, {(a,): q}) for q in args[1:])
+                return both(args[0], yes), both(negated(args[0]), no)
+        return None
+
+    def _remainder(self, p: Poly) -> None:
+        """p is 0. If that says that q mod n is r, then q = n (q div n) + r, of which an atom of q can be told."""
+        rest = tuple((m, c) for m, c in p if m)
+        if len(rest) != 1 or len(rest[0][0]) != 1 or abs(rest[0][1]) != 1:
+            return
+        kind, *args = self.atoms.keys[rest[0][0][0]]
+        if kind != "mod":
+            return
+        q, n = args
+        r = (constant(plus(rest, p, -1)) or 0) * rest[0][1]
+        for m, c in reversed(q):
+            if len(m) == 1 and abs(c) == 1 and self.atoms.keys[m[0]][0] in ("sym", "app"):
+                if m[0] not in self.atoms.within(plus(q, ((m, c),), -1)) and m not in self.same:
+                    whole = plus(number(r), self.atoms.div(q, n), n)
+                    self._replace(m[0], times(plus(whole, plus(q, ((m, c),), -1), -1), number(c)))
+                return
 
     def add(self, p: Poly) -> None:
         """p is at least 0."""
@@ -403,6 +447,8 @@ class Facts:
         """With the one of two numbers that is known to be the smaller, or greater, for these."""
         for a in sorted(self.atoms.within(c)):
             kind, *args = self.atoms.keys[a]
+            if kind == "ite" and (sure := self.decide(args[0], False)) is not None:
+                return self._resolved(self.atoms.condition(c, {(a,): args[1 if sure else 2]}))
             if kind in ("min", "max"):
                 p, q = args
                 less = self.at_least(plus(q, p, -1), FACTS - 1)

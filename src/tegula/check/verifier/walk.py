@@ -146,8 +146,9 @@ class Walk(ABC):
             found = self._computed(owner, v)
         elif owner is self.kernel.body:
             found = self._function(("param", str(self.kernel.params.index(v)), 0, str(v.type)), (), v)
-        home.env[v] = found
-        return found
+        same = self.state.facts.same
+        home.env[v] = found if found is None or not same else self.atoms.renewed(found, same)
+        return home.env[v]
 
     def _of_lanes(self, v: Value) -> bool:
         """Whether a value is one of those that threads differ by."""
@@ -196,7 +197,8 @@ class Walk(ABC):
             c = args[0] if (known := facts.decide(args[0], False)) is None else known
             made = self._chosen(c, args[1], args[2], t)
         elif isinstance(op, Cast) and isinstance(t, DType) and t.is_int and kinds == {"b"}:
-            made = self.atoms.choose(args[0], number(1), ())
+            c = args[0] if (known := facts.decide(args[0], False)) is None else known
+            made = self.atoms.choose(c, number(1), ())
         elif kinds <= {"i", "u"} and kinds:
             made = self._integer(op, args)
             if made is not None and isinstance(t, DType) and t.is_int:
@@ -251,8 +253,10 @@ class Walk(ABC):
             return None
         if isinstance(op, S.FloorDiv) and n:
             return self.atoms.div(x, n)
-        if isinstance(op, S.Div | S.Mod) and n and whole(x):
-            return (self.atoms.div if isinstance(op, S.Div) else self.atoms.mod)(x, n)
+        if isinstance(op, S.Div | S.Mod) and n:  # toward zero
+            part = self.atoms.div if isinstance(op, S.Div) else self.atoms.mod
+            below = plus((), part(plus((), x, -1), n), -1)
+            return self.atoms.choose(True if whole(x) else at_least(x), part(x, n), below)
         if isinstance(op, S.And) and n & (n + 1) == 0:
             return self.atoms.mod(x, n + 1)
         if isinstance(op, S.Xor) and n == 1:
