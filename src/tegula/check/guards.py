@@ -10,6 +10,7 @@ from tegula.check.proof.guards import LARGEST, Guards
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Value
 from tegula.ops.array import ArrayShape
+from tegula.ops.control import If
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Cmp, Const
 from tegula.source import Location
@@ -98,6 +99,9 @@ def _term(kernel: Kernel, v: Value) -> Term:
         return ["given", kernel.params.index(op.array), op.dim]
     if isinstance(op, Const):
         return int(op.value)
+    if isinstance(op, If):
+        ends = (region.yielded[op.results.index(v)] for region in op.regions)
+        return ["if", str(v.type), "", *(_term(kernel, x) for x in (op.condition, *ends))]
     assert isinstance(op, Op)
     compares = op.pred if isinstance(op, Cmp) else ""
     return [op.NAME, str(v.type), compares, *(_term(kernel, x) for x in op.operands)]
@@ -122,6 +126,8 @@ def value(t: Term, given: Callable[[Leaf], int]) -> int:
             raise OverflowError
         return n
     name, kind, attribute, *args = t
+    if name == "if":  # one side alone is computed
+        return value(args[1 if value(args[0], given) else 2], given)
     table = OF_BOOLS if kind == "bool" and name in OF_BOOLS else VALUES
     found = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, given) for x in args)))
     low, high = limits(DTYPES[kind])

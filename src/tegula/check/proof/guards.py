@@ -9,7 +9,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
-from tegula.ops.control import For, While
+from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
 from tegula.ops.lane import Lanes
@@ -54,11 +54,14 @@ class Guards:
         owner = v.owner
         if isinstance(owner, ArrayShape):
             return owner.array in self.kernel.params
+        if isinstance(owner, If):
+            ends = (region.yielded[owner.results.index(v)] for region in owner.regions)
+            return all(map(self.of_launch, (owner.condition, *ends)))
         return isinstance(owner, ARITHMETIC) and all(map(self.of_launch, owner.operands))
 
     def computes(self, v: Value) -> list[Op]:
         """The ops on integers that compute a value, in order."""
-        ops, cone = [*self.kernel.walk()], {v}
+        ops, cone = self.kernel.body.ops, {v}
         for op in reversed(ops):
             if not cone.isdisjoint(op.results):
                 cone |= set(op.operands)

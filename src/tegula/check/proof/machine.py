@@ -219,6 +219,8 @@ class Machine:
         if not self.program.known.varying(v):
             if isinstance(owner, Op) and self.program.pure(owner):
                 found = self._compute(owner, v)
+            elif isinstance(owner, If) and self.program.guards.of_launch(v):
+                found = self._chosen(owner, v)
             elif owner is self.program.kernel.body:
                 found = self._app(v, ("param", str(self.program.number[v]), 0, str(v.type)), ())
         found = self.state.known.now(found)

@@ -94,7 +94,7 @@ class Verifier(Obligations):
 
     def _computed_whole(self, v: Any) -> None:
         """No number on the way to what an assert says wraps."""
-        facts, ops, cone = self.state.facts, [*self.kernel.walk()], {v}
+        facts, ops, cone = self.state.facts, self.kernel.body.ops, {v}
         for op in reversed(ops):
             cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()
         for op in ops:

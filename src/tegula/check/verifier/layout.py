@@ -179,6 +179,9 @@ class Layout:
             return False
         if isinstance(v.owner, ArrayShape):
             return v.owner.array in self.kernel.params
+        if isinstance(v.owner, If):
+            ends = (region.yielded[v.owner.results.index(v)] for region in v.owner.regions)
+            return all(map(self.of_launch, (v.owner.condition, *ends)))
         return v in self.kernel.params or (
             isinstance(v.owner, COMPUTED) and all(map(self.of_launch, v.owner.operands))
         )

@@ -144,6 +144,8 @@ class Walk(ABC):
         found = None
         if isinstance(owner, Op) and self._pure(owner):
             found = self._computed(owner, v)
+        elif isinstance(owner, If) and self.layout.of_launch(v):
+            found = self._selected(owner, v)
         elif owner is self.kernel.body:
             found = self._function(("param", str(self.kernel.params.index(v)), 0, str(v.type)), (), v)
         same = self.state.facts.same
