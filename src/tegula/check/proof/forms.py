@@ -74,6 +74,12 @@ class Forms(Labels):
         trip = stop - start
         return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
 
+    def _rates(self, state: State, r: int) -> dict[tuple[str, int], Sum]:
+        """How often an iteration of the loop that a role is before arrives, or waits, at barriers, where that is sure."""
+        self.machine.state, self.machine.role = state, r
+        sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
+        return {count: n for count, n in sure.items() if count not in unsure}
+
     def _guesses_of_others(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
         """A role before a loop may do as many iterations of that as others arrive, or wait, at its barriers."""
         spots = state.roles[r].spots

@@ -156,8 +156,9 @@ class Known:
         for m, c in p.parts.items():
             a: Any = c
             b: Any = c
-            for x in m:
-                corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in self._range(x)]
+            for x in dict.fromkeys(m):
+                ends = power(*self._range(x), m.count(x))
+                corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in ends]
                 a, b = min(corners), max(corners)
             low, high = low + a, high + b
         return low, high
@@ -312,6 +313,14 @@ class Known:
 
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         return self.holds(ge(p - number(q)), False) is True
+
+
+def power(low: Any, high: Any, n: int) -> tuple[Any, Any]:
+    """The range of the n-th power of a number in a range."""
+    if n % 2:
+        return low**n, high**n
+    ends = (abs(low) ** n, abs(high) ** n)
+    return 0 if low <= 0 <= high else min(ends), max(ends)
 
 
 def several(c: Condition) -> tuple[Condition, ...] | None:

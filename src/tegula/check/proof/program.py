@@ -292,18 +292,21 @@ class Program:
                 join(op.result, op.b)
             elif isinstance(op, Cast):
                 join(op.result, op.x)
-            elif isinstance(op, Binary) and isinstance(op.b.owner, Const):
+            elif isinstance(op, Binary):
                 join(op.result, op.a)
-        found: dict[Value, list[Hint]] = {}
+        found: dict[Value, dict[Hint, None]] = {}
         for op in self.kernel.walk():
             for e in self.happenings(op):
                 b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                 for k, v in enumerate(E.stage_and_phase(op)):
-                    hint = Hint(b, bool(k), isinstance(e, E.Wait))
-                    rows = found.setdefault(find(v), [])
-                    if hint not in rows:
-                        rows.append(hint)
-        return {v: found[find(v)] for v in self.values if find(v) in found}
+                    found.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
+        for op in self.kernel.walk():
+            if isinstance(op, BufView) and (ring := self.rings.get(op.buffer)) is not None and ring.stages > 1:
+                rows = found.setdefault(find(op.starts[0]), {})
+                for row in ring.rows:
+                    rows.setdefault(Hint(row.barrier, False, True))
+                    rows.setdefault(Hint(row.barrier, False, False))
+        return {v: [*found[find(v)]] for v in self.values if find(v) in found}
 
     def _needed(self) -> set[Value]:
         """The values that decide what roles do to barriers and rings, and when."""

@@ -37,6 +37,8 @@ UNROLLED = 8
 """Iterations of a loop with constant bounds that are done one by one."""
 
 
+Rates: TypeAlias = dict[tuple[str, int], Sum]
+"""How often an iteration arrives, or waits, at barriers."""
 Kept: TypeAlias = tuple[int, dict[tuple[int, int, int], int | None], dict[tuple[int, int], int]]
 
 
@@ -229,6 +231,10 @@ class Search(Forms):
                     raise
                 problem = e
                 self._back(kept)
+        for r, c in heads if stop is not None else ():
+            if state.known.holds(c) is True and self.machine.step(state, r):
+                self.steps += 1
+                return [["run", r, 1], *self.drive(state, stop, leaf)]
         raise problem
 
     def _groups(
@@ -237,10 +243,15 @@ class Search(Forms):
         """Roles whose loops go on wherever that of the first of them does; large groups first, and those of which the
         first has loops in its loop. In a round, one of those that do it together must be among them."""
         found: dict[Any, list[int]] = {}
+        rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
             here = state.copy()
             here.assume(c)
-            others = [q for q, d in conditions.items() if q != r and (c == d or here.known.holds(d) is True)]
+            others = [
+                q
+                for q, d in conditions.items()
+                if q != r and (c == d or here.known.holds(d) is True) and self._in_step(rates[r], rates[q])
+            ]
             alike = [q for q in others if self._alike(state, conditions[q], c)]
             same = all(self._equal(state, conditions[q], c) for q in alike)
             found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
@@ -250,6 +261,11 @@ class Search(Forms):
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
         return sorted(groups, key=lambda group: (len(group), self._nested(state, group[0])), reverse=True)
+
+    def _in_step(self, one: Rates, other: Rates) -> bool:
+        """Whether an iteration of one loop does as much at barriers as one of another, as far as that is written."""
+        pairs = ((n, other.get(("waited" if kind == "arrived" else "arrived", b))) for (kind, b), n in one.items())
+        return all(m is None or n == m for n, m in pairs)
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether two loops go on for as long."""

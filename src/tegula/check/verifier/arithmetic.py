@@ -370,8 +370,11 @@ class Facts:
         low = high = 0
         for m, c in p:
             least = most = c
-            for a in m:
-                ends = [0 if not x or not y else x * y for x in (least, most) for y in self.bounds(a)]
+            for a in dict.fromkeys(m):
+                ends = [x ** m.count(a) for x in self.bounds(a)]
+                if m.count(a) % 2 == 0 and min(self.bounds(a)) < 0 < max(self.bounds(a)):
+                    ends.append(0)
+                ends = [0 if not x or not y else x * y for x in (least, most) for y in ends]
                 least, most = min(ends), max(ends)
             low, high = low + least, high + most
         return low, high
