@@ -86,7 +86,7 @@ class Forms(Labels):
         loop, depth = spots[-1].region.parent, len(spots) - 1
         assert isinstance(loop, For | While)
         self.machine.state, self.machine.role = state, r
-        sure, _ = items(self.program, loop.body, self._trip)
+        sure, unsure = items(self.program, loop.body, self._trip)
         mine = {b for (_, b), n in sure.items() if n.value == 1}
         times = next(
             (
@@ -99,6 +99,7 @@ class Forms(Labels):
         if times is None:
             return
         out |= {(kind, r, b): n * times for (kind, b), n in sure.items()}
+        out |= {(kind, r, b): None for kind, b in unsure}
         for k, v in enumerate(loop.arguments):
             n, _ = carried(loop, k, self._trip)
             out["held", r, depth, v] = None if n is None else n * times

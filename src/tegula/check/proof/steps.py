@@ -25,12 +25,16 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
     """How often a body arrives and waits for sure, and where it does so in branches and loops of unknown trips."""
     sure: dict[Count, Sum] = {}
     unsure = set[Count]()
+    waits = set[tuple[Value, ...]]()
     for op in body.ops:
         inner = [o for region in op.regions for o in region.walk()]
         times = trip(op) if isinstance(op, For) and program.counts(op) else None
         if not inner:
-            for count in _counts(program, op):
-                sure[count] = sure.get(count, NONE) + 1
+            for kind, b in _counts(program, op):
+                again = kind == "waited" and tuple(op.operands) in waits  # for an item that was waited for before
+                if not again:
+                    sure[kind, b] = sure.get((kind, b), NONE) + 1
+                waits = {*waits, tuple(op.operands)} if kind == "waited" else set()
         elif isinstance(op, For) and times is not None:
             found, more = items(program, op.body, trip)
             unsure |= more
