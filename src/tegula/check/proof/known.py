@@ -37,6 +37,8 @@ class Known:
         self.assumed: list[Condition] = list(other.assumed) if other else []
         self.true: set[Condition] = set(other.true) if other else set()
         self.facts: list[Sum] = list(other.facts) if other else []
+        self.least: dict[Sum, int] = dict(other.least) if other else {}
+        """Of facts without the number at their end: the least such number."""
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
         self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
@@ -113,6 +115,8 @@ class Known:
             self.absurd = True
         opposite = self.nonnegative(-p)
         self.facts.append(p)
+        end = p.parts.get((), 0)
+        self.least[p.rest] = min(end, self.least.get(p.rest, end))
         for m, c in p.parts.items():
             top = self.range(p - Sum({m: c}))[1]
             if len(m) == 1 and top != inf:
@@ -190,6 +194,8 @@ class Known:
         """Whether p >= 0 follows: from ranges, or after some facts have cancelled what may be negative."""
         self.work[0] += 1
         if self.range(p)[0] >= 0:
+            return True
+        if (end := self.least.get(p.rest)) is not None and p.parts.get((), 0) >= end:
             return True
         if depth == 0:
             return False

@@ -687,6 +687,9 @@ class Machine:
                 item = role.arrived[row.barrier] + (k - self.shift(at.buffer, row))
                 if self.state.known.equal(number(at.stage), mod(item, ring.stages)):
                     return n, item
+        handed = self._handed(at, ring.agent(self.role, False))
+        if handed is not None:
+            return n, handed
         raise Stuck("the stage is not that of an item that was waited for", None, self.role)
 
     def _touch(self, role: Role, e: E.Touch, op: Op, sure: bool) -> None:

@@ -56,6 +56,11 @@ def constant(p: Poly) -> int | None:
     return 0 if not p else p[0][1] if len(p) == 1 and not p[0][0] else None
 
 
+def parted(p: Poly) -> tuple[Poly, int]:
+    """A polynomial without the number at its end, and this number."""
+    return (p[1:], p[0][1]) if p and not p[0][0] else (p, 0)
+
+
 def at_least(p: Poly) -> Cond:
     n = constant(p)
     return ("ge", p) if n is None else n >= 0
@@ -240,6 +245,8 @@ class Facts:
     def __init__(self, atoms: Atoms, other: Facts | None = None) -> None:
         self.atoms = atoms
         self.ge: list[Poly] = list(other.ge) if other else []
+        self.least: dict[Poly, int] = dict(other.least) if other else {}
+        """Of what is at least 0, without the number at its end: the least such number."""
         self.true: set[Cond] = set(other.true) if other else set()
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
@@ -318,6 +325,8 @@ class Facts:
         linear = [(m[0], c) for m, c in p if len(m) == 1]
         zero = bool(linear) and self.at_least(plus((), p, -1))
         self.ge.append(p)
+        rest, end = parted(p)
+        self.least[rest] = min(end, self.least.get(rest, end))
         for a, c in linear:
             high = self.interval(plus(p, (((a,), c),), -1))[1]
             if high != inf and c > 0:
@@ -382,6 +391,9 @@ class Facts:
     def at_least(self, p: Poly, depth: int = FACTS) -> bool:
         """Whether p >= 0 follows from ranges and a few facts, each used to cancel a monomial."""
         if self.interval(p)[0] >= 0:
+            return True
+        rest, end = parted(p)
+        if end >= self.least.get(rest, inf):
             return True
         if not depth:
             return False

@@ -176,7 +176,11 @@ class Obligations(Walk):
         for row in given:
             self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
-        near = (plus(mine[0], number(k - given[0].item)) for k in range(ring.stages))
+        near = [plus(mine[0], number(k - given[0].item)) for k in range(ring.stages)]
+        for row in ring.rows:  # counted from what was handed over last, where it is not so from what is handed on
+            if row.taker == agent and not row.own:
+                last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
+                near += [plus(last, number(-k)) for k in range(ring.stages)]
         c = next((c for c in near if self.at_item(at.stage, c, ring.stages)), None)
         if c is None:
             self.reject("the stage is not that of an item that the role may use")
