@@ -131,9 +131,9 @@ class Forms(Labels):
         if slot[0] in ("arrived", "waited") and step is None:
             out = [*self._late(slot, x, guess, state), *out]
         if hints and counter and not index and (step is None or step.parts):
-            return [*out, ("class", x, ""), *self._residues(slot, x, state), ("unknown",)]
+            return [*out, ("class", x, ""), *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
-            found = self._residues(slot, x, state)
+            found = self._residues(slot, x, state, guess)
             ring = sorted(found, key=lambda form: guess.get(form[1], number(0)) is None)
             return [*ring, *out, ("class", x, ""), ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
@@ -166,27 +166,33 @@ class Forms(Labels):
         loop = getattr(region, "parent", None)
         return isinstance(loop, For) and v is loop.index
 
-    def _residues(self, slot: Slot, x: Sum, state: State) -> list[Form]:
-        """Forms by which a carried value is the stage or the parity of a ghost."""
+    def _residues(self, slot: Slot, x: Sum, state: State, guess: dict[Slot, Sum | None]) -> list[Form]:
+        """Forms by which a carried value is the stage or the parity of a ghost: of one that it is used with, or, where
+        branches decide how far that is, of one with as many stages."""
         if slot[0] != "held":
             return []
-        r, out = slot[1], list[Form]()
+        r, out = slot[1], dict[Form, None]()
+        role = state.roles[r]
+        ghosts = {("waited", r, b): w for b, w in role.waited.items()}
+        ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
         for hint in self.program.hints.get(slot[3], []):
-            b, stages = hint.barrier, self.program.stages[hint.barrier]
-            kind = "waited" if hint.waits else "arrived"
-            ghost = getattr(state.roles[r], kind).get(b)
-            if ghost is None:
-                continue
-            forms = [(d, e) for d in range(stages) for e in range(2 if hint.parity else 1)]
-            made = [
-                mod(div(ghost + d, stages) + e, 2) if hint.parity else mod(ghost + d, stages)
-                for d, e in forms
-            ]
-            same = [form for form, y in zip(forms, made, strict=True) if y == x]
-            if not same and x.value is None:
-                same = [form for form, y in zip(forms, made, strict=True) if state.known.equal(x, y)]
-            out += [("residue", (kind, r, b), stages, d, e, hint.parity) for d, e in same]
-        return out
+            stages = self.program.stages[hint.barrier]
+            mine = ("waited" if hint.waits else "arrived", r, hint.barrier)
+            unsure = [g for g in ghosts if self.program.stages[g[2]] == stages and guess.get(g, 0) is not None]
+            for ghost in [mine, *(unsure if guess.get(mine, 0) is None else ())]:
+                if ghost in ghosts:
+                    out |= dict.fromkeys(self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state))
+        return [*out]
+
+    def _residues_of(
+        self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, state: State
+    ) -> list[Form]:
+        forms = [(d, e) for d in range(stages) for e in range(2 if parity else 1)]
+        made = [mod(div(n + d, stages) + e, 2) if parity else mod(n + d, stages) for d, e in forms]
+        same = [form for form, y in zip(forms, made, strict=True) if y == x]
+        if not same and x.value is None:
+            same = [form for form, y in zip(forms, made, strict=True) if state.known.equal(x, y)]
+        return [("residue", ghost, stages, d, e, parity) for d, e in same]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
         """Forms by which a carried number of a narrow type counts a ghost, and begins anew where the type ends."""
