@@ -240,8 +240,8 @@ class Search(Forms):
     def _groups(
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
-        """Roles whose loops go on wherever that of the first of them does; large groups first, and those of which the
-        first has loops in its loop. In a round, one of those that do it together must be among them."""
+        """Roles whose loops go on wherever that of the first of them does; those of which the first has loops
+        in its loop first, and large ones. In a round, one of those that do it together must be among them."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
@@ -260,12 +260,11 @@ class Search(Forms):
         groups = [
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
-        return sorted(groups, key=lambda group: (len(group), self._nested(state, group[0])), reverse=True)
+        return sorted(groups, key=lambda group: (self._nested(state, group[0]), len(group)), reverse=True)
 
     def _in_step(self, one: Rates, other: Rates) -> bool:
         """Whether an iteration of one loop does as much at barriers as one of another, as far as that is written."""
-        pairs = ((n, other.get(("waited" if kind == "arrived" else "arrived", b))) for (kind, b), n in one.items())
-        return all(m is None or n == m for n, m in pairs)
+        return all(n == m for (_, b), n in one.items() for (_, c), m in other.items() if b == c)
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether two loops go on for as long."""
