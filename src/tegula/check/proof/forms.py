@@ -101,8 +101,10 @@ class Forms(Labels):
         out |= {(kind, r, b): n * times for (kind, b), n in sure.items()}
         out |= {(kind, r, b): None for kind, b in unsure}
         for k, v in enumerate(loop.arguments):
-            n, _ = carried(loop, k, self._trip)
+            n, counter = carried(loop, k, self._trip)
             out["held", r, depth, v] = None if n is None else n * times
+            if counter:
+                out["counter", v] = number(1)
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
         if isinstance(loop, For):
             out["held", r, depth, loop.index] = step * times if isinstance(step, Sum) else None
@@ -129,7 +131,7 @@ class Forms(Labels):
             out = [*sorted(found, key=lambda form: guess.get(form[1]) != step), *out]
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
-            out = [*self._late(slot, x, guess, state), *out]
+            out = [*self._late(slot, x, guess, state), *self._with_partners(slot, x, guess), *out]
         if hints and counter and not index and (step is None or step.parts):
             return [*out, ("class", x, ""), *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
@@ -138,6 +140,12 @@ class Forms(Labels):
             return [*ring, *out, ("class", x, ""), ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
         return [*out, ("class", x, ""), last]
+
+    def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
+        """What branches decide of a ghost may be as much as others, or the role itself, do for sure."""
+        ghosts = [(g, n) for g, n in guess.items() if g[0] in ("arrived", "waited") and n is not None and n.parts]
+        near = [n for g, n in ghosts if g[2] == slot[2]] or [n for g, n in ghosts if g[1] == slot[1]]
+        return [("line", x, n) for n in dict.fromkeys(near)]
 
     def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
         """Forms of what happens once in an iteration from some item on, or up to one."""
@@ -148,9 +156,14 @@ class Forms(Labels):
             return []
         self.machine.state, self.machine.role = state, r
         k, bound = self.machine.value(start(test.a, spot.region)), self.machine.value(test.b)
-        if not isinstance(k, Sum) or not isinstance(bound, Sum) or test.pred not in ("lt", "le", "gt", "ge"):
+        if not isinstance(k, Sum) or not isinstance(bound, Sum):
             return []
-        end = bound + 1 if test.pred in ("le", "gt") else bound
+        pred = test.pred
+        if pred in ("ne", "eq") and state.known.nonnegative(k - bound):  # it counts up from there
+            pred = "gt" if pred == "ne" else "le"
+        if pred not in ("lt", "le", "gt", "ge"):
+            return []
+        end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
         exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
         others = [exact] if exact in guess else [("arrived", r, b) for b in state.roles[r].arrived]
@@ -158,7 +171,7 @@ class Forms(Labels):
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
-                out.append(("late", x - so_far(test.pred, k, end), other, k - y, test.pred, end))
+                out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end))
         return out
 
     def _is_index(self, v: Value) -> bool:

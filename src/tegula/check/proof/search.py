@@ -241,7 +241,7 @@ class Search(Forms):
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
         """Roles whose loops go on wherever that of the first of them does; those of which the first has loops
-        in its loop first, and large ones. In a round, one of those that do it together must be among them."""
+        in its loop come first, then large ones, and those of which the first is an inner loop. In a round, one of those that do it together must be among them."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
@@ -260,7 +260,7 @@ class Search(Forms):
         groups = [
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
-        return sorted(groups, key=lambda group: (self._nested(state, group[0]), len(group)), reverse=True)
+        return sorted(groups, key=lambda group: self._rank(state, group), reverse=True)
 
     def _in_step(self, one: Rates, other: Rates) -> bool:
         """Whether an iteration of one loop does as much at barriers as one of another, as far as that is written."""
@@ -279,10 +279,11 @@ class Search(Forms):
         here.assume(c)
         return here.known.holds(d) is True
 
-    def _nested(self, state: State, r: int) -> int:
-        """How many loops are in the loop that a role is before."""
-        body = self.machine.spot(state, r).region
-        return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
+    def _rank(self, state: State, group: list[int]) -> tuple[int, int, int]:
+        """How many loops are in the first loop of a group, how many roles there are, and in how many loops it is."""
+        body = self.machine.spot(state, group[0]).region
+        nested = sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
+        return nested, len(group), len(state.roles[group[0]].spots)
 
     def _waiting(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
