@@ -44,6 +44,8 @@ class Known:
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
         """Conditions of which one holds each."""
         self.absurd = other.absurd if other else False
+        self.shown: dict[Sum, bool] = other.shown if other else {}
+        """What was found to be at least 0, or not; shared by copies until one of them knows more."""
         self.work: list[int] = other.work if other else [0]
         """How often something was shown or not, here and in all that this was made from."""
 
@@ -114,6 +116,7 @@ class Known:
         if self.nonnegative(-p - 1):
             self.absurd = True
         opposite = self.nonnegative(-p)
+        self.shown = {q: True for q, found in self.shown.items() if found}
         self.facts.append(p)
         end = p.parts.get((), 0)
         self.least[p.rest] = min(end, self.least.get(p.rest, end))
@@ -192,6 +195,14 @@ class Known:
 
     def nonnegative(self, p: Sum, depth: int = DEPTH) -> bool:
         """Whether p >= 0 follows: from ranges, or after some facts have cancelled what may be negative."""
+        if depth < DEPTH:
+            return self._nonnegative(p, depth)
+        found = self.shown.get(p)
+        if found is None:
+            found = self.shown[p] = self._nonnegative(p, depth)
+        return found
+
+    def _nonnegative(self, p: Sum, depth: int) -> bool:
         self.work[0] += 1
         if self.range(p)[0] >= 0:
             return True
@@ -288,6 +299,7 @@ class Known:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
+            inner.shown = {}
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             told = [t for t in map(self.now, self.true) if base in divided(t)]
