@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import gcd, inf
 from typing import Any
 
+from tegula.check.proof.models import MOST_MODELS, Model, found, value
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -46,6 +47,7 @@ class Known:
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
         """What was found to be at least 0, or not; shared by copies until one of them knows more."""
+        self.models: list[Model] = [dict(m) for m in other.models] if other else []
         self.work: list[int] = other.work if other else [0]
         """How often something was shown or not, here and in all that this was made from."""
 
@@ -117,6 +119,7 @@ class Known:
             self.absurd = True
         opposite = self.nonnegative(-p)
         self.shown = {q: True for q, found in self.shown.items() if found}
+        self.models = [m for m in self.models if value(p, m, self._range) >= 0]
         self.facts.append(p)
         end = p.parts.get((), 0)
         self.least[p.rest] = min(end, self.least.get(p.rest, end))
@@ -199,10 +202,26 @@ class Known:
             return self._nonnegative(p, depth)
         found = self.shown.get(p)
         if found is None:
-            found = self.shown[p] = self._nonnegative(p, depth)
+            found = self.shown[p] = self._searched(p)
         return found
 
-    def _nonnegative(self, p: Sum, depth: int) -> bool:
+    def _searched(self, p: Sum) -> bool:
+        """Looks for a model in which p is negative before much is tried."""
+        if self.range(p)[0] >= 0 or p.value is not None:
+            return self.range(p)[0] >= 0
+        if any(value(p, m, self._range) < 0 for m in self.models):
+            return False
+        if any(self._nonnegative(p, depth, True) for depth in range(1, DEPTH)):
+            return True
+        self.work[0] += 1
+        start = self.models[-1] if self.models else {}
+        model = found([-p - 1, *self.facts], start, self._range)
+        if model is not None:
+            self.models = [*self.models, model][-MOST_MODELS:]
+            return False
+        return self._nonnegative(p, DEPTH, True)
+
+    def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work[0] += 1
         if self.range(p)[0] >= 0:
             return True
@@ -217,7 +236,7 @@ class Known:
         worst = sorted((self.range(Sum({m: c}))[0], m) for m, c in p.parts.items() if m)
         unbounded = [m for low, m in worst if low == -inf]
         least = unbounded[:1] or [m for low, m in worst if low < 0]
-        for m in least or ([m for _, m in worst] if depth == DEPTH else []):
+        for m in least or ([m for _, m in worst] if first else []):
             for q in self._with(m, p):
                 c, d = p.parts[m], q.parts.get(m, 0)
                 if c * d <= 0:
@@ -299,7 +318,7 @@ class Known:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
-            inner.shown = {}
+            inner.shown, inner.models = {}, []
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             told = [t for t in map(self.now, self.true) if base in divided(t)]

@@ -22,6 +22,7 @@ from tegula.check.proof.terms import (
     ge,
     held_by,
     mod,
+    multiplied,
     negation,
     number,
     symbols,
@@ -296,7 +297,7 @@ class Machine:
         if isinstance(op, S.Sub):
             return x - y
         if isinstance(op, S.Mul):
-            return x * y
+            return x * y if y.value is None else multiplied(x, y.value)
         if isinstance(op, S.Neg):
             return -x
         if isinstance(op, S.Not):
@@ -327,7 +328,7 @@ class Machine:
         if isinstance(op, S.Xor) and n == 1:
             return x + 1 - mod(x, 2) * 2
         if isinstance(op, S.Shl | S.Shr) and n < 31:
-            return x * (1 << n) if isinstance(op, S.Shl) else div(x, 1 << n)
+            return multiplied(x, 1 << n) if isinstance(op, S.Shl) else div(x, 1 << n)
         return None
 
     # Steps -----------------------------------------------------------------------------------------------------------

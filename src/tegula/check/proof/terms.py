@@ -152,6 +152,17 @@ def div(p: Sum, n: int) -> Sum:
     return whole + atom("div", rest, n)
 
 
+def multiplied(p: Sum, n: int) -> Sum:
+    """n p; of a quotient and its divisor, what is left without the remainder."""
+    out = p * n
+    for m, c in p.parts.items():
+        if len(m) == 1 and m[0].kind == "div":
+            dividend, by = m[0].given
+            if c * n % by == 0:
+                out += (dividend - mod(dividend, by)) * (c * n // by) - Sum({m: c * n})
+    return out
+
+
 def wrapped(p: Sum, name: str) -> Sum:
     """What of an integer a type of this name keeps. Types that are counted around in are remainders; of the signed
     ones of 32 and 64 bits only the range is looked at."""
