@@ -232,7 +232,10 @@ class Known:
         for m, c in p.parts.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
                 parts = (self.nonnegative(replaced(p, {m: q}), depth) for q in m[0].given[-2:])
-                return all(parts) if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0) else any(parts)
+                if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0):
+                    return all(parts)
+                if any(parts):
+                    return True
         worst = sorted((self.range(Sum({m: c}))[0], m) for m, c in p.parts.items() if m)
         unbounded = [m for low, m in worst if low == -inf]
         least = unbounded[:1] or [m for low, m in worst if low < 0]

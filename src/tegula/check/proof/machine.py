@@ -676,16 +676,9 @@ class Machine:
         """The least number that a sum is known not to be above, of small ones."""
         if p.value is not None:
             return p.value
-        least, most = -near - 1, near
-        if not self.state.known.nonnegative(number(most) - p):
+        if not self.state.known.nonnegative(number(near) - p):
             return None
-        while most - least > 1:
-            middle = (least + most) // 2
-            if self.state.known.nonnegative(number(middle) - p):
-                most = middle
-            else:
-                least = middle
-        return most
+        return next(n for n in range(-near, near + 1) if self.state.known.nonnegative(number(n) - p))
 
     def _place(self, role: Role, at: E.Bytes) -> Place:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]

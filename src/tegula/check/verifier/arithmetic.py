@@ -400,9 +400,11 @@ class Facts:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
-                sure = kind == "ite" or (kind == "min") == (c > 0)
-                test = all if sure else any
-                return test(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
+                parts = (self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
+                if kind == "ite" or (kind == "min") == (c > 0):
+                    return all(parts)
+                if any(parts):
+                    return True
         bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
         bad = [x for x in bad if x[0] == -inf][:1] or [x for x in bad if x[0] < 0]
         for _, m, c in bad:
