@@ -228,10 +228,14 @@ class Labels:
         if self.program.values[places[j][0]] not in self.program.rings:
             return self._slot_in_flight(slot, stages, later, terms)
         x = self._slots(later).get(slot)
+        near = self.program.rings[self.program.values[places[j][0]]].stages
         for b, w in role.waited.items():
-            d = (x - w).value if isinstance(x, Sum) else None
-            if d is not None and ("waited", r, b) in terms:
-                return terms["waited", r, b] + d
+            if isinstance(x, Sum) and ("waited", r, b) in terms:
+                d = (x - w).value
+                if d is None:
+                    d = next((d for d in range(-near, 1) if later.known.equal(x, w + d)), None)
+                if d is not None:
+                    return terms["waited", r, b] + d
         return None
 
     def _slot_in_flight(self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]) -> Sum | None:
