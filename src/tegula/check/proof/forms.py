@@ -75,7 +75,7 @@ class Forms(Labels):
         return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
 
     def _rates(self, state: State, r: int) -> dict[tuple[str, int], Sum]:
-        """How often an iteration of the loop that a role is before arrives, or waits, at barriers, where that is sure."""
+        """How often an iteration of the loop that a role is before arrives, or waits, for sure."""
         self.machine.state, self.machine.role = state, r
         sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
         return {count: n for count, n in sure.items() if count not in unsure}
@@ -143,7 +143,9 @@ class Forms(Labels):
 
     def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
         """What branches decide of a ghost may be as much as others, or the role itself, do for sure."""
-        ghosts = [(g, n) for g, n in guess.items() if g[0] in ("arrived", "waited") and n is not None and n.parts]
+        ghosts = [
+            (g, n) for g, n in guess.items() if g[0] in ("arrived", "waited") and n is not None and n.parts
+        ]
         near = [n for g, n in ghosts if g[2] == slot[2]] or [n for g, n in ghosts if g[1] == slot[1]]
         return [("line", x, n) for n in dict.fromkeys(near)]
 
@@ -191,10 +193,14 @@ class Forms(Labels):
         for hint in self.program.hints.get(slot[3], []):
             stages = self.program.stages[hint.barrier]
             mine = ("waited" if hint.waits else "arrived", r, hint.barrier)
-            unsure = [g for g in ghosts if self.program.stages[g[2]] == stages and guess.get(g, 0) is not None]
+            unsure = [
+                g for g in ghosts if self.program.stages[g[2]] == stages and guess.get(g, 0) is not None
+            ]
             for ghost in [mine, *(unsure if guess.get(mine, 0) is None else ())]:
                 if ghost in ghosts:
-                    out |= dict.fromkeys(self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state))
+                    out |= dict.fromkeys(
+                        self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)
+                    )
         return [*out]
 
     def _residues_of(

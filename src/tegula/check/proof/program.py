@@ -301,7 +301,11 @@ class Program:
                 for k, v in enumerate(E.stage_and_phase(op)):
                     found.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
         for op in self.kernel.walk():
-            if isinstance(op, BufView) and (ring := self.rings.get(op.buffer)) is not None and ring.stages > 1:
+            if (
+                isinstance(op, BufView)
+                and (ring := self.rings.get(op.buffer)) is not None
+                and ring.stages > 1
+            ):
                 rows = found.setdefault(find(op.starts[0]), {})
                 for row in ring.rows:
                     rows.setdefault(Hint(row.barrier, False, True))

@@ -240,8 +240,8 @@ class Search(Forms):
     def _groups(
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
-        """Roles whose loops go on wherever that of the first of them does; those of which the first has loops
-        in its loop come first, then large ones, and those of which the first is an inner loop. In a round, one of those that do it together must be among them."""
+        """Roles whose loops go on wherever that of the first of them does; those with loops in their loops come first,
+        then large ones. In a round, one of those that do it together must be among them."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
@@ -279,11 +279,15 @@ class Search(Forms):
         here.assume(c)
         return here.known.holds(d) is True
 
-    def _rank(self, state: State, group: list[int]) -> tuple[int, int, int]:
-        """How many loops are in the first loop of a group, how many roles there are, and in how many loops it is."""
-        body = self.machine.spot(state, group[0]).region
-        nested = sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
-        return nested, len(group), len(state.roles[group[0]].spots)
+    def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
+        """How many loops are in a loop of a group at most, how many roles there are, and of the first, how many loops
+        are in its loop and in how many it is."""
+        spots = [state.roles[r].spots for r in group]
+        nested = [
+            sum(isinstance(op, For | While) and self.program.counts(op) for op in at[-1].region.walk())
+            for at in spots
+        ]
+        return max(nested), len(group), nested[0], len(spots[0])
 
     def _waiting(self, state: State) -> Stuck:
         for r in range(len(state.roles)):

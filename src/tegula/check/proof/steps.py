@@ -31,7 +31,9 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
         times = trip(op) if isinstance(op, For) and program.counts(op) else None
         if not inner:
             for kind, b in _counts(program, op):
-                again = kind == "waited" and tuple(op.operands) in waits  # for an item that was waited for before
+                again = (
+                    kind == "waited" and tuple(op.operands) in waits
+                )  # for an item that was waited for before
                 if not again:
                     sure[kind, b] = sure.get((kind, b), NONE) + 1
                 waits = {*waits, tuple(op.operands)} if kind == "waited" else set()

@@ -101,7 +101,10 @@ class Verifier(Obligations):
             integers = {x.type.is_int for x in (*op.operands, *op.results) if isinstance(x.type, DType)}
             if not isinstance(op, COMPUTED) or integers != {True} or op.result not in cone or not op.operands:
                 continue
-            exact, (low, high) = self._integer(op, tuple(map(self.value, op.operands))), limits_of(op.result.type)
+            exact, (low, high) = (
+                self._integer(op, tuple(map(self.value, op.operands))),
+                limits_of(op.result.type),
+            )
             a, b = facts.interval(exact) if exact is not None else (low, high)
             if a < low or b > high:
                 facts.assume(at_least(plus(exact, number(-low))))

@@ -177,7 +177,9 @@ class Obligations(Walk):
             self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
         near = [plus(mine[0], number(k - given[0].item)) for k in range(ring.stages)]
-        for row in ring.rows:  # counted from what was handed over last, where it is not so from what is handed on
+        for (
+            row
+        ) in ring.rows:  # counted from what was handed over last, where it is not so from what is handed on
             if row.taker == agent and not row.own:
                 last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
                 near += [plus(last, number(-k)) for k in range(ring.stages)]
