@@ -21,6 +21,8 @@ class Forms(Labels):
         refused |= set(e.facts)
         for slot in e.slots:
             form, found, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
+            if form[0] in ("residue", "remainder", "late") and not {form[1], form[2]}.isdisjoint(e.slots):
+                continue  # it follows another slot, which is not kept either
             added = found - term if isinstance(found, Sum) and isinstance(term, Sum) else None
             if form[0] == "line" and added is not None and symbols(added) <= set(state.bound):
                 forms[slot][0] = ("same", form[1]) if not added.parts else ("once", form[1], added)
@@ -142,11 +144,12 @@ class Forms(Labels):
         return [*out, ("class", x, ""), last]
 
     def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
-        """What branches decide of a ghost may be as much as others, or the role itself, do for sure."""
-        ghosts = [
-            (g, n) for g, n in guess.items() if g[0] in ("arrived", "waited") and n is not None and n.parts
+        """What branches decide of a ghost may be as much as others do for sure at the barrier."""
+        near = [
+            n
+            for g, n in guess.items()
+            if g[0] in ("arrived", "waited") and g[2] == slot[2] and n is not None and n.parts
         ]
-        near = [n for g, n in ghosts if g[2] == slot[2]] or [n for g, n in ghosts if g[1] == slot[1]]
         return [("line", x, n) for n in dict.fromkeys(near)]
 
     def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
