@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from tegula.check.proof.guards import LARGEST, Guards
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import BranchLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape
-from tegula.ops.control import If
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Cmp, Const
 from tegula.source import Location
@@ -99,9 +98,9 @@ def _term(kernel: Kernel, v: Value) -> Term:
         return ["given", kernel.params.index(op.array), op.dim]
     if isinstance(op, Const):
         return int(op.value)
-    if isinstance(op, If):
-        ends = (region.yielded[op.results.index(v)] for region in op.regions)
-        return ["if", str(v.type), "", *(_term(kernel, x) for x in (op.condition, *ends))]
+    if isinstance(op, BranchLike):
+        ends = (region.yielded[op.results.index(v)] for region in op.alternatives)
+        return ["if", str(v.type), "", *(_term(kernel, x) for x in (*op.decisive, *ends))]
     assert isinstance(op, Op)
     compares = op.pred if isinstance(op, Cmp) else ""
     return [op.NAME, str(v.type), compares, *(_term(kernel, x) for x in op.operands)]

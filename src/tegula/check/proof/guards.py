@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import BranchLike, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For, While
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
 from tegula.ops.lane import Lanes
@@ -54,9 +54,9 @@ class Guards:
         owner = v.owner
         if isinstance(owner, ArrayShape):
             return owner.array in self.kernel.params
-        if isinstance(owner, If):
-            ends = (region.yielded[owner.results.index(v)] for region in owner.regions)
-            return all(map(self.of_launch, (owner.condition, *ends)))
+        if isinstance(owner, BranchLike):
+            ends = (region.yielded[owner.results.index(v)] for region in owner.alternatives)
+            return all(map(self.of_launch, (*owner.decisive, *ends)))
         return isinstance(owner, ARITHMETIC) and all(map(self.of_launch, owner.operands))
 
     def computes(self, v: Value) -> list[Op]:
@@ -72,7 +72,10 @@ class Guards:
         return [
             op
             for op in ops
-            if isinstance(op, ARITHMETIC) and op.operands and op.result in cone and integers(op)
+            if isinstance(op, ARITHMETIC)
+            and not isinstance(op, S.Const)
+            and op.result in cone
+            and integers(op)
         ]
 
     def asked(self, v: Value) -> Iterator[Guard]:
