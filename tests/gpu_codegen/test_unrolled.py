@@ -52,8 +52,23 @@ def carried(a: tg.array[float], o: tg.array[float]):
     o[i] = s + tg.untile(t)
 
 
+@tg.kernel
+def summed(a: tg.array[float], o: tg.array[float]):
+    """Running sums of each warp; each copy of the branch parts the lanes elsewhere."""
+    i, lane = tg.tid(), tg.group_lane()
+    total = a[i]
+    for k in tg.unrolled(5):
+        other = tg.lane_shuffle(total, lane - (1 << k))
+        if lane >= 1 << k:
+            total += other
+    o[i] = total
+
+
+KERNELS = [(network, 64), (carried, 32), (summed, 64)]
+
+
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("kernel", "threads"), [(network, 64), (carried, 32)], ids=["network", "carried"])
+@pytest.mark.parametrize(("kernel", "threads"), KERNELS, ids=["network", "carried", "summed"])
 def test_everywhere_the_same(kernel: Any, threads: int) -> None:
     x = np.random.default_rng(1).integers(-50, 50, threads).astype(np.float32)
     launch = Launch(kernel, [tg.array(x), tg.zeros(threads)], (threads,), 32)
@@ -64,6 +79,8 @@ def test_everywhere_the_same(kernel: Any, threads: int) -> None:
     same_bits(got[1].numpy(), want)
     if kernel is network:
         np.testing.assert_array_equal(want.reshape(2, 32), np.sort(x.reshape(2, 32), axis=1))
+    if kernel is summed:
+        np.testing.assert_array_equal(want.reshape(2, 32), x.reshape(2, 32).cumsum(axis=1))
 
 
 def test_the_code_has_constants_and_no_loop() -> None:

@@ -20,11 +20,14 @@ def unroll_late(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place; what is known of values holds for their copies."""
     unroller = _Unroller()
     unroller.region(kernel.body)
-    _inherit(unroller.copies, context)
+    _inherit(unroller, context)
 
 
-def _inherit(copies: dict[Value, Value], context: Compilation) -> None:
-    """Copies differ between lanes, are spread over threads and lie in shared memory as what they are copies of."""
+def _inherit(unroller: _Unroller, context: Compilation) -> None:
+    """Copies part the lanes, differ between them, are spread over threads and lie in shared memory as what they are
+    copies of."""
+    divergent, copies = context.uniformity.divergent, unroller.copies
+    divergent.update(copy for copy, op in unroller.copied.items() if op in divergent)
     for copy, value in copies.items():
         while value in copies:
             value = copies[value]
@@ -38,11 +41,12 @@ def _inherit(copies: dict[Value, Value], context: Compilation) -> None:
 
 
 class _Unroller:
-    """`copies`: what each copied value is a copy of. `replaced`: results of loops that are gone. `known`: integers and
-    bools that are constants."""
+    """`copies`, `copied`: what each copied value, and op with regions, is a copy of. `replaced`: results of loops that
+    are gone. `known`: integers and bools that are constants."""
 
     def __init__(self) -> None:
         self.copies: dict[Value, Value] = {}
+        self.copied: dict[Op, Op] = {}
         self.replaced: dict[Value, Value] = {}
         self.known: dict[Value, Any] = {}
 
@@ -113,6 +117,7 @@ class _Unroller:
                 regions.append(inner)
             operands = [mapping.get(v, v) for v in op.operands]
             made = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
+            self.copied[made] = self.copied.get(op, op)
             for old, new in zip(op.results, made.results, strict=True):
                 new.name, mapping[old] = old.name, new
         self.copies.update(zip(made.results, op.results, strict=True))
