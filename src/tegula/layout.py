@@ -152,6 +152,33 @@ class Layout:
         threads = tuple(m if m.dim == COPY else Mode(m.size, number[m.dim], m.stride) for m in made.threads)
         return Layout(tuple(shape), registers, threads)
 
+    def permuted(self, perm: Sequence[int]) -> Layout:
+        """The same registers for the tile whose dimension k is dimension `perm[k]` of this one."""
+        number = {d: k for k, d in enumerate(perm)} | {COPY: COPY}
+        registers, threads = (
+            tuple(Mode(m.size, number[m.dim], m.stride) for m in modes)
+            for modes in (self.registers, self.threads)
+        )
+        return Layout(tuple(self.shape[d] for d in perm), registers, threads)
+
+    def reshaped(self, shape: Sequence[int]) -> Layout | None:
+        """The same registers for a tile of the same elements, in row-major order, under another shape; None where no
+        modes say so."""
+        shape = tuple(shape)
+        if any(self.padded(d) for d in range(1, len(self.shape))):
+            return None
+        weights, found = _weights(self.shape), list[tuple[Mode, ...]]()
+        for modes in (self.registers, self.threads):
+            cut: list[Mode] = []
+            for m in modes:
+                pieces = [m] if m.dim == COPY else _cut(m.size, m.stride * weights[m.dim], shape)
+                if pieces is None:
+                    return None
+                cut += pieces
+            found.append(tuple(cut))
+        made = Layout(shape, *found)
+        return None if any(made.padded(d) for d in range(1, len(shape))) else made
+
     def parts(self, axis: int | None) -> tuple[Layout, Layout, list[tuple[int, ...]]]:
         """Reducing along `axis` (None: all dimensions) inside warps: the layout of what they hold then, with the parts
         along the axis (the first dimension where all are reduced); the layout in which each thread holds all parts; and
@@ -180,6 +207,29 @@ class Layout:
 
 def _moved(at: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
     return tuple(i + by if d == dim else i for d, i in enumerate(at))
+
+
+def _weights(shape: Sequence[int]) -> list[int]:
+    """How far neighbours along each dimension are from each other in row-major order."""
+    return [prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
+    """The modes of a tile of `shape` that are `size` steps of `apart` elements in row-major order; None where a step
+    goes along two dimensions. What is beyond the tile is so along the first dimension."""
+    made: list[Mode] = []
+    for d, weight in reversed([*enumerate(_weights(shape))]):
+        stride, rest = divmod(apart, weight)
+        if d and stride >= shape[d]:
+            continue
+        inside = size if d == 0 else min(size, shape[d] // max(stride, 1))
+        if rest or size % inside or (inside < size and inside * stride != shape[d]):
+            return None
+        made.append(Mode(inside, d, stride))
+        size, apart = size // inside, apart * inside
+        if size == 1:
+            break
+    return made
 
 
 def _coordinates(rank: int, modes: Sequence[Mode], number: int) -> tuple[int, ...]:

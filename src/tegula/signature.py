@@ -208,9 +208,10 @@ class _InOut:
     """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile."""
 
     def __class_getitem__(cls, item: Any) -> InOutPattern:
-        if not isinstance(item, TilePattern):
+        tile = getattr(item, "pattern", item)
+        if not isinstance(tile, TilePattern):
             raise TypeError(f"InOut takes a tile, got {item!r}")
-        return InOutPattern(item)
+        return InOutPattern(tile)
 
 
 class _Constexpr:

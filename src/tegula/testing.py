@@ -75,13 +75,15 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     given = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
     names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any}
+    of_tiles: list[str] = []
     for name, pattern in f.patterns.items():
         x = given[name]
         call.append(f"{name}={name}")
-        if isinstance(pattern, ConstantPattern | NumberPattern):
+        if isinstance(pattern, ConstantPattern | NumberPattern) or not isinstance(x, np.ndarray):
             names[name] = x
             continue
         tiles.append(x)
+        of_tiles.append(f"{name}_array")
         tile = pattern.tile if isinstance(pattern, InOutPattern) else pattern
         assert isinstance(tile, TilePattern)
         dtypes[str(tile.dtype)] = x.dtype
@@ -98,11 +100,6 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
         lines.append(f"tg.tile_store(out_{len(outs)}, {value})")
         outs.append(np.zeros(x.shape if is_tile else 1, kind if kind is not None else x.dtype))
-    of_tiles = [
-        f"{name}_array"
-        for name, p in f.patterns.items()
-        if not isinstance(p, ConstantPattern | NumberPattern)
-    ]
     parameters = [
         *(f"{name}: tg.array{x.ndim}d[Any]" for name, x in zip(of_tiles, tiles, strict=True)),
         *(f"out_{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)),

@@ -82,6 +82,41 @@ def test_parts_cover_each_element_once(layout: Layout, data: st.DataObject) -> N
             assert any(t // 32 in lanes_of[part] for t, _ in owners[base])
 
 
+def flat(at: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
+    """The place of an element in row-major order; None outside the tile."""
+    if any(i >= n for i, n in zip(at, shape, strict=True)):
+        return None
+    return sum(i * prod(shape[d + 1 :]) for d, i in enumerate(at))
+
+
+@settings(max_examples=200, deadline=None)
+@given(layouts(), st.data())
+def test_under_another_shape_threads_hold_the_same(layout: Layout, data: st.DataObject) -> None:
+    size = prod(layout.shape)
+    rows = data.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
+    made = layout.reshaped((rows, size // rows))
+    for thread in range(layout.thread_count if made is not None else 0):
+        for register in range(layout.register_count):
+            assert made is not None
+            before, after = (x.coordinates(thread, register) for x in (layout, made))
+            assert flat(before, layout.shape) == flat(after, made.shape)
+
+
+def test_layouts_in_order_have_any_shape_of_whole_runs() -> None:
+    assert blocked((32, 32), 32, 4).reshaped((1024,)) == blocked((1024,), 32, 4)
+    assert blocked((1024,), 128, 4).reshaped((8, 4, 32)) == blocked((8, 4, 32), 128, 4)
+    assert chunked(40, 8).reshaped((8, 5)) == Layout((8, 5), (Mode(5, 1),), (Mode(8, 0),))
+    assert blocked((20, 7), 64, 1).reshaped((140,)) is None
+
+
+@given(layouts())
+def test_permuted_dimensions(layout: Layout) -> None:
+    order = tuple(reversed(range(len(layout.shape))))
+    made = layout.permuted(order)
+    assert made.permuted(order) == layout
+    assert made.coordinates(5, 0) == layout.coordinates(5, 0)[::-1]
+
+
 def test_equal_maps_are_equal() -> None:
     a = Layout((8, 4), (Mode(2, 1), Mode(2, 1, 2), Mode(1, 0)), (Mode(4, 0), Mode(2, 0, 4), Mode(4, COPY)))
     b = Layout((8, 4), (Mode(4, 1),), (Mode(8, 0), Mode(2, COPY), Mode(2, COPY)))

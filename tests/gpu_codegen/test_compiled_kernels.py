@@ -46,11 +46,10 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.ops.cooperative import CooperativeCall
     from tegula.ops.gradient import Call, Unreplayable
     from tegula.ops.roles import PipeNew
-    from tegula.ops.tile import TileArgReduce
     from tegula.passes.lower_pipes import _RULES as PIPED
     from tegula.passes.lower_tiles import _RULES as LOWERED
 
-    handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, TileArgReduce, If, For, While, Yield}
+    handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, If, For, While, Yield}
     handled |= {Call, CooperativeCall, Unreplayable}
     left = [op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)]
     assert not left

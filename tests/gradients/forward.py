@@ -136,7 +136,7 @@ LINEAR = frozenset({
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
 })  # fmt: skip
 """Ops that do to tangents what they do to values; those with regions leave the rest to the ops in them."""
-DISCRETE = frozenset({"cmp", "classify", "bitcast", "tile.argreduce", "print", "print.tile", "assert"})
+DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert"})
 """Ops that look at values only, and whose results have no tangent."""
 
 

@@ -53,7 +53,6 @@ REFUSED = {
     "bitcast": "test_refusals.py: bitcast",
     "stack.push": "test_refusals.py: stacks",
     "stack.pop": "test_refusals.py: stacks",
-    "tile.argreduce": "test_refusals.py: its results are integers, so what makes floats of them is refused",
     "buf.exchange": "adjoint kernels have it only",
 }
 """Ops that say that they have no derivative, and where that is checked."""

@@ -57,7 +57,6 @@ from tegula.ops.schedule import (
 )
 from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
 from tegula.ops.tile import (
-    TileArgReduce,
     TileAtomic,
     TileConcat,
     TileFull,
@@ -659,7 +658,6 @@ _RULES: dict[type[Op], Any] = {
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     TileReduce: _on_state(tiles.reduce),
-    TileArgReduce: _on_state(tiles.arg_reduce),
     TileScan: _on_state(tiles.scan),
     TileSlice: _on_state(tiles.tile_slice),
     TilePermute: _Walk.permute,

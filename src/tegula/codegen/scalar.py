@@ -112,20 +112,6 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     return rule(code, op, dtype, xs, width)
 
 
-def comes_before(code: Code, kind: str, dtype: DType, x: str, y: str) -> str:
-    """Whether x is a smaller number than y (`kind` "min"), or a larger one ("max"), as i1: -0 is below +0, and a NaN is
-    neither."""
-    ahead = elementwise(code, S.Cmp([], [], {"pred": "lt" if kind == "min" else "gt"}), dtype, [x, y], 1)
-    if not dtype.is_float:
-        return ahead
-    equal = elementwise(code, S.Cmp([], [], {"pred": "eq"}), dtype, [x, y], 1)
-    t, bits = register_type(dtype, 1), f"i{dtype.bits}"
-    low, high = (v if t == bits else code.emit(f"bitcast {t} {v} to {bits}") for v in (x, y))
-    # Of equal numbers only zeros differ in their bits.
-    signs = code.emit(f"icmp {'slt' if kind == 'min' else 'sgt'} {bits} {low}, {high}")
-    return code.emit(f"or i1 {ahead}, {code.emit(f'and i1 {equal}, {signs}')}")
-
-
 Rule: TypeAlias = Callable[[Code, Any, DType, list[str], int], str]
 
 

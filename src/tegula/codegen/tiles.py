@@ -17,7 +17,7 @@ from tegula.codegen.elements import (
     splat,
     without_absent,
 )
-from tegula.codegen.scalar import Components, comes_before, elementwise
+from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import guarded, sweep, width_for
@@ -29,7 +29,6 @@ from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
 from tegula.ops.scan import TileScan
 from tegula.ops.stack import StackNew, StackPop, StackPush
 from tegula.ops.tile import (
-    TileArgReduce,
     TileAtomic,
     TileConcat,
     TileGather,
@@ -391,30 +390,6 @@ def _fold(
     nest(0, at, "true")
 
 
-def arg_reduce(s: State, op: TileArgReduce) -> None:
-    """The lowest row-major index of the extreme; NaN never wins over a number, and -0 is below +0."""
-    value = op.tile
-    t: TileType = value.type  # type: ignore[assignment]
-    view, dtype, code = materialise(s, value), scalar_of(t.dtype), s.code
-    flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
-    result = s.room(op.result, "position")
-    rt = register_type(dtype, 1)
-    first = s.memory.load_view(flat, ["0"], 1)[0]
-    with code.loop("1", str(t.size), "1", [("i64", "0"), (rt, first)]) as loop:
-        x = s.memory.load_view(flat, [loop.index], 1)[0]
-        wins = _wins(s, op.op, dtype, x, loop.values[1])
-        here = _present(s, t, loop.index)
-        if here is not None:
-            wins = code.emit(f"and i1 {wins}, {here}")
-        loop.next = [
-            code.emit(f"select i1 {wins}, i64 {loop.index}, i64 {loop.values[0]}"),
-            code.emit(f"select i1 {wins}, {rt} {x}, {rt} {loop.values[1]}"),
-        ]
-    position = code.emit(f"trunc i64 {loop.results[0]} to i32")
-    s.memory.store_view(result, ["0"], (position,), 1)
-    s.tiles[op.result] = result
-
-
 def _present(s: State, t: TileType, flat: str) -> str | None:
     """Whether the lane of an element, given its row-major index, is there; None where all are."""
     if not (t.partial and s.kernel.launch.partial):
@@ -428,16 +403,6 @@ def _repacked(s: State, value: Value, view: View) -> View:
     fresh = s.allocate("packed", t.dtype, t.shape)
     sweep(s, t.shape, 1, lambda i, w: s.memory.store_view(fresh, i, s.memory.load_view(view, i, 1), 1))
     return reshaped(fresh, (t.size,))
-
-
-def _wins(s: State, kind: str, dtype: DType, x: str, best: str) -> str:
-    better = comes_before(s.code, kind, dtype, x, best)
-    if not dtype.is_float:
-        return better
-    nan = S.Classify([], [], {"test": "isnan"})
-    best_nan, x_nan = (elementwise(s.code, nan, dtype, [v], 1) for v in (best, x))
-    number = s.code.emit(f"xor i1 {x_nan}, true")
-    return s.code.emit(f"or i1 {better}, {s.code.emit(f'and i1 {best_nan}, {number}')}")
 
 
 def scan(s: State, op: TileScan) -> None:

@@ -20,7 +20,6 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
-    PartialArgReduce,
     PartialReduce,
     PartialScan,
     ProductWait,
@@ -34,7 +33,7 @@ from tegula.ops.group import (
     StackVote,
 )
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileGather, is_extreme
+from tegula.ops.tile import TileGather
 
 
 def group_machine(m: Machine, op: Op) -> GroupMachine:
@@ -111,26 +110,6 @@ def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
 def _line(x: np.ndarray, axis: int) -> np.ndarray:
     """The elements along an axis, at the start of the others."""
     return np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
-
-
-@handles(PartialArgReduce)
-def run_partial_argreduce(m: Machine, op: PartialArgReduce, mask: Mask) -> Any:
-    t, made = tile_of(op.tile), tile_of(op.results[0])
-    values = m.env[op.tile].reshape(-1)
-    part = parts(group_machine(m, op).layouts[op.tile], None).reshape(-1)
-    if op.indices is not None:
-        index = m.env[op.indices].reshape(-1)
-        there = index >= 0
-    else:
-        index = np.arange(t.size, dtype=np.int32)
-        there = elements_present(m, t).reshape(-1) & (values == values)
-    best, place = unspecified((op.parts,), values.dtype), np.full(op.parts, -1, np.int32)
-    for k in range(op.parts):
-        mine = there & (part == k)
-        if mine.any():
-            found = is_extreme(op.op, values[mine])
-            best[k], place[k] = values[mine][found][0], index[mine][found].min()
-    return best.reshape(made.shape), place.reshape(made.shape)
 
 
 # Scans ------------------------------------------------------------------------------------------------------

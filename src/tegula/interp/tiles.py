@@ -13,7 +13,6 @@ from tegula.ir import Op, Region, TileAccess, Value
 from tegula.ops.linear import TileMatmulWait
 from tegula.ops.scan import TileScan
 from tegula.ops.tile import (
-    TileArgReduce,
     TileAtomic,
     TileEmpty,
     TileFillAbsent,
@@ -186,14 +185,6 @@ def run_reduce(m: Machine, op: TileReduce, mask: Mask) -> Any:
     lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
     lines = lines.reshape(lines.shape[0], -1, *element)
     return fill_absent(m, made, fold(m, op.combine, lines).reshape(*made.shape, *element))
-
-
-@handles(TileArgReduce)
-def run_argreduce(m: Machine, op: TileArgReduce, mask: Mask) -> Any:
-    t, tile = tile_of(op.tile), m.env[op.tile]
-    places = np.flatnonzero(elements_present(m, t))
-    best = TileArgReduce.ref(op.attrs, tile.reshape(-1)[places], 1)
-    return places[best].astype(np.int32)
 
 
 @handles(TileScan)

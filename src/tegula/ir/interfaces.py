@@ -12,6 +12,9 @@ from tegula.ir.fields import attr, body, operand, variadic
 from tegula.ir.values import Op, Region, Value
 from tegula.types import Type
 
+if TYPE_CHECKING:
+    from tegula.layout import Layout
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -191,6 +194,30 @@ class ViewLike(Op):
     @abstractmethod
     def shown(self) -> Value:
         """The object whose elements the result shows."""
+
+
+class Relabelling(Op):
+    """Its result has the elements of `tile` under other indices; `KEEPS_ORDER`: in the same row-major order."""
+
+    __slots__ = ()
+    KEEPS_ORDER: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        tile = operand()
+
+    @property
+    @abstractmethod
+    def changes_nothing(self) -> bool:
+        """Whether the indices are the same."""
+
+    @abstractmethod
+    def after(self, earlier: Op) -> Op | None:
+        """The op in the place of an earlier one and this one; None where there is none."""
+
+    @abstractmethod
+    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
+        """What a layout of the tile is for the result where each thread keeps its elements, or, `back`, the other way;
+        None where that is no layout."""
 
 
 class ElementAccess(Op):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.signature import PATTERNS, Dtypes, Element, Extent, Pattern, Tile, TilePattern
+from tegula.signature import PATTERNS, Dtypes, Element, Extent, Extents, Pattern, Tile, TilePattern
 from tegula.types import ArrayType, BufType, ElementType, TileType, element_type, is_element
 
 
@@ -103,8 +103,10 @@ class tile:
     def __class_getitem__(cls, item: object) -> TileAnnotation | TilePattern:
         """With letters, a class of dtypes or `...` it is the type of a parameter of a cooperative function."""
         dtype, *shape = item if isinstance(item, tuple) else (item,)
-        if isinstance(dtype, Dtypes) or any(n is ... or isinstance(n, Extent) for n in shape):
+        if isinstance(dtype, Dtypes):
             return Tile[item]
+        if any(n is ... or isinstance(n, Extent | Extents) for n in shape):
+            return Tile[Element if is_any(dtype) else element_type(dtype), *shape]
         return tile_annotation(dtype, tuple(shape))
 
 

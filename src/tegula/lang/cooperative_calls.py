@@ -22,7 +22,7 @@ from tegula.ops.cooperative import CooperativeCall, rule_region
 from tegula.ops.gradient import adjoint_type, has_adjoint
 from tegula.ops.lane import LaneUniform
 from tegula.ops.scalar import Add
-from tegula.ops.tile import TileEmpty, TileFull, TileReshape, TileSlice
+from tegula.ops.tile import TileEmpty, TileFull, TileMarkPartial, TileReshape, TileSlice
 from tegula.signature import (
     ConstantPattern,
     Dtypes,
@@ -37,7 +37,7 @@ from tegula.signature import (
     Unifier,
     run_in,
 )
-from tegula.types import BufType, TileType, int32, is_element, scalar_of
+from tegula.types import BufType, TileType, Type, int32, is_element, scalar_of
 
 if TYPE_CHECKING:
     from tegula.lang.calls import Calls
@@ -148,10 +148,12 @@ class _Call:
                 continue
             if not self.builder.is_tile(x):
                 self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
+            # A program sees absent lanes as the kernel does, except in what it changes and in parts of a batch.
+            filled = isinstance(pattern, InOutPattern) or pattern.batch
             if isinstance(pattern, InOutPattern):
                 given.targets[name] = self.changeable(name, x)
                 pattern = pattern.tile
-            value = given.values[name] = self.builder.tile(x)
+            value = given.values[name] = self.builder.tile(x, partial=not filled)
             assert isinstance(value.type, TileType)
             tiles.append((name, pattern, GivenTile(value.type.dtype, value.type.shape)))
         try:
@@ -247,7 +249,7 @@ class _Call:
             value = self.builder.value(x, dtype)
             value, fits = self.builder.one(LaneUniform, [value], {"implicit": True}), is_element(value.type)
         elif self.builder.is_tile(x):
-            value = self.builder.tile(x)
+            value = self.builder.tile(x, partial=not pattern.batch)
             assert isinstance(value.type, TileType)
             fits = value.type.shape in [_extents(form, given.unified) for form in pattern.forms]
         else:
@@ -310,11 +312,15 @@ class _Call:
         returned = self._inlined(function, scope)
         parts = returned if isinstance(returned, tuple) else (returned,)
         made = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
-        if [x.type if isinstance(x, Value) else None for x in made] != [adjoint_type(v.type) for v in like]:
-            wanted = ", ".join(str(adjoint_type(v.type)) for v in like)
+        kinds = [adjoint_type(v.type) for v in like]
+        if [x.type if isinstance(x, Value) else None for x in made] != [*map(_whole, kinds)]:
+            wanted = ", ".join(map(str, kinds))
             what = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, made))}, not {wanted}"
             raise E.TypeMismatch(function.definition.location, what=what)
-        return made
+        return [
+            self.builder.one(TileMarkPartial, [x]) if isinstance(t, TileType) and t.partial else x
+            for x, t in zip(made, kinds, strict=True)
+        ]
 
     # Batches ---------------------------------------------------------------------------------------------------------
 
@@ -431,6 +437,11 @@ def _rest(value: Value) -> dict[str, Any]:
     assert isinstance(value.type, TileType | BufType)
     shape = value.type.shape[1:]
     return {"shape": shape, "dims": tuple(range(1, len(shape) + 1)), "steps": (1,) * len(shape)}
+
+
+def _whole(t: Type) -> Type:
+    """The type of a tile without absent lanes."""
+    return TileType(t.dtype, t.shape) if isinstance(t, TileType) else t
 
 
 def _extents(form: Sequence[Any], unified: Unified) -> Shape:

@@ -19,7 +19,6 @@ from tegula.ops.builder import (
 )
 from tegula.ops.scan import TileScan
 from tegula.ops.tile import (
-    TileArgReduce,
     TileReduce,
     dtype_of,
 )
@@ -165,42 +164,6 @@ def tile_max(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand =
         equal parts of the adjoint to all elements that are the extreme.
     """
     return _reduce(b, a, lambda x, y: b.one(S.Max, [x, y]), axis, keepdims)
-
-
-@public("tile_argmin")
-def tile_argmin(b: OpBuilder, a: Operand) -> Value:
-    """The row-major index of the smallest element of a tile; the lowest of equal ones.
-
-    As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0.
-
-    Parameters:
-        a: a tile of scalars.
-    Returns:
-        a tile (1,) of int32.
-    Raises:
-        type-mismatch: `a` is no tile of scalars.
-    Gradient:
-        refused (no-gradient): an index has none.
-    """
-    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "min"})
-
-
-@public("tile_argmax")
-def tile_argmax(b: OpBuilder, a: Operand) -> Value:
-    """The row-major index of the largest element of a tile; the lowest of equal ones.
-
-    As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0.
-
-    Parameters:
-        a: a tile of scalars.
-    Returns:
-        a tile (1,) of int32.
-    Raises:
-        type-mismatch: `a` is no tile of scalars.
-    Gradient:
-        refused (no-gradient): an index has none.
-    """
-    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "max"})
 
 
 @public("tile_dot")

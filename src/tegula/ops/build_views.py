@@ -297,7 +297,7 @@ def tile_astype(b: OpBuilder, t: Operand, dtype: Operand) -> Value:
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
     """
-    return b.tile(b.cast(b.tile(t), scalar_of(element_type(dtype))))
+    return b.tile(b.cast(b.tile(t, partial=True), scalar_of(element_type(dtype))), partial=True)
 
 
 @public("tile_assign")

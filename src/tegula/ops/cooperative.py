@@ -8,7 +8,7 @@ from typing import Any
 from tegula.ir import Region, Value
 from tegula.ops.base import require, types
 from tegula.ops.gradient import Call, GradientBuilder, adjoint_type, has_adjoint
-from tegula.types import TileType, Type
+from tegula.types import Type
 
 
 class CooperativeCall(Call):
@@ -25,10 +25,6 @@ class CooperativeCall(Call):
     def infer(self) -> Sequence[Type]:
         made, operands = types(self.function.yielded), types(self.arguments)
         require(types(self.function.args) == operands, "a call's body does not match its operands")
-        require(
-            all(not t.partial for t in (*made, *operands) if isinstance(t, TileType)),
-            "tiles with absent lanes are filled before a call",
-        )
         if self.has_rule:
             wanted = [*map(adjoint_type, (*operands, *made)), *adjoints(made)]
             require(

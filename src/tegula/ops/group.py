@@ -122,25 +122,6 @@ def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[i
     return (*shape[:axis], parts, *shape[axis + 1 :])
 
 
-class PartialArgReduce(Op):
-    """`group.reduce` of a whole tile for the place of an extreme. Operands: tile, and where given the row-major indices
-    that its elements had, else those of the tile itself. Results: the extreme and its index in each part; index -1
-    where there was no number. Attributes `op`, `parts`."""
-
-    __slots__ = ()
-    NAME = "group.argreduce"
-    COOPERATIVE = True
-    tile = operand()
-    indices = optional()
-    op = attr()
-    parts = attr()
-
-    def infer(self) -> Sequence[Type]:
-        tile = tile_type(self.tile.type, partial=True)
-        shape = parts_shape(tile.shape, None, self.parts)
-        return [TileType(tile.dtype, shape), TileType(int32, shape)]
-
-
 class PartialScan(Op):
     """Operands: 1-D tile spread in order over the threads, identity, buffer with one element a warp. Region as in
     `tile.scan`, attribute `exclusive`; `shape` and `partial`: of the tile that was scanned. The running combination

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.fitting import shown
-from tegula.ir import AtomicUpdate, ElementAccess, Op, Region, TileAccess, TypeRule, Value
+from tegula.ir import AtomicUpdate, ElementAccess, Op, Region, Relabelling, TileAccess, TypeRule, Value
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.ops.array import array_type
 from tegula.ops.base import element, require, require_range, types, wider
@@ -23,14 +23,13 @@ from tegula.types import (
     ElementType,
     TileType,
     Type,
-    components,
-    from_numpy,
     int32,
     int64,
     scalar_of,
 )
 
 if TYPE_CHECKING:
+    from tegula.layout import Layout
     from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
@@ -377,12 +376,13 @@ class TileBroadcast(Op):
         return (b.reshaped(g, before),)
 
 
-class TileReshape(Op):
+class TileReshape(Relabelling):
     """The same elements, row-major, under another `shape` (attribute)."""
 
     __slots__ = ()
     NAME = "tile.reshape"
     COOPERATIVE = True
+    KEEPS_ORDER = True
     tile = operand()
     shape = attr()
 
@@ -393,6 +393,18 @@ class TileReshape(Op):
             raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=made.shape)
         return [made]
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.result.type == self.tile.type
+
+    def after(self, earlier: Op) -> Op | None:
+        if not isinstance(earlier, TileReshape):
+            return None
+        return TileReshape([earlier.tile], [self.result.type], {"shape": self.shape}, [], self.loc)
+
+    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
+        return layout.reshaped(tile_type((self.tile if back else self.result).type).shape)
+
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.reshape((*attrs["shape"], *tile.shape[rank:]))
@@ -402,7 +414,7 @@ class TileReshape(Op):
         return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
-class TilePermute(Op):
+class TilePermute(Relabelling):
     """Dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
@@ -421,14 +433,31 @@ class TilePermute(Op):
         )
         return [TileType(tile.dtype, tuple(tile.shape[d] for d in perm))]
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.perm == tuple(range(len(self.perm)))
+
+    def after(self, earlier: Op) -> Op | None:
+        if not isinstance(earlier, TilePermute):
+            return None
+        order = tuple(earlier.perm[d] for d in self.perm)
+        return TilePermute([earlier.tile], [self.result.type], {"perm": order}, [], self.loc)
+
+    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
+        return layout.permuted(self._back if back else self.perm)
+
+    @property
+    def _back(self) -> tuple[int, ...]:
+        """The permutation that undoes this one."""
+        return tuple(map(self.perm.index, range(len(self.perm))))
+
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.transpose((*attrs["perm"], *range(rank, tile.ndim)))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        perm: tuple[int, ...] = self.perm
-        return (b.one(TilePermute, [g], {"perm": tuple(perm.index(d) for d in range(len(perm)))}),)
+        return (b.one(TilePermute, [g], {"perm": self._back}),)
 
 
 class TileSlice(Op):
@@ -638,39 +667,6 @@ class TileReduce(Op):
             self.axis,
         )
         return (b.map(lambda xs: _shared(b, *xs), [spread, hit, share]),)
-
-
-class TileArgReduce(Op):
-    """Attribute `op` in min, max. The row-major index of the extreme element, int32, shape (1,); the lowest index wins
-    ties; NaN never wins over a number, and -0 is below +0."""
-
-    __slots__ = ()
-    NAME = "tile.argreduce"
-    NONDIFFERENTIABLE = "an index has no derivative"
-    COOPERATIVE = True
-    tile = operand()
-    op = attr()
-
-    def infer(self) -> Sequence[Type]:
-        tile = tile_type(self.tile.type, partial=True)
-        require(components(tile.dtype) == 1, f"argmin and argmax need scalars, got {tile}")
-        return [TileType(int32, (1,))]
-
-    @staticmethod
-    def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
-        return np.flatnonzero(is_extreme(attrs["op"], tile.reshape(-1)))[:1].astype(np.int32)
-
-
-def is_extreme(op: str, line: np.ndarray) -> np.ndarray:
-    """Which elements of a line are its minimum (or maximum), as `min` orders floats; of NaNs only, all."""
-    if not from_numpy(line.dtype).is_float:
-        return line == (line.min() if op == "min" else line.max())
-    line = line.astype(np.float64)
-    if np.isnan(line).all():
-        return np.ones(line.shape, np.bool_)
-    extreme = np.nanmin(line) if op == "min" else np.nanmax(line)
-    found, first_sign = line == extreme, np.signbit(line) == (op == "min")
-    return found & first_sign if (found & first_sign).any() else found
 
 
 def dtype_of(t: Type) -> ElementType:

@@ -8,8 +8,9 @@ access to memory."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from tegula.ir import Carrier, Kernel, Op, Value
+from tegula.ir import Carrier, Kernel, Op, Relabelling, Value
 from tegula.layout import (
     Layout,
     blocked,
@@ -51,9 +52,15 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     classes = _classes(kernel, context.threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
-    for group in sorted(set(classes.values()), key=lambda c: (-c.size, c.number)):
+    for group in sorted(set(classes.values()), key=_order):
         chosen[group] = _choice(group, chosen, edges)
     context.layouts = {value: chosen[group] for value, group in classes.items()}
+
+
+def _order(group: _Class) -> tuple[int, int, int]:
+    """Larger classes first; of equal ones those whose layout is given, then those that are loaded or stored."""
+    given = any(_wanted(op, group) is not None for op in group.makers)
+    return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
 
 
 class _Class:
@@ -69,6 +76,11 @@ class _Class:
         self.makers: list[Op] = []
         self.access: list[int] = []
         self.swizzled: list[int] = []
+
+    @property
+    def of_lanes(self) -> bool:
+        """Whether the program says what each lane has of the tiles."""
+        return any(isinstance(op, TileFromLanes | TileToLanes) for op in self.makers)
 
 
 def _tiles(op: Op) -> Iterator[Value]:
@@ -134,11 +146,12 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
             classes[moved].swizzled.append(size)
 
 
-Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout]]]]
+Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout | None]]]]
 
 
 def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
-    """For each class the larger ones it could follow, and how."""
+    """For each class those it could follow, larger ones and the same elements under other indices, and how. What is
+    loaded or stored follows no permutation, which would take neighbours in memory apart, but the program's wish."""
     edges: Edges = {}
     for op in kernel.walk():
         if isinstance(op, TileReduce):
@@ -146,6 +159,11 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
         elif isinstance(op, TileBroadcast):
             small = classes[op.tile]
             edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
+        elif isinstance(op, Relabelling):
+            before, after = classes[op.tile], classes[op.result]
+            for one, other, back in ((after, before, False), (before, after, True)):
+                if op.KEEPS_ORDER or not one.access or other.of_lanes:
+                    edges.setdefault(one, []).append((other, partial(op.carried, back=back)))
     return edges
 
 
@@ -171,9 +189,10 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
         natural = _wanted(op, group)
         if natural is not None:
             return natural
-    for larger, follow in edges.get(group, ()):
-        if larger in chosen:
-            return follow(chosen[larger])
+    for other, follow in edges.get(group, ()):
+        layout = follow(chosen[other]) if other in chosen else None
+        if layout is not None:
+            return layout
     access = group.swizzled or group.access
     return blocked(group.shape, threads, ACCESS_BYTES // min(access, default=4))
 

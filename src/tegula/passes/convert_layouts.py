@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import clone_region, replace, uses
-from tegula.layout import Layout, everywhere
+from tegula.layout import Layout
 from tegula.ops import scalar as S
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
-from tegula.ops.control import Yield
-from tegula.ops.group import PartialArgReduce, PartialReduce
-from tegula.ops.tile import TileArgReduce, TileAtomic, TileBroadcast, TileMap, TileReduce, dtype_of
+from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.group import PartialReduce
+from tegula.ops.tile import TileAtomic, TileBroadcast, TileReduce
 from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
+from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
-from tegula.types import BufType, TileType, int32, scalar_of
+from tegula.types import BufType, TileType, int32
 
 
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
@@ -44,12 +44,12 @@ class _Converter:
             build = Builder(region, op.loc)
             if isinstance(op, TileBroadcast):
                 self.broadcast(build, op)
+            elif isinstance(op, Relabelling):
+                self.relabelling(build, op)
             elif isinstance(op, TileReduce):
                 beside = _beside(before[k:])
                 reduced.update(beside)
                 self.reduce(build, beside)
-            elif isinstance(op, TileArgReduce):
-                self.argreduce(build, op)
             elif isinstance(op, TileAtomic) and op.result in self.used:
                 self.atomic(build, op)
             else:
@@ -129,6 +129,15 @@ class _Converter:
         view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
 
+    def relabelling(self, build: Builder, op: Relabelling) -> None:
+        """In registers where each thread has the elements that it needs, else through a buffer."""
+        wanted = self.layouts[op.result]
+        if op.carried(self.layouts[op.tile]) == wanted:
+            build.region.append(op)
+            return
+        shown = view(build, op, self.buffer(build, op.tile))
+        self.replaced[op.result] = self.read(build, shown, wanted, op.result.name)
+
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """In registers and by shuffles; where several warps hold parts of one result, once more over the parts. The
         threads meet once for reductions that stand side by side."""
@@ -160,47 +169,6 @@ class _Converter:
         attrs = {"axes": tuple(op.axis for op in ops), "parts": tuple(parts)}
         regions = [clone_region(op.combine, {}) for op in ops]
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
-
-    def argreduce(self, build: Builder, op: TileArgReduce) -> None:
-        tile, final = op.tile, self.layouts[op.result]
-        values, index = self._argparts(build, op, [tile])
-        assert isinstance(values.type, TileType)
-        if values.type.shape[0] > 1:
-            whole = self.layouts[tile].parts(None)[1]
-            buffers = [self.buffer(build, v) for v in (values, index)]
-            values, index = (self.read(build, b, whole) for b in buffers)
-            values, index = self._argparts(build, op, [values, index])
-        if scalar_of(dtype_of(tile.type)).is_float:
-            index = self._or_first(build, index)
-        t = op.result.type
-        assert isinstance(t, TileType) and isinstance(index.type, TileType)
-        region_ready = index if index.type.shape == t.shape else self._flat(build, index)
-        self.replaced[op.result] = self.converted(build, region_ready, final)
-
-    def _or_first(self, build: Builder, index: Value) -> Value:
-        """Index 0 where there was no number."""
-        body = Region([int32])
-        (number,) = body.args
-        inside = Builder(body, build.loc)
-        zero = inside.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
-        inside.insert(Yield([inside.insert(S.Max([number, zero], [int32])).result]))
-        made = build.insert(TileMap([index], [index.type], None, [body])).result
-        self.layouts[made] = self.layouts[index]
-        return made
-
-    def _argparts(self, build: Builder, op: TileArgReduce, operands: list[Value]) -> tuple[Value, Value]:
-        held, _, bases = self.layouts[operands[0]].parts(None)
-        attrs = {"op": op.op, "parts": len(bases)}
-        made = build.insert(PartialArgReduce.typed(operands, attrs))
-        for v in made.results:
-            self.layouts[v] = held
-        return made.results[0], made.results[1]
-
-    def _flat(self, build: Builder, index: Value) -> Value:
-        """One element under shape (1,)."""
-        buffer = self.buffer(build, index)
-        line = build.insert(BufReshape([buffer], [BufType(int32, (1,), "shared")], {"shape": (1,)})).result
-        return self.read(build, line, everywhere((1,), group_of(build.region, self.block_threads).threads))
 
 
 def _beside(ops: Sequence[Op]) -> list[TileReduce]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import element
@@ -64,12 +64,25 @@ class _Lowering:
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
         self.replaced: dict[Value, Value] = {}
+        self.relabelled: set[Op] = set()
 
     def run(self) -> None:
         """First the buffers, where the values are defined; then the ops that use them."""
+        self.relabelled = self._relabelled()
         self._define(self.kernel.body)
         self._rewrite(self.kernel.body)
         replace(self.kernel.body, self.replaced)
+
+    def _relabelled(self) -> set[Op]:
+        """Permutations and reshapes between values that no buffer is needed for: layouts may be carried through them,
+        so that each thread has the same elements under other indices."""
+        found = {op for op in self.kernel.walk() if isinstance(op, Relabelling) and _from_registers(op)}
+        while True:
+            self.relabelled = found
+            lost = {op for op in found if self._picked(op.tile) or self._picked(op.result)}
+            if not lost:
+                return found
+            found = found - lost
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
@@ -109,7 +122,7 @@ class _Lowering:
 
     def _picked(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
-            if _turned_line(op) is not None:
+            if op in self.relabelled or _turned_line(op) is not None:
                 continue
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
                 return True
@@ -129,7 +142,11 @@ class _Lowering:
                 self._rewrite(nested)
             self.threads = group_of(region, self.block_threads).threads
             rule = _RULES.get(type(op))
-            if rule is None or (isinstance(op, TileExtract) and op.tile not in self.buffers):
+            if (
+                op in self.relabelled
+                or rule is None
+                or (isinstance(op, TileExtract) and op.tile not in self.buffers)
+            ):
                 region.append(op)
                 continue
             made = rule(self, Builder(region, op.loc), op)
@@ -143,25 +160,7 @@ class _Lowering:
         assert isinstance(t, TileType)
         if line is not None:
             return [_put(build, TileArange, line.operands, t, **line.attrs, shape=t.shape)]
-        source = self.buffers[op.tile]
-        made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
-        if isinstance(op, TileReshape):
-            view = _put(build, BufReshape, [source], made, shape=t.shape)
-        elif isinstance(op, TileSlice):
-            view = _put(build, BufView, [source, *op.starts], made, **op.attrs)
-        else:
-            starts = [_number(build, 0)] * len(t.shape)
-            steps = (1,) * len(t.shape)
-            view = _put(
-                build,
-                BufView,
-                [source, *starts],
-                made,
-                shape=t.shape,
-                dims=tuple(op.perm),
-                steps=steps,
-            )
-        return [_put(build, BufRead, [view], t)]
+        return [_put(build, BufRead, [view(build, op, self.buffers[op.tile])], t)]
 
     def extract(self, build: Builder, op: TileExtract) -> list[Value]:
         return [_put(build, BufGet, [self.buffers[op.tile], *op.indices], op.result.type)]
@@ -263,6 +262,22 @@ class _Lowering:
         return _put(build, BufNew, [empty], _shared(t), storage="shared")
 
 
+def view(build: Builder, op: Op, source: Value) -> Value:
+    """The elements that a slice, permutation or reshape picks, as a view of the buffer that holds its tile."""
+    t = op.result.type
+    assert isinstance(t, TileType)
+    made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
+    if isinstance(op, TileReshape):
+        return _put(build, BufReshape, [source], made, shape=t.shape)
+    if isinstance(op, TileSlice):
+        return _put(build, BufView, [source, *op.starts], made, **op.attrs)
+    assert isinstance(op, TilePermute)
+    starts = [_number(build, 0)] * len(t.shape)
+    return _put(
+        build, BufView, [source, *starts], made, shape=t.shape, dims=tuple(op.perm), steps=(1,) * len(t.shape)
+    )
+
+
 def _shared(t: TileType) -> BufType:
     return BufType(t.dtype, t.shape, "shared", t.partial)
 
@@ -270,6 +285,11 @@ def _shared(t: TileType) -> BufType:
 def _single(value: Value) -> bool:
     """Whether a tile has one element, which all threads hold."""
     return isinstance(value.type, TileType) and value.type.size == 1
+
+
+def _from_registers(op: Relabelling) -> bool:
+    """Whether the tile is in no buffer, nor numbers that each thread knows."""
+    return not isinstance(op.tile.owner, BufRead) and _turned_line(op) is None
 
 
 def _turned_line(op: Op) -> TileArange | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Kernel, LoopLike, Op, Region, Value
+from tegula.ir import Kernel, LoopLike, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops.base import Binary, Elementwise, element
 from tegula.ops.control import If, Yield
@@ -111,8 +111,8 @@ class _Simplifier:
         same = self._unchanged(op) or _rounded_back(op)
         if same is not None:
             return same
-        if isinstance(op, TileSlice | TilePermute):
-            return _permuted(op, kept)
+        if isinstance(op, Relabelling | TileSlice):
+            return _relabelled(op, kept)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
@@ -155,24 +155,27 @@ def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
     return seen if isinstance(op, If | Lanes | Roles) else {}
 
 
-def _permuted(op: TileSlice | TilePermute, kept: list[Op]) -> Value | None:
-    """One permutation in the place of a view of all elements, and of two permutations; None where there is nothing to
-    change."""
-    source = op.tile
-    order = op.order() if isinstance(op, TileSlice) else op.perm
-    if order is None:
+def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
+    """A permutation in the place of a slice of all elements, one op in the place of two, or none; None where there is
+    nothing to change."""
+    whole: Op | None = op
+    if isinstance(op, TileSlice):
+        order = op.order()
+        whole = (
+            None if order is None else TilePermute([op.tile], [op.result.type], {"perm": order}, [], op.loc)
+        )
+    if not isinstance(whole, Relabelling):
         return None
-    if isinstance(source.owner, TilePermute):
-        order = tuple(source.owner.perm[d] for d in order)
-        source = source.owner.tile
-    elif isinstance(op, TilePermute) and order != tuple(range(len(order))):
+    earlier = whole.tile.owner
+    both = whole.after(earlier) if isinstance(earlier, Op) else None
+    whole = both if isinstance(both, Relabelling) else whole
+    if whole.changes_nothing:
+        return whole.tile
+    if whole is op:
         return None
-    if order == tuple(range(len(order))):
-        return source
-    made = TilePermute([source], [op.result.type], {"perm": order}, [], op.loc)
-    made.parent = op.parent
-    kept.append(made)
-    return made.result
+    whole.parent = op.parent
+    kept.append(whole)
+    return whole.result
 
 
 NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from tegula.codegen.elements import is_straight, run_region
 from tegula.codegen.gpu.control import chosen, when
 from tegula.codegen.gpu.state import GpuState, Registers
-from tegula.codegen.scalar import Components, comes_before, elementwise
+from tegula.codegen.scalar import Components
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
-from tegula.ops.group import AddPrefix, PartialArgReduce, PartialReduce, PartialScan
-from tegula.types import DType, ElementType, TileType, bool_, int32, scalar_of
+from tegula.ops.group import AddPrefix, PartialReduce, PartialScan
+from tegula.types import DType, ElementType, TileType, bool_, scalar_of
 
 ALL = "-1"
 """The mask of all threads of a warp."""
@@ -202,63 +202,6 @@ def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
             k *= 2
         period *= mode.size
     return steps
-
-
-# Extremes ------------------------------------------------------------------------------------------------------------
-
-
-def arg_reduce(s: GpuState, op: PartialArgReduce) -> None:
-    """The extreme of a whole tile and its row-major index; index -1 where there is none yet."""
-    tile = op.tile
-    t = tile.type
-    assert isinstance(t, TileType)
-    layout, dtype = s.layouts[tile], scalar_of(t.dtype)
-    found = [_candidate(s, op, layout, r) for r in range(layout.register_count)]
-    best = found[0]
-    for other in found[1:]:
-        best = _better(s, op.op, dtype, best, other)
-    for by in lane_steps(layout, set(range(len(t.shape)))):
-        other = (shuffle(s, best[0], dtype, "bfly", str(by)), shuffle(s, best[1], int32, "bfly", str(by)))
-        best = _better(s, op.op, dtype, best, other)
-    s.held[op.results[0]] = [(best[0],)]
-    s.held[op.results[1]] = [(best[1],)]
-
-
-def _candidate(s: GpuState, op: PartialArgReduce, layout: Layout, r: int) -> tuple[str, str]:
-    """A register's value and index, the index -1 where it is no number or not of the tile."""
-    tile, code = op.tile, s.code
-    t = tile.type
-    assert isinstance(t, TileType)
-    value = s.held[tile][r][0]
-    if op.indices is not None:
-        return value, s.held[op.indices][r][0]
-    flat = "0"
-    for i, n in zip(s.index(layout, r), t.shape, strict=True):
-        flat = s.memory.add(s.memory.mul(flat, str(n)), i)
-    index = code.emit(f"trunc i64 {flat} to i32") if flat.startswith("%") else flat
-    ok = s.holds(layout, r, t.partial)
-    dtype = scalar_of(t.dtype)
-    if dtype.is_float:
-        nan = elementwise(code, S.Classify([], [], {"test": "isnan"}), dtype, [value], 1)
-        number = code.emit(f"xor i1 {nan}, true")
-        ok = number if ok == "true" else code.emit(f"and i1 {ok}, {number}")
-    return value, index if ok == "true" else code.emit(f"select i1 {ok}, i32 {index}, i32 -1")
-
-
-def _better(s: GpuState, kind: str, dtype: DType, a: tuple[str, str], b: tuple[str, str]) -> tuple[str, str]:
-    """The better of two candidates: by value, then the lower index; one without an index loses."""
-    code = s.code
-    wins = comes_before(code, kind, dtype, b[0], a[0])
-    loses = comes_before(code, kind, dtype, a[0], b[0])
-    earlier = code.emit(f"icmp slt i32 {b[1]}, {a[1]}")
-    tie = code.emit(f"and i1 {code.emit(f'xor i1 {loses}, true')}, {earlier}")
-    takes = code.emit(f"or i1 {wins}, {tie}")
-    empty, there = code.emit(f"icmp slt i32 {a[1]}, 0"), code.emit(f"icmp sge i32 {b[1]}, 0")
-    takes = code.emit(f"and i1 {code.emit(f'or i1 {takes}, {empty}')}, {there}")
-    t = register_type(dtype, 1)
-    return code.emit(f"select i1 {takes}, {t} {b[0]}, {t} {a[0]}"), code.emit(
-        f"select i1 {takes}, i32 {b[1]}, i32 {a[1]}"
-    )
 
 
 # Scans ---------------------------------------------------------------------------------------------------------------

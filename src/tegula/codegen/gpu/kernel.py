@@ -45,7 +45,6 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
-    PartialArgReduce,
     PartialReduce,
     PartialScan,
     ProductWait,
@@ -92,7 +91,9 @@ from tegula.ops.tile import (
     TileLoad,
     TileMap,
     TileMarkPartial,
+    TilePermute,
     TileReduce,
+    TileReshape,
     TileStore,
 )
 from tegula.passes.groups import Group
@@ -405,7 +406,7 @@ class _Walk:
             made.append(parts)
         s.held[op.result] = made
 
-    def same(self, op: TileMarkPartial) -> None:
+    def same(self, op: TileMarkPartial | TilePermute | TileReshape) -> None:
         self.s.held[op.result] = self.s.held[op.tile]
 
     def broadcast(self, op: TileBroadcast) -> None:
@@ -737,12 +738,11 @@ _RULES: dict[type[Op], Any] = {
     TileEmpty: _Walk.empty,
     TileArange: _Walk.arange,
     TileFillAbsent: _Walk.fill_absent,
-    TileMarkPartial: _Walk.same,
+    **dict.fromkeys((TileMarkPartial, TilePermute, TileReshape), _Walk.same),
     TileBroadcast: _Walk.broadcast,
     TileExtract: _Walk.extract,
     TileReduce: _Walk.reduce,
     PartialReduce: _on_state(exchange.partial_reduce),
-    PartialArgReduce: _on_state(exchange.arg_reduce),
     PartialScan: _on_state(exchange.partial_scan),
     AddPrefix: _on_state(exchange.add_prefix),
     TileLoad: _on_state(access.load),
