@@ -89,27 +89,31 @@ class Parts:
         self.numpy: Function | None = None
         self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
 
-    def add(self, function: Function) -> Any:
-        """A program or an adjoint as it is kept."""
+    def add(self, function: Function, source: str | None = None) -> Any:
+        """A program or an adjoint as it is kept. `source`: its text, where Python does not keep it."""
         return function
 
-    def program(self, function: Any = None, /, *, when: Function | None = None) -> Any:
+    def program(
+        self, function: Any = None, /, *, when: Function | None = None, source: str | None = None
+    ) -> Any:
         """Make a function a program of this one: it takes the parameters that it names. Of several the first whose
         `when` holds runs; that takes letters of the signature, constants, and `group`, the number of threads."""
 
         def wrap(f: Function) -> Any:
-            self.variants = (*self.variants, Variant(self.add(f), when))
+            self.variants = (*self.variants, Variant(self.add(f, source), when))
             return f
 
         return wrap if function is None else wrap(function)
 
-    def vjp(self, function: Any = None, /, *, keep: str | tuple[str, ...] = ()) -> Any:
+    def vjp(
+        self, function: Any = None, /, *, keep: str | tuple[str, ...] = (), source: str | None = None
+    ) -> Any:
         """Make a program the adjoint: what the adjoints of the float parameters grow by, in their order. It takes
         `grad`, the adjoint of the result (of several a tuple), `grad_x` for a tile x that the function changes,
         constants, and what it says it keeps: "result", or parameters by name, as they were before the call."""
 
         def wrap(f: Function) -> Any:
-            self.rule = Rule(self.add(f), (keep,) if isinstance(keep, str) else tuple(keep))
+            self.rule = Rule(self.add(f, source), (keep,) if isinstance(keep, str) else tuple(keep))
             return f
 
         return wrap if function is None else wrap(function)

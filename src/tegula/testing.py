@@ -3,6 +3,7 @@ reference says."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,24 +49,34 @@ def samples(op: Any, seed: int = 0) -> list[Sample]:
 
 
 def arguments(op: Any, sample: Sample) -> dict[str, Any]:
-    """A sample's arguments by parameter, defaults included."""
+    """A sample's arguments by parameter, defaults included; TypeError where they are not those of the function."""
     f = found(op)
-    given = dict(zip(f.patterns, sample.arguments, strict=False)) | sample.named
-    defaults = {p.name: p.default for p in f.definition.parameters}
-    return {name: given.get(name, defaults[name]) for name in f.patterns}
+    try:
+        given = inspect.signature(f.definition.function).bind(*sample.arguments, **sample.named)
+    except TypeError as error:
+        raise TypeError(f"{sample!r} of {f.name}: {error}") from None
+    given.apply_defaults()
+    return dict(given.arguments)
 
 
 def expected(op: Any, sample: Sample) -> list[np.ndarray]:
-    """The reference's results, computed in float64: what is returned, then what changed tiles hold."""
+    """The reference's results, computed in float64: what is returned, then what changed tiles hold. ValueError where
+    there is none, or not as many as the signature says."""
     f = found(op)
-    assert f.numpy is not None, f"{f.name} has no reference"
+    if f.numpy is None:
+        raise ValueError(f"{f.name} has no reference: add one with @{f.name}.reference")
     given = arguments(f, sample)
     wide = {
         name: x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind not in "iub" else x
         for name, x in given.items()
     }
     made = f.numpy(**wide)
-    return [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
+    results = [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
+    if len(results) != (count := len(f.results) + len(f.changed)):
+        raise ValueError(
+            f"the reference of {f.name} gives {len(results)} results, its signature says {count}"
+        )
+    return results
 
 
 def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True) -> SampleProgram:
@@ -74,7 +85,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     f = found(op)
     given = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
-    names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any}
+    names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any, "check_shape": _check_shape}
     of_tiles: list[str] = []
     for name, pattern in f.patterns.items():
         x = given[name]
@@ -98,6 +109,8 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     for stored, x, kind in zip([*results, *changed], made, kinds, strict=False):
         is_tile = stored in changed or isinstance(f.results[results.index(stored)], TilePattern)
         value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
+        if is_tile:
+            lines += [f"shape = {stored}.shape", f"tg.static(check_shape(shape, {x.shape}))"]
         lines.append(f"tg.tile_store(out_{len(outs)}, {value})")
         outs.append(np.zeros(x.shape if is_tile else 1, kind if kind is not None else x.dtype))
     parameters = [
@@ -108,6 +121,12 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     text = f"def run({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     exec(compile(text, f"<a call of {f.name}>", "exec"), names)
     return SampleProgram(tg.kernel(source=text)(names["run"]), tiles, outs)
+
+
+def _check_shape(got: tuple[int, ...], want: tuple[int, ...]) -> int:
+    """AssertionError unless a tile has the shape that the reference gives."""
+    assert got == want, f"the tile is of shape {got}, what the reference gives of {want}"
+    return 0
 
 
 def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", in_role: bool = False) -> None:
@@ -166,9 +185,13 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
     tg.gradcheck(made.kernel, dim=(1, block_dim), inputs=inputs, outputs=outputs, block_dim=block_dim)
 
 
-def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 256), device: str = "cpu") -> None:
-    """All that a function's samples say: results in blocks of several sizes and in a role, gradients, refusals."""
-    for sample in samples(op):
+def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: str = "cpu") -> None:
+    """All that a function's samples say: results in blocks of several sizes and in a role, gradients, refusals.
+    ValueError where it has none."""
+    known = samples(op)
+    if not known:
+        raise ValueError(f"{found(op).name} has no samples: add some with @{found(op).name}.samples")
+    for sample in known:
         for one in _checks(op, sample, block_dims, device):
             one()
 

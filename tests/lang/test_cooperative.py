@@ -9,6 +9,7 @@ import pytest
 from harness import launched, ops_named, traced, zeros
 
 import tegula as tg
+from tegula import testing
 from tegula.errors import InternalError
 from tegula.ir.verify import verify
 from tegula.ops.cooperative import CooperativeCall
@@ -363,3 +364,135 @@ def test_the_verifier_holds_that_nothing_is_seen_from_outside() -> None:
     inside.tile = call.arguments[0]
     with pytest.raises(InternalError, match="is not defined before this use"):
         verify(kernel)
+
+
+@tg.cooperative
+def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
+    return a + a
+
+
+@tg.kernel
+def of_doubled(x: tg.array1d[float], y: tg.array1d[float]):
+    tg.tile_store(y, doubled(tg.tile_load(x, shape=4)))
+
+
+def refused(part: Any, kernel: Any = of_doubled, gradient: bool = False) -> str:
+    """The error of a launch after `doubled` got a part for a moment."""
+    before = doubled.variants, doubled.rule
+    try:
+        part()
+        x, y = tg.zeros(4, requires_grad=gradient), tg.zeros(4, requires_grad=gradient)
+        with pytest.raises(tg.CompileError) as found, tg.Tape() as tape:
+            tg.launch_tiled(kernel, dim=1, inputs=[x], outputs=[y], block_dim=32)
+            tape.backward(grads={y: tg.ones(4)})
+    finally:
+        doubled.variants, doubled.rule = before
+    return str(found.value)
+
+
+@pytest.mark.machine_code
+def test_wrong_parts_are_refused_at_their_lines() -> None:
+    def unknown_letter() -> None:
+        @doubled.program(when=lambda K: K > 2)
+        def program(a):
+            return a
+
+    def two_results() -> None:
+        @doubled.program
+        def program(a):
+            return a, a
+
+    def shorter_adjoint() -> None:
+        @doubled.vjp
+        def adjoint(grad):
+            return grad[:2]
+
+    def unknown_kept() -> None:
+        @doubled.vjp(keep="results")
+        def adjoint(grad):
+            return grad
+
+    def calls_itself() -> None:
+        @doubled.program
+        def program(a):
+            return doubled(a)
+
+    for part, gradient, says in (
+        (unknown_letter, False, ("'K', which the condition of a program of doubled takes", "N, Real, group")),
+        (two_results, False, ("returns 2 values, its signature says 1", "return a, a", "-> tile[Real, N]")),
+        (shorter_adjoint, True, ("returns tile[float32, 2], not tile[float32, 4]", "return grad[:2]")),
+        (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "there are: a, result")),
+        (calls_itself, False, ("program calls itself", "return doubled(a)")),
+    ):
+        text = refused(part, gradient=gradient)
+        assert all(words in text for words in says), text
+
+
+@pytest.mark.machine_code
+def test_parts_may_be_given_as_text() -> None:
+    square, slope = "def square(a):\n    return a * a\n", "def slope(a, grad):\n    return 2.0 * a * grad\n"
+    space: dict[str, Any] = {"tg": tg}
+    exec(square + slope, space)
+
+    @tg.cooperative
+    def squared(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]: ...
+
+    squared.program(space["square"], source=square)
+    squared.vjp(space["slope"], keep="a", source=slope)
+    squared.reference(lambda a: a * a)
+    squared.samples(lambda rng: iter([tg.Sample(rng.standard_normal(5), differentiable=True)]))
+    testing.check(squared, block_dims=(1, 33))
+
+
+def test_signatures_of_plain_dtypes() -> None:
+    S = tg.Extents("S")
+    assert str(tg.tile[float, ..., N]) == str(tg.tile[tg.float32, ..., N]) == "tile[float32, ..., N]"
+    assert str(tg.tile[tg.int32, *S]) == "tile[int32, *S]"
+    assert str(tg.InOut[tg.tile[float, 3]]) == "InOut[tile[float32, 3]]"
+    with pytest.raises(TypeError, match="InOut takes a tile"):
+        tg.InOut[float]
+
+
+@pytest.mark.machine_code
+def test_programs_see_absent_lanes_as_kernels_do() -> None:
+    @tg.cooperative
+    def least(a: tg.tile[Number, N]) -> tg.tile[Number, 1]:
+        return tg.tile_min(a)
+
+    @least.vjp(keep=("a", "result"))
+    def adjoint(a, result, grad):
+        return tg.where(a == result, grad, 0.0)
+
+    @tg.kernel
+    def run(x: tg.array[float], y: tg.array[float]):
+        i = tg.tid()
+        tg.tile_store(y, least(tg.tile(x[i])), offset=tg.uniform(i) // 4)
+
+    x = tg.array(np.array([3, 5, 4, 6, 9, 7], np.float32), requires_grad=True)
+    y = tg.zeros(2, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(run, 6, inputs=[x], outputs=[y], block_dim=4)
+    tape.backward(grads={y: tg.ones(2)})
+    assert y.numpy().tolist() == [3, 7] and x.grad.numpy().tolist() == [1, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("samples", "reference", "says"),
+    [
+        ([], np.asarray, "has no samples"),
+        ([tg.Sample(np.ones(3))], None, "has no reference"),
+        ([tg.Sample(np.ones(3))], lambda a: a[:1], r"of shape \(3,\), what the reference gives of \(1,\)"),
+        ([tg.Sample(np.ones(3))], lambda a: (a, a), "gives 2 results, its signature says 1"),
+        ([tg.Sample(np.ones(3), 4)], np.asarray, "too many positional arguments"),
+        ([tg.Sample()], np.asarray, "missing a required argument: 'a'"),
+    ],
+)
+def test_what_a_check_needs(samples: list[tg.Sample], reference: Any, says: str) -> None:
+    @tg.cooperative
+    def same(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
+        return a
+
+    same.samples(lambda rng: iter(samples))
+    same.numpy = reference
+    with pytest.raises((TypeError, ValueError, tg.CompileError), match=says):
+        testing.check(same, block_dims=(1,))

@@ -32,8 +32,8 @@ class CooperativeDef(FuncDef, Parts):
         Parts.__init__(self, definition.function)
         self.library = library
 
-    def add(self, function: Callable[..., Any]) -> FuncDef:
-        return FuncDef(Definition(function, library=self.library))
+    def add(self, function: Callable[..., Any], source: str | None = None) -> FuncDef:
+        return FuncDef(Definition(function, source, library=self.library))
 
     @classmethod
     def of_library(cls, parts: Parts) -> CooperativeDef:
@@ -81,8 +81,12 @@ class CooperativeDef(FuncDef, Parts):
     @property
     def all_programs(self) -> tuple[Variant, ...]:
         """The programs in the order in which they are tried: the function's own body is the last."""
-        own = () if _is_empty(self.definition.source.tree.body) else (Variant(FuncDef(self.definition)),)
-        return (*self.variants, *own)
+        return (*self.variants, *self._own)
+
+    @cached_property
+    def _own(self) -> tuple[Variant, ...]:
+        """The function's own body, if it has one."""
+        return () if _is_empty(self.definition.source.tree.body) else (Variant(FuncDef(self.definition)),)
 
     @property
     def inplace(self) -> Inplace:

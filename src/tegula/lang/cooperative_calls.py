@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.declaration import Rule
+from tegula.declaration import Rule, Variant
 from tegula.ir import Region, Value
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
@@ -37,10 +37,15 @@ from tegula.signature import (
     Unifier,
     run_in,
 )
+from tegula.source import Location
 from tegula.types import BufType, TileType, Type, int32, is_element, scalar_of
 
 if TYPE_CHECKING:
     from tegula.lang.calls import Calls
+
+_GROWN = (
+    "an adjoint returns what the adjoint of each float parameter grows by, in the order of the parameters"
+)
 
 
 @dataclass(slots=True)
@@ -123,7 +128,15 @@ class _Call:
 
     @property
     def signature(self) -> str:
+        """The parameters and what they take."""
         return f"{self.name}({', '.join(f'{name}: {p}' for name, p in self.f.patterns.items())})"
+
+    @property
+    def gives(self) -> str:
+        """What the function returns, and the tiles that it changes."""
+        each = ", ".join(map(str, self.f.results))
+        returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
+        return f"its signature: {self.signature} -> {returned}"
 
     def changeable(self, name: str, x: Any) -> Value:
         """A tile that can be overwritten."""
@@ -183,7 +196,7 @@ class _Call:
         like = pattern.dtype if is_element(pattern.dtype) else None
         value = self.builder.value(x, like)
         if not is_element(value.type):
-            self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
+            self._wrong(name, f"'{name}' must be a number of {pattern}, got {describe_type(x)}")
         return self.builder.one(LaneUniform, [value], {"implicit": True})
 
     def _run_in(self, pattern: Pattern, t: Any) -> Any:
@@ -208,10 +221,21 @@ class _Call:
         """The first program that fits."""
         facts = {**given.unified.facts, **given.constants, "group": self.builder.lanes}
         for variant in self.f.all_programs:
-            if variant.when is None or variant.when(**_named(variant.when, facts)):
+            if variant.when is None or variant.when(**self._named(variant, facts)):
                 return variant.function
         sizes = ", ".join(f"{key}={value}" for key, value in facts.items())
         self._wrong("", f"there is no program for {sizes}")
+
+    def _named(self, variant: Variant, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the facts that a condition takes."""
+        assert variant.when is not None
+        names = [*inspect.signature(variant.when).parameters]
+        unknown = [name for name in names if name not in facts]
+        if unknown:
+            what = f"'{unknown[0]}', which the condition of a program of {self.f.name} takes, is not known"
+            help = f"there are: {', '.join(facts)}"
+            raise E.TypeMismatch(variant.function.definition.location, what=what, help=help)
+        return {name: facts[name] for name in names}
 
     def _body(self, program: FuncDef, given: Given) -> Region:
         region = Region([v.type for v in given.values.values()])
@@ -234,8 +258,9 @@ class _Call:
         returned = self._inlined(program, {**values, **objects, **given.constants})
         parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
         if len(parts) != len(self.f.results):
-            what = f"a program of {self.f.name} returns {len(parts)} values, its signature says {len(self.f.results)}"
-            raise E.TypeMismatch(program.definition.location, what=what)
+            count = "1 value" if len(parts) == 1 else f"{len(parts)} values"
+            what = f"this program of {self.f.name} returns {count}, its signature says {len(self.f.results)}"
+            raise E.TypeMismatch(_returns(program), what=what, help=self.gives)
         made = [self._checked(program, x, p, given) for x, p in zip(parts, self.f.results, strict=True)]
         return [*made, *(self.builder.tile(x) for x in objects.values())]
 
@@ -257,9 +282,8 @@ class _Call:
         if not fits or (dtype is not None and _dtype(value) != dtype):
             what = f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
             letters = ", ".join(f"{key} = {n}" for key, n in given.unified.facts.items())
-            raise E.TypeMismatch(
-                program.definition.location, what=what, notes=[(self._place(), f"here {letters}")]
-            )
+            notes = [(self._place(), f"here {letters}")]
+            raise E.TypeMismatch(_returns(program), what=what, notes=notes, help=self.gives)
         return value
 
     def _inlined(self, function: FuncDef, known: Mapping[str, Any]) -> Any:
@@ -276,6 +300,12 @@ class _Call:
 
     def _adjoint(self, rule: Rule, given: Given, body: Region) -> Region:
         """What the adjoints of the operands grow by, as the function's own program says."""
+        keepable = [*self.f.patterns, *(["result"] if self.f.results else [])]
+        unknown = [name for name in rule.keep if name not in keepable]
+        if unknown:
+            what = f"the adjoint of {self.f.name} cannot keep '{unknown[0]}'"
+            help = f"there are: {', '.join(keepable)}"
+            raise E.TypeMismatch(rule.function.definition.location, what=what, help=help)
         results = [v.type for v in body.yielded]
         region, (arguments, made, grads) = rule_region([v.type for v in body.args], results)
         names, count = list(given.values), len(self.f.results)
@@ -316,7 +346,7 @@ class _Call:
         if [x.type if isinstance(x, Value) else None for x in made] != [*map(_whole, kinds)]:
             wanted = ", ".join(map(str, kinds))
             what = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, made))}, not {wanted}"
-            raise E.TypeMismatch(function.definition.location, what=what)
+            raise E.TypeMismatch(_returns(function), what=what, help=_GROWN)
         return [
             self.builder.one(TileMarkPartial, [x]) if isinstance(t, TileType) and t.partial else x
             for x, t in zip(made, kinds, strict=True)
@@ -453,9 +483,11 @@ def _extents(form: Sequence[Any], unified: Unified) -> Shape:
     return tuple(made)
 
 
-def _named(function: Callable[..., Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the facts that a function takes."""
-    return {name: facts[name] for name in inspect.signature(function).parameters}
+def _returns(function: FuncDef) -> Location:
+    """Where a program says last what it returns; where it is defined if it does not."""
+    source = function.definition.source
+    found = [n for s in source.tree.body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value]
+    return source.location(found[-1]) if found else function.definition.location
 
 
 __all__ = ["call_cooperative", "call_inplace"]
