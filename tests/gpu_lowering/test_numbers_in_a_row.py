@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from lowering import agrees, lowered, tiled
+from lowering import agrees, tiled
 
 import tegula as tg
 from tegula.ops.buffer import BufNew
@@ -35,8 +35,18 @@ def test_a_mask_takes_no_shared_memory() -> None:
     assert {t.shape for t in found} == {(ROWS, 1), (1, COLUMNS)}  # type: ignore[union-attr]
 
 
-def test_other_shapes_go_through_memory() -> None:
-    kernel, _ = lowered(tiled(in_two_dimensions, [np.zeros((ROWS, COLUMNS), np.int32)], (1,), 64))
+def test_rows_of_whole_threads_take_none_either() -> None:
+    kernel, _ = agrees(tiled(in_two_dimensions, [np.zeros((ROWS, COLUMNS), np.int32)], (1,), 64))
+    assert not any(isinstance(op, BufNew) for op in kernel.walk())
+
+
+@tg.kernel
+def in_rows_of_seven(b: tg.array2d[int]):
+    tg.tile_store(b, tg.tile_reshape(tg.tile_arange(140, dtype=int), shape=(20, 7)))
+
+
+def test_other_rows_go_through_memory() -> None:
+    kernel, _ = agrees(tiled(in_rows_of_seven, [np.zeros((20, 7), np.int32)], (1,), 64))
     assert any(isinstance(op, BufNew) for op in kernel.walk())
 
 

@@ -64,7 +64,7 @@ class _Lowering:
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
         self.replaced: dict[Value, Value] = {}
-        self.relabelled: set[Op] = set()
+        self.relabelled: set[Relabelling] = set()
 
     def run(self) -> None:
         """First the buffers, where the values are defined; then the ops that use them."""
@@ -73,10 +73,11 @@ class _Lowering:
         self._rewrite(self.kernel.body)
         replace(self.kernel.body, self.replaced)
 
-    def _relabelled(self) -> set[Op]:
+    def _relabelled(self) -> set[Relabelling]:
         """Permutations and reshapes between values that no buffer is needed for: layouts may be carried through them,
         so that each thread has the same elements under other indices."""
-        found = {op for op in self.kernel.walk() if isinstance(op, Relabelling) and _from_registers(op)}
+        found: set[Relabelling] = set()
+        found.update(op for op in self.kernel.walk() if isinstance(op, Relabelling) and _from_registers(op))
         while True:
             self.relabelled = found
             lost = {op for op in found if self._picked(op.tile) or self._picked(op.result)}

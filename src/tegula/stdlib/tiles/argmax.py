@@ -12,11 +12,11 @@ from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.argmin import Scalar, first, lines
 from tegula.types import float32, float64, int32, int64, uint32, uint64
 
-S = Extents("S")
+S, ONE = Extents("S"), 1
 
 
 @cooperative
-def tile_argmax(a: Tile[Scalar, *S]) -> Tile[int32, 1]:
+def tile_argmax(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
     """The row-major index of the largest element of a tile; the lowest of equal ones.
 
     As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent

@@ -13,7 +13,7 @@ from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.sort import Bits
 from tegula.types import DTYPES, float32, int32, uint32, uint64
 
-S = Extents("S")
+S, ONE = Extents("S"), 1
 Scalar = Dtypes(
     "Scalar",
     *DTYPES.values(),
@@ -24,7 +24,7 @@ Scalar = Dtypes(
 
 
 @cooperative
-def tile_argmin(a: Tile[Scalar, *S]) -> Tile[int32, 1]:
+def tile_argmin(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
     """The row-major index of the smallest element of a tile; the lowest of equal ones.
 
     As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
@@ -43,7 +43,7 @@ def tile_argmin(a: Tile[Scalar, *S]) -> Tile[int32, 1]:
 
 
 @cooperative
-def _tile_place_of_least(bits: Tile[Bits, *S]) -> Tile[int32, 1]:
+def _tile_place_of_least(bits: Tile[Bits, *S]) -> Tile[int32, ONE]:
     """The row-major index of the first of the smallest elements of a tile."""
 
 
