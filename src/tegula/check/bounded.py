@@ -11,6 +11,7 @@ from tegula.check.launches import Launch, launches
 from tegula.check.machine import Run
 from tegula.check.memory import Memory, cuts
 from tegula.check.state import Role
+from tegula.check.unroll import MOST_STEPS as LONGEST
 from tegula.check.unroll import Program, TooLong, Trace, Undecided
 from tegula.check.verdict import REFUTED, UNPROVED, Gap, Refuted, Step, Verdict
 from tegula.ir import Kernel, Op, Region, Value
@@ -38,8 +39,9 @@ SIMPLE = (
 )
 SHOWN = 8
 """Steps of a counterexample."""
-MOST_STEPS = 50_000
-"""Ops of roles in all launches; then no more are tried."""
+MOST_STEPS, TOO_LONG = 50_000, LONGEST // 4
+"""Ops of roles in all launches: then no more are tried. A launch that is too long is not played, so it takes the time
+of fewer."""
 HOSTS = ("argument", "length")
 """What guards are about."""
 
@@ -93,15 +95,18 @@ class BoundedSearch:
     def verdict(self) -> Verdict | None:
         """Refuted, or nothing where all launches go well that were tried."""
         suspect: Verdict | None = None
-        stages = sorted({n for _, n, _ in self.barriers}) or [1]
+        stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.followed, stages, self._meets):
             traces: list[Trace] = []
+            if spent + self.steps > MOST_STEPS:
+                break
             try:
                 for region in self.program.roles:
                     traces.append(self.program.trace(region, launch))
                 run = self._run(traces, False)
                 run.play()
             except TooLong:
+                spent += TOO_LONG
                 continue
             except Undecided as e:
                 self.undecided = self.undecided or e.op
@@ -112,8 +117,6 @@ class BoundedSearch:
                 suspect = self._refuted(run.suspect, launch, traces)
             self.launches += 1
             self.steps += sum(len(t.steps) for t in traces)
-            if self.steps > MOST_STEPS:
-                break
         return suspect
 
     def _meets(self, launch: Launch) -> bool:

@@ -24,7 +24,7 @@ from tegula.types import BufType, TileType, element_bytes
 
 CONTROL = (If, For, While)
 PRODUCTS = (SharedProduct, RegisterProduct)
-MOST_STEPS = 20_000
+MOST_STEPS = 8_000
 """Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
 
 Env: TypeAlias = dict[Value, Any]
