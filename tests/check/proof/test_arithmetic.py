@@ -43,6 +43,8 @@ class Prover:
     mod, div = staticmethod(terms.mod), staticmethod(terms.div)
     choose = staticmethod(terms.choice)
     at_least, is_zero = staticmethod(terms.ge), staticmethod(terms.eq)
+    both, either = staticmethod(terms.conjunction), staticmethod(terms.disjunction)
+    negated = staticmethod(terms.negation)
 
     def plus(self, p: Any, q: Any, n: int = 1) -> Any:
         return p + q * n
@@ -78,6 +80,8 @@ class Verifier:
         staticmethod(verifier.times),
     )
     at_least, is_zero = staticmethod(verifier.at_least), staticmethod(verifier.is_zero)
+    both, either = staticmethod(verifier.both), staticmethod(verifier.either)
+    negated = staticmethod(verifier.negated)
 
     def assume(self, c: Any) -> None:
         self.facts.assume(c)
@@ -122,6 +126,15 @@ class Numbers:
     def is_zero(self, p: int) -> bool:
         return p == 0
 
+    def both(self, c: bool, d: bool) -> bool:
+        return c and d
+
+    def either(self, c: bool, d: bool) -> bool:
+        return c or d
+
+    def negated(self, c: bool) -> bool:
+        return not c
+
 
 def term(source: random.Random, depth: int) -> Any:
     """A random term, as a function of an arithmetic."""
@@ -133,6 +146,8 @@ def term(source: random.Random, depth: int) -> Any:
     n, k = source.randint(1, 5), source.randint(-2, 2)
     if kind == "plus":
         return lambda a: a.plus(p(a), q(a), k)
+    if kind == "times" and source.random() < 0.5:
+        return lambda a: a.times(p(a), q(a))
     if kind == "times":
         return lambda a: a.times(p(a), a.number(k))
     if kind in ("mod", "div"):
@@ -148,6 +163,17 @@ def condition(source: random.Random, depth: int) -> Any:
     p, q = term(source, depth), term(source, depth)
     test = source.choice(("at_least", "is_zero"))
     return lambda a: getattr(a, test)(a.plus(p(a), q(a), -1))
+
+
+def compound(source: random.Random, depth: int) -> Any:
+    """A condition of several."""
+    if depth == 0:
+        return condition(source, source.choice((0, 0, 1)))
+    kind = source.choice(("both", "either", "negated"))
+    c, d = compound(source, depth - 1), compound(source, source.randrange(depth))
+    if kind == "negated":
+        return lambda a: a.negated(c(a))
+    return lambda a: getattr(a, kind)(c(a), d(a))
 
 
 def worlds() -> Iterator[Numbers]:
@@ -174,6 +200,54 @@ def test_conditions(arithmetic: Any, seed: int) -> None:
             found = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
             assert found <= {answer}
     assert decided > 20
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("seed", range(4))
+def test_compound_facts(arithmetic: Any, seed: int) -> None:
+    """So is what follows from facts that say several things, or one of several."""
+    source, decided = random.Random(f"compound {seed}"), 0
+    for _ in range(100):
+        facts = [compound(source, source.choice((0, 1, 2))) for _ in range(source.randint(1, 4))]
+        asked = condition(source, source.choice((1, 2)))
+        a = arithmetic()
+        for fact in facts:
+            a.assume(fact(a))
+        answer = a.decide(asked(a))
+        decided += answer is not None
+        if answer is not None:
+            found = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            assert found <= {answer}
+    assert decided > 20
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_products_of_extremes(arithmetic: Any, which: str) -> None:
+    """The greater of two numbers is no less than one of them; products with it may be."""
+    a = arithmetic()
+    x, y = a.symbol("x"), a.symbol("y")
+    m = a.pick(which, a.number(0), y)
+    assert a.decide(a.at_least(a.plus(m, a.times(m, y), -1))) is None
+    a.assume(a.at_least(a.plus(a.plus(m, a.times(m, x), -1), a.number(4))))
+    assert a.decide(a.at_least(a.plus(a.plus(y, a.times(y, x), -1), a.number(4)))) is None
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+def test_alternatives(arithmetic: Any) -> None:
+    """What excludes all of several conditions but one shows that one; a remainder that is known leaves a quotient."""
+    a = arithmetic()
+    x, y = a.symbol("x"), a.symbol("y")
+    above, below = a.at_least(x), a.at_least(a.plus(a.number(-1), x, -1))
+    even = a.is_zero(a.choose(above, a.mod(x, 6), a.mod(a.plus(a.number(0), x, -1), 6)))
+    a.assume(even)
+    moved = a.is_zero(a.plus(a.mod(a.plus(x, y), 3), a.mod(y, 3), -1))
+    assert a.decide(moved) is None
+    a.assume(a.negated(a.both(below, above)))
+    a.assume(a.negated(a.is_zero(a.plus(x, a.number(-6)))))
+    a.assume(a.at_least(a.plus(x, a.number(-6))))
+    assert a.decide(moved) is True
+    assert a.decide(a.at_least(a.plus(x, a.number(-12)))) is True
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])

@@ -82,10 +82,10 @@ class Known:
         elif kind == "ge":
             self._fact(args[0])
         elif kind == "eq":
+            self._remainder(args[0])
             self._fact(args[0])
             self._fact(-args[0])
-            self._remainder(args[0])
-            self._equal(args[0])
+            self._equal(self.now(args[0]))
         elif kind == "not" and args[0][0] == "or":
             self._assume(negation(args[0][1]))
             self._assume(negation(args[0][2]))
@@ -94,11 +94,12 @@ class Known:
 
     def _remainder(self, p: Sum) -> None:
         """p is 0. If that says that q mod n is r, then q = n (q div n) + r, of which an atom of q can be told."""
+        p = self.now(p)
         found = [a for a in p.atoms() if a.kind == "mod"]
         if len(found) != 1 or p.rest not in (Sum({(found[0],): 1}), Sum({(found[0],): -1})):
             return
         q, n = found[0].given
-        r = abs((p - p.rest).value or 0)
+        r = -p.parts.get((), 0) * p.rest.parts[(found[0],)]
         for m, c in sorted(q.parts.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1 and m[0].kind in ("sym", "app"):
                 rest = q - Sum({m: c})
@@ -107,6 +108,7 @@ class Known:
                 return
 
     def _fact(self, p: Sum) -> None:
+        p = self.now(p)
         if p.value is not None:
             self.absurd = self.absurd or p.value < 0
             return
@@ -131,7 +133,7 @@ class Known:
         for m, c in p.parts.items():
             if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
                 for q in m[0].given:
-                    self._fact(replaced(p, {m: q}))
+                    self._fact(p + (q - Sum({m: 1})) * c)
         if opposite:
             self._equal(p)
 
@@ -231,10 +233,10 @@ class Known:
             return False
         for m, c in p.parts.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
-                parts = (self.nonnegative(replaced(p, {m: q}), depth) for q in m[0].given[-2:])
+                ends = m[0].given[-2:]
                 if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0):
-                    return all(parts)
-                if any(parts):
+                    return all(self.nonnegative(replaced(p, {m: q}), depth) for q in ends)
+                if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in ends):
                     return True
         worst = sorted((self.range(Sum({m: c}))[0], m) for m, c in p.parts.items() if m)
         unbounded = [m for low, m in worst if low == -inf]

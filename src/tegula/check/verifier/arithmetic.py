@@ -275,10 +275,10 @@ class Facts:
             for d in c[1:] if c[0] == "and" else map(negated, c[1][1:]):
                 self._hold(d)
         elif c[0] in ("ge", "eq"):
-            self.add(c[1])
             if c[0] == "eq":
+                self._remainder(self.atoms.rebuilt(c[1], self.same))
                 self.add(plus((), c[1], -1))
-                self._remainder(c[1])
+            self.add(c[1])
         if len(self.sides) < MOST_SIDES and (row := self._several(c)) is not None:
             self.sides.append(row)
 
@@ -336,8 +336,8 @@ class Facts:
         for a, c in linear:
             kind, *args = self.atoms.keys[a]
             if (kind == "min" and c > 0) or (kind == "max" and c < 0):
-                for q in args:
-                    self.add(self.atoms.rebuilt(p, {(a,): q}))
+                for q in args:  # in this place alone: elsewhere p may be less with one of the two
+                    self.add(plus(p, plus(q, (((a,), 1),), -1), c))
         for a, c in reversed(linear) if zero else ():
             rest = plus((((a,), c),), p, -1)
             if (
@@ -400,10 +400,10 @@ class Facts:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
-                parts = (self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
-                if kind == "ite" or (kind == "min") == (c > 0):
-                    return all(parts)
-                if any(parts):
+                if kind == "ite" or (kind == "min") == (c > 0):  # it is one of the two, wherever it occurs
+                    return all(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
+                # p is no less with it than with one of the two in this place
+                if any(self.at_least(plus(p, plus(q, ((m, 1),), -1), c), depth) for q in args):
                     return True
         bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
         bad = [x for x in bad if x[0] == -inf][:1] or [x for x in bad if x[0] < 0]
