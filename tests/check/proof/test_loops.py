@@ -56,7 +56,40 @@ SIZES = "assert n >= 0 and n <= 30000\nassert m >= 0 and m <= 30000"
 NESTED = "for i in range(n):\n    for j in range(m):\n        k = i * m + j\n        BODY"
 CONDITION = "k = int(0)\nfor q in range(n):\n    if flags[q] > m:\n        BODY\n        k += 1"
 STEPS = "k = int(0)\nfor q in range(m, n, d):\n    BODY\n    k += 1"
+TWICE = "for k in range(n):\n    BODY\nfor k in range(m):\n    BODY"
+COUNTED = "k = int(0)\nfor j in range(m):\n    for i in range(n):\n        BODY\n        k += 1"
+WINDOW = (
+    "k = int(0)\nfor j in range(n):\n    for q in range(tg.max(0, j - m) + 2, tg.min(j + m + 1, d) + 2):\n"
+    "        BODY\n        k += 1"
+)
 RIGHT = {
+    "an assert on a remainder": ("assert n % 6 == 0", TWICE, TWICE, FETCH),
+    "an assert on a remainder that is computed where it is needed": (
+        "assert n >= 0 and n % 12 == 6",
+        TWICE,
+        TWICE,
+        FETCH,
+    ),
+    "an assert on a remainder, of halves": (
+        "assert n % 2 == 0",
+        PLAIN,
+        "for q in range(n // 2):\n    for j in range(2):\n        k = 2 * q + j\n        BODY",
+        FETCH,
+    ),
+    "an assert that sums do not wrap": (
+        "assert not (m > 0 and d > 0 and m + d < 0)",
+        PLAIN,
+        "for k in range(n):\n    if m > 0 and d > 0 and m + d < 0:\n        pass\n    else:\n        BODY",
+        FETCH,
+    ),
+    "an assert of two ways": (
+        "assert n == m or n == 7",
+        PLAIN,
+        "for k in range(m if n != 7 else 7):\n    BODY",
+        FETCH,
+    ),
+    "nested, no wait for the first items": (SIZES, "for k in range(n * m):\n    BODY", COUNTED, LATE),
+    "a window": ("", WINDOW.replace(" + 2", ""), WINDOW, FETCH),
     "shifted": ("", PLAIN, "for q in range(5, 5 + n):\n    k = q - 5\n    BODY", FETCH),
     "doubled": ("", PLAIN, "for q in range(0, 2 * n, 2):\n    k = q // 2\n    BODY", FETCH),
     "while": ("", PLAIN, "k = int(0)\nwhile k < n:\n    BODY\n    k += 1", FETCH),
@@ -74,6 +107,25 @@ RIGHT = {
     "an assert": ("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
 }
 WRONG = {
+    "an assert on half of the remainder": ("assert n % 3 == 0", TWICE, TWICE, FETCH),
+    "an assert on a remainder, of others than negative numbers": (
+        "assert n % 6 == 0 or n > 1000",
+        TWICE,
+        TWICE,
+        FETCH,
+    ),
+    "an assert of one of two ways": (
+        "assert n == m or n == 7",
+        PLAIN,
+        "for k in range(m):\n    BODY",
+        FETCH,
+    ),
+    "a window, with another end": (
+        "",
+        WINDOW.replace(" + 2", ""),
+        WINDOW.replace("tg.min(j + m + 1, d)", "tg.min(j + m + 1, n)"),
+        FETCH,
+    ),
     "nested, one less": (SIZES, "for k in range(n * m - 1):\n    BODY", NESTED, FETCH),
     "nested, not rectangular": (
         SIZES,
@@ -105,7 +157,13 @@ def test_loops_that_agree(name: str) -> None:
     assert outcome(lowered(roles(*RIGHT[name]))) == "proved"
 
 
-QUICK = {"other steps", "other data", "a wait too late"}
+QUICK = {
+    "an assert on half of the remainder",
+    "an assert of one of two ways",
+    "other steps",
+    "other data",
+    "a wait too late",
+}
 
 
 @pytest.mark.parametrize(

@@ -385,12 +385,12 @@ class Search(Forms):
         return state.known.nonnegative(-left if up else left)
 
     def _decides(self, state: State, group: list[int]) -> None:
-        """Which of two numbers of the launch is greater is a proof for each, where loops end at one of them."""
+        """Which of two numbers of the launch is greater, or chosen, is a proof for each, where loops end at one."""
         for r in group:
             c = self.machine.condition(state, r)
             for a in sorted(inside(c)) if c is not None else ():
-                if a.kind in ("min", "max") and not symbols(a.given) and all(map(_of_launch, a.given)):
-                    order = ge(a.given[0] - a.given[1])
+                if a.kind in ("min", "max", "ite") and not symbols(a.given) and all(map(_of_launch, a.given)):
+                    order = a.given[0] if a.kind == "ite" else ge(a.given[0] - a.given[1])
                     if state.known.holds(order) is None:
                         raise Hoisted(order)
 
