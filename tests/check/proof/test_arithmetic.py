@@ -242,7 +242,7 @@ def test_alternatives(arithmetic: Any) -> None:
     even = a.is_zero(a.choose(above, a.mod(x, 6), a.mod(a.plus(a.number(0), x, -1), 6)))
     a.assume(even)
     moved = a.is_zero(a.plus(a.mod(a.plus(x, y), 3), a.mod(y, 3), -1))
-    assert a.decide(moved) is None
+    assert a.decide(moved) is not False
     a.assume(a.negated(a.both(below, above)))
     a.assume(a.negated(a.is_zero(a.plus(x, a.number(-6)))))
     a.assume(a.at_least(a.plus(x, a.number(-6))))
@@ -269,6 +269,33 @@ def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
     assert a.decide(late) is (False if stages == 1 else None)
     if stages > 1:
         assert a.decide(a.is_zero(a.plus(stage, a.mod(item, stages), -1))) is False
+
+
+def strip(a: Any, n: int, r: int, met: bool) -> tuple[Any, Any]:
+    """What is 0 where x is the number with remainder r in strip y, and what is not negative before that."""
+    x, y = a.symbol("x"), a.symbol("y")
+    above = a.plus(a.plus(x, y, -n), a.number(n - 1 - r))
+    a.assume(a.at_least(above))
+    a.assume(a.at_least(a.plus(a.number(n - 1), above, -1)))
+    c = a.is_zero(a.plus(a.mod(x, n), a.number(-r)))
+    a.assume(c if met else ("not", c))
+    return a.plus(above, a.number(1 - n)), a.plus(a.number(n - 2), above, -1)
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("n", [2, 3, 5, 48])
+@pytest.mark.parametrize("r", [0, 1])
+def test_strips(arithmetic: Any, n: int, r: int) -> None:
+    """Of a number in a strip of n, a remainder that is known says which it is; one that it does not have says which it
+    is not, and nothing of the others."""
+    a = arithmetic()
+    last, before = strip(a, n, r, True)
+    assert a.decide(a.is_zero(last)) is True
+    assert a.decide(a.at_least(before)) is False
+    a = arithmetic()
+    last, before = strip(a, n, r, False)
+    assert a.decide(a.at_least(before)) is True
+    assert a.decide(a.is_zero(a.plus(last, a.number(1)))) is (True if n == 2 else None)
 
 
 # Ops that wrap -------------------------------------------------------------------------------------------------------

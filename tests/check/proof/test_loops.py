@@ -62,6 +62,8 @@ WINDOW = (
     "k = int(0)\nfor j in range(n):\n    for q in range(tg.max(0, j - m) + 2, tg.min(j + m + 1, d) + 2):\n"
     "        BODY\n        k += 1"
 )
+STRIPS = "k = int(0)\nfor q in range(n):\n    if q % {d} == {r}:\n        BODY\n        k += 1"
+THIRD, LAST = STRIPS.format(d=3, r=1), STRIPS.format(d=48, r=47)
 RIGHT = {
     "an assert on a remainder": ("assert n % 6 == 0", TWICE, TWICE, FETCH),
     "an assert on a remainder that is computed where it is needed": (
@@ -90,6 +92,21 @@ RIGHT = {
     ),
     "nested, no wait for the first items": (SIZES, "for k in range(n * m):\n    BODY", COUNTED, LATE),
     "a window": ("", WINDOW.replace(" + 2", ""), WINDOW, FETCH),
+    "one of three": ("assert n >= 0", THIRD, "for k in range((n + 1) // 3):\n    BODY", FETCH),
+    "one of three, read": ("assert n >= 0", "for k in range((n + 1) // 3):\n    BODY", THIRD, FETCH),
+    "one of three, no wait for the first items": (
+        "assert n >= 0",
+        THIRD,
+        "for k in range((n + 1) // 3):\n    BODY",
+        LATE,
+    ),
+    "one of 48": ("assert n >= 0", LAST, "for k in range(n // 48):\n    BODY", FETCH),
+    "one of four, against steps of four": (
+        "assert n >= 0",
+        STRIPS.format(d=4, r=0),
+        "for q in range(0, n, 4):\n    k = q // 4\n    BODY",
+        FETCH,
+    ),
     "shifted": ("", PLAIN, "for q in range(5, 5 + n):\n    k = q - 5\n    BODY", FETCH),
     "doubled": ("", PLAIN, "for q in range(0, 2 * n, 2):\n    k = q // 2\n    BODY", FETCH),
     "while": ("", PLAIN, "k = int(0)\nwhile k < n:\n    BODY\n    k += 1", FETCH),
@@ -124,6 +141,24 @@ WRONG = {
         "",
         WINDOW.replace(" + 2", ""),
         WINDOW.replace("tg.min(j + m + 1, d)", "tg.min(j + m + 1, n)"),
+        FETCH,
+    ),
+    "one of three, another remainder": (
+        "assert n >= 0",
+        STRIPS.format(d=3, r=2),
+        "for k in range((n + 1) // 3):\n    BODY",
+        FETCH,
+    ),
+    "one of three, one more at the end": (
+        "assert n >= 0",
+        THIRD,
+        "for k in range((n + 2) // 3):\n    BODY",
+        FETCH,
+    ),
+    "one of four, against other steps": (
+        "assert n >= 0",
+        STRIPS.format(d=4, r=0),
+        "for q in range(0, n, 5):\n    k = q // 5\n    BODY",
         FETCH,
     ),
     "nested, one less": (SIZES, "for k in range(n * m - 1):\n    BODY", NESTED, FETCH),
@@ -171,6 +206,50 @@ QUICK = {
 )
 def test_loops_that_do_not(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"
+
+
+def ahead(by: int, first: int, rest: str) -> Any:
+    """A role fills one pipe before the other one, by so many items, and the rest when it is through."""
+    return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    rows = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
+    more = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.role("fetch", warps=1):
+        count = int(0)
+        for k in range(n):
+            tg.tile_pipe_load(rows, x, offset=(k, 0))
+            if k >= {first}:
+                tg.tile_pipe_load(more, x, offset=(k, 0))
+            count += 1
+        for k in range({rest}):
+            tg.tile_pipe_load(more, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            one = tg.tile_pipe_pop(rows)
+            tg.tile_store(out, one * tg.tile_pipe_pop(more), offset=(k, 0))
+""")
+
+
+@pytest.mark.parametrize("by", range(3))
+def test_a_role_that_is_ahead(by: int) -> None:
+    """As many items as the other pipe has stages, less one, and never one that the rest does not make up for."""
+    assert outcome(lowered(ahead(by, by, f"tg.min({by}, count)"))) == "proved"
+    assert outcome(lowered(ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
+    assert outcome(lowered(ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
+
+
+LATELY = READ.replace(
+    "tg.mbarrier_arrive(empty, k % 3)", "if k >= {by}:\n    tg.mbarrier_arrive(empty, (k - {by}) % 3)"
+)
+
+
+@pytest.mark.parametrize("by", [1, 2, 3])
+def test_late_releases(by: int) -> None:
+    """Stages that are given back some items later, fewer than there are; and items that are waited for twice."""
+    text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
+    wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
+    read = wait + LATELY.format(by=by)
+    made = kernel(text + "\n" + ROLES.format(fetch=placed(PLAIN, FETCH), read=placed(PLAIN, read)))
+    assert (outcome(lowered(made)) == "proved") is (by < 3)
 
 
 # Guards --------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class Forms(Labels):
         """What an iteration adds to what, as it is written; None where branches and inner loops decide; `moving`: roles
         that stand before other loops do iterations of these beside it."""
         out: dict[Slot, Sum | None] = {}
+        self.ties = {}
         trip = self._trip if moving else constant_trip
         for r in group:
             spots = state.roles[r].spots
@@ -90,32 +91,35 @@ class Forms(Labels):
         self.machine.state, self.machine.role = state, r
         sure, unsure = items(self.program, loop.body, self._trip)
         mine = {b for (_, b), n in sure.items() if n.value == 1}
-        times = next(
-            (
-                n
-                for slot, n in out.items()
-                if slot[0] in ("arrived", "waited") and slot[2] in mine and n is not None
-            ),
-            None,
-        )
-        if times is None:
+        found = [n for slot, n in out.items() if slot[0] in ("arrived", "waited") and slot[2] in mine]
+        if not found:
             return
-        out |= {(kind, r, b): n * times for (kind, b), n in sure.items()}
+        times = next((n for n in found if n is not None), None)
+        of = next(((kind, r, b) for (kind, b), n in sure.items() if n.value == 1), None)
+        out |= {(kind, r, b): None if times is None else n * times for (kind, b), n in sure.items()}
         out |= {(kind, r, b): None for kind, b in unsure}
         for k, v in enumerate(loop.arguments):
             n, counter = carried(loop, k, self._trip)
-            out["held", r, depth, v] = None if n is None else n * times
+            out["held", r, depth, v] = None if n is None or times is None else n * times
             if counter:
                 out["counter", v] = number(1)
+            if times is None and n is not None and of is not None:
+                self.ties["held", r, depth, v] = of, n
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
         if isinstance(loop, For):
-            out["held", r, depth, loop.index] = step * times if isinstance(step, Sum) else None
+            known = isinstance(step, Sum) and times is not None
+            out["held", r, depth, loop.index] = step * times if known else None
+            if times is None and isinstance(step, Sum) and of is not None:
+                self.ties["held", r, depth, loop.index] = of, step
 
     def _forms(
         self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
     ) -> list[Form]:
         """What a slot may be at the head, the strongest form first."""
         step = guess.get(slot, number(0))
+        if slot in self.ties and isinstance(x, Sum) and self.ties[slot][1].value not in (0, 1):
+            ghost, n = self.ties[slot]
+            return [("tied", x, ghost, self._slots(state)[ghost], n), ("class", x, ""), ("unknown",)]
         if slot[0] in ("flight", "copy"):
             return [("ghost",), ("unknown",)]
         if not isinstance(x, Sum):
@@ -130,7 +134,8 @@ class Forms(Labels):
         index = slot[0] == "held" and self._is_index(slot[3])
         if slot[0] == "held" and not index and (step is None or step.parts):
             found = self._remainders(slot, x, state)
-            out = [*sorted(found, key=lambda form: guess.get(form[1]) != step), *out]
+            late = {form[1] for form in found if self._is_late(form[1], state)}
+            out = [*sorted(found, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
             out = [*self._late(slot, x, guess, state), *self._with_partners(slot, x, guess), *out]
@@ -138,7 +143,8 @@ class Forms(Labels):
             return [*out, ("class", x, ""), *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
             found = self._residues(slot, x, state, guess)
-            ring = sorted(found, key=lambda form: guess.get(form[1], number(0)) is None)
+            late = {form[1] for form in found if self._is_late(form[1], state)}
+            ring = sorted(found, key=lambda form: (guess.get(form[1], number(0)) is None, form[1] in late))
             return [*ring, *out, ("class", x, ""), ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
         return [*out, ("class", x, ""), last]
@@ -171,13 +177,23 @@ class Forms(Labels):
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
         exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
-        others = [exact] if exact in guess else [("arrived", r, b) for b in state.roles[r].arrived]
+        others = [exact]
+        if exact not in guess:
+            ghosts = (("arrived", state.roles[r].arrived), ("waited", state.roles[r].waited))
+            others = [(kind, r, b) for kind, known in ghosts for b in known if (kind, r, b) != slot]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
                 out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end))
         return out
+
+    def _is_late(self, slot: Slot, state: State) -> bool:
+        """Whether something happens on one side of a number alone."""
+        kind, r, b = slot
+        spot = state.roles[r].spots[-1]
+        test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
+        return test is not None and test.pred not in ("eq", "ne")
 
     def _is_index(self, v: Value) -> bool:
         region = v.owner
@@ -196,10 +212,13 @@ class Forms(Labels):
         for hint in self.program.hints.get(slot[3], []):
             stages = self.program.stages[hint.barrier]
             mine = ("waited" if hint.waits else "arrived", r, hint.barrier)
-            unsure = [
-                g for g in ghosts if self.program.stages[g[2]] == stages and guess.get(g, 0) is not None
+            late = self._is_late(mine, state)
+            alike = [
+                g
+                for g in ghosts
+                if self.program.stages[g[2]] == stages and (late or guess.get(g, 0) is not None)
             ]
-            for ghost in [mine, *(unsure if guess.get(mine, 0) is None else ())]:
+            for ghost in [mine, *(alike if late or guess.get(mine, 0) is None else ())]:
                 if ghost in ghosts:
                     out |= dict.fromkeys(
                         self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)

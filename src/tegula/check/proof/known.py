@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd, inf
+from math import gcd, inf, lcm
 from typing import Any
 
 from tegula.check.proof.models import MOST_MODELS, Model, found, value
@@ -28,7 +28,7 @@ from tegula.check.proof.terms import (
 )
 from tegula.types import DTYPES
 
-DEPTH, PERIOD, MOST_FACTS, MOST_SIDES = 3, 4096, 200, 16
+DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
 
 
 class Known:
@@ -246,7 +246,7 @@ class Known:
                 c, d = p.parts[m], q.parts.get(m, 0)
                 if c * d <= 0:
                     continue
-                left = p * abs(d) - q * abs(c)
+                left = p * abs(d) + (abs(d) - 1) - q * abs(c)
                 g = gcd(*left.rest.parts.values()) or 1
                 if self.nonnegative(Sum({k: n // g for k, n in left.parts.items()}), depth - 1):
                     return True
@@ -264,11 +264,13 @@ class Known:
         if len(m) == 1 and self._range(m[0])[0] >= 0:
             for x in (pair[1 - pair.index(m[0])] for pair in p.parts if len(pair) == 2 and m[0] in pair):
                 yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.parts)
-        if len(m) == 1 and m[0].kind == "div":
-            dividend, n = m[0].given
-            rest = dividend - Sum({m: n})
-            yield rest
-            yield number(n - 1) - rest
+        for k in p.parts:
+            if len(k) == 1 and k[0].kind == "div":
+                dividend, n = k[0].given
+                rest = dividend - Sum({k: n})
+                for q in (rest, number(n - 1) - rest):
+                    if k == m or p.parts[k] * abs(q.parts.get(m, 0)) == q.parts[k] * abs(p.parts[m]):
+                        yield q
 
     def resolved(self, x: Any) -> Any:
         """With the one of two numbers that is known to be the smaller, or greater, for these."""
@@ -308,17 +310,35 @@ class Known:
                 return True
             if self.nonnegative(-p - 1):
                 return False
+            if residues and self.nonnegative(p + 1, 1) and self._never(p + 1):
+                return True
         elif self.nonnegative(p) and self.nonnegative(-p):
             return True
         elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
             return False
         return self._for_each_residue(c) if residues else None
 
+    def _never(self, p: Sum) -> bool:
+        """Whether it contradicts what is known of remainders that p is 0."""
+        for m, k in sorted(p.parts.items(), reverse=True):
+            if len(m) == 1 and m[0].kind == "sym" and abs(k) == 1:
+                by = {m: (Sum({m: k}) - p) * k}
+                about = (t for t in self.true if m[0] in inside(t) and divided(t))
+                return any(self.holds(replaced(t, by), False) is False for t in about)
+        return False
+
     def _for_each_residue(self, c: Condition) -> bool | None:
-        """Decides for each residue of something that is divided."""
-        for base in dict.fromkeys(divided(c)):
+        """Decides for each residue of something that is divided in a condition, or in what is known of what it is
+        about."""
+        about = inside(c)
+        by = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
+        true = [t for t in (replaced(t, by) for t in self.true) if not about.isdisjoint(inside(t))]
+        for base in dict.fromkeys(x for t in (c, *true) for x in divided(t)):
             pivot = next(((m, k) for m, k in sorted(base.parts.items(), reverse=True) if abs(k) == 1), None)
+            told = [t for t in true if base in divided(t)]
             n = period(c, base)
+            if n == 1 and (n := lcm(*(period(t, base) for t in told))) > STRIP:
+                continue
             if pivot is None or not 1 < n <= PERIOD:
                 continue
             h = Atom("sym", f"h{n}")
@@ -326,7 +346,6 @@ class Known:
             inner.shown, inner.models = {}, []
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
-            told = [t for t in map(self.now, self.true) if base in divided(t)]
             m, k = pivot
             facts = [q for q in self.facts if m in q.parts]
             for r in range(n):
@@ -348,6 +367,30 @@ class Known:
                     break
             else:
                 return answers.pop() if answers else None
+        return None
+
+    def solved(self, c: Condition) -> Condition | None:
+        """What a symbol is equal to, where a condition says its remainder, and facts leave one number with that."""
+        found = [a for a in c[1].atoms() if a.kind == "mod"] if c is not True and c[0] == "eq" else []
+        if len(found) != 1:
+            return None
+        base, n = found[0].given
+        r = (c[1] - Sum({(found[0],): 1})).value or (c[1] + Sum({(found[0],): 1})).value or 0
+        h = Atom("sym", "h")
+        for m, k in base.parts.items():
+            if len(m) != 1 or abs(k) != 1 or m[0].kind != "sym":
+                continue
+            x = (Sum({(h,): n}) + (Sum({m: k}) - base + abs(r))) * k
+            rows: list[Sum] = []
+            for q in self.facts:
+                if m in q.parts:
+                    p = replaced(q, {m: x})
+                    g = gcd(*p.rest.parts.values()) or 1
+                    rows.append(Sum({j: i // g for j, i in p.parts.items()}))
+            for p in rows:
+                if abs(i := p.parts.get((h,), 0)) == 1 and -p in rows:
+                    value = (Sum({(h,): i}) - p) * i
+                    return eq(Sum({m: 1}) - replaced(x, {(h,): value}))
         return None
 
     def equal(self, p: Sum, q: Sum) -> bool:

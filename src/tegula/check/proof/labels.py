@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from tegula.check.proof.known import STRIP
 from tegula.check.proof.machine import Machine, Role, State, Stuck
 from tegula.check.proof.program import Program
+from tegula.check.proof.steps import counted, guarded
 from tegula.check.proof.terms import (
     Atom,
     Condition,
     Sum,
     atom,
     div,
+    divided,
     extreme,
     ge,
     mod,
     number,
+    period,
     replaced,
     symbols,
 )
 from tegula.dataclass import dataclass
+from tegula.ops.control import For, While
 
 Tree: TypeAlias = list[Any]
 Leaf: TypeAlias = Callable[[State], Tree]
@@ -30,7 +35,8 @@ Slot: TypeAlias = tuple[Any, ...]
 Form: TypeAlias = tuple[Any, ...]
 """What a slot is at a label: ("same", value), ("line" or "once", at the start, more each time), ("class", at the start,
 what moves alike), ("residue", of which slot, stages, more, more parity, whether a parity), ("remainder", of which slot,
-more, least, size), ("late", ...) (see `so_far`), ("told", condition), ("ghost",), ("unknown",)."""
+more, least, size), ("late", ...) (see `so_far`), ("tied", at the start, to which slot, what that is at the start,
+how much more each time that this goes up), ("told", condition), ("ghost",), ("unknown",)."""
 MOST_ITEMS = 2**31 - 1 - 4096
 """Items that a barrier counts: a premise."""
 
@@ -81,6 +87,7 @@ class Labels:
         self.program, self.machine = program, machine
         self.labels: list[dict[str, Any]] = []
         self.made = 0
+        self.ties: dict[Slot, tuple[Slot, Sum]] = {}
 
     def _slots(self, state: State) -> dict[Slot, Any]:
         out: dict[Slot, Any] = {}
@@ -140,20 +147,26 @@ class Labels:
                     known.append(near)
                 terms[slot] = near[0] + (form[1] - near[1])
         for slot, rows in forms.items():
+            if rows[0][0] == "late" and rows[0][2] in terms:
+                _, x, other, more, pred, end = rows[0]
+                terms[slot] = x + so_far(pred, terms[other] + more, end)
+            if rows[0][0] == "tied" and rows[0][2] in terms:
+                _, x, other, start, n = rows[0]
+                terms[slot] = x + (terms[other] - start) * n
+        for slot, rows in forms.items():
             form = rows[0]
             if form[0] == "residue":
                 _, ghost, stages, d, e, parity = form
                 if ghost in terms:
                     of = terms[ghost] + d
                     terms[slot] = mod(div(of, stages) + e, 2) if parity else mod(of, stages)
-            elif form[0] == "late" and form[2] in terms:
-                terms[slot] = form[1] + so_far(form[4], terms[form[2]] + form[3], form[5])
             elif form[0] == "remainder":
                 _, ghost, d, low, period = form
                 if ghost in terms:
                     terms[slot] = mod(terms[ghost] + (d - low), period) + low
             elif form[0] == "ghost":
-                found = self._near_ghost(slot, later, terms)
+                near = (self._near_ghost(slot, seen, terms) for seen in (later, state))
+                found = next((x for x in near if x is not None), None)
                 if found is not None:
                     terms[slot] = found
         entered = {
@@ -197,9 +210,40 @@ class Labels:
                 if any(len(m) > 1 for m in p.parts):
                     continue
                 label.state.known.assume(ge(number(MOST_ITEMS) - p))
+        for key, c in self._strips(label, forms).items():
+            if key not in refused and c is not True and c not in label.facts.values():
+                label.facts[key] = c
+                label.state.known.assume(c)
         label.index = len(self.labels)
         self.labels.append({})
         return label
+
+    def _strips(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
+        """Where something happens in some iterations alone, by a remainder: how often it has, in steps of a whole
+        strip."""
+        out: dict[Any, Condition] = {}
+        for r in label.roles:
+            spots = label.state.roles[r].spots
+            loop = spots[-1].region.parent
+            assert isinstance(loop, For | While)
+            tests = [((n[0], r, n[1]), test) for n, test in guarded(self.program, loop.body).items()]
+            tests += [(("held", r, len(spots) - 1, v), test) for v, test in counted(loop)]
+            for slot, test in tests:
+                self.machine.state, self.machine.role = label.state, r
+                c = self.machine.value(test.result)
+                form = forms[slot][0] if slot in forms else ("",)
+                found = _strip(c, label) if form[0] == "class" and c is not None else None
+                if found is None:
+                    continue
+                base, n, k, opposite = found
+                now = base + (n - 1 - k)
+                done = label.terms[slot] - form[1]
+                if opposite:
+                    done = label.count - done
+                done += div(replaced(now, {next(iter(label.count.parts)): number(0)}), n)
+                out["strip", slot, 0] = ge(now - done * n)
+                out["strip", slot, 1] = ge(done * n + (n - 1) - now)
+        return out
 
     def _range_facts(self, state: State, a: Atom) -> list[Condition]:
         if not a.name.startswith("o"):
@@ -229,13 +273,14 @@ class Labels:
             return self._slot_in_flight(slot, stages, later, terms)
         x = self._slots(later).get(slot)
         near = self.program.rings[self.program.values[places[j][0]]].stages
-        for b, w in role.waited.items():
-            if isinstance(x, Sum) and ("waited", r, b) in terms:
-                d = (x - w).value
-                if d is None:
-                    d = next((d for d in range(-near, 1) if later.known.equal(x, w + d)), None)
-                if d is not None:
-                    return terms["waited", r, b] + d
+        rows = [(terms["waited", r, b], w) for b, w in role.waited.items() if ("waited", r, b) in terms]
+        for term, w in rows if isinstance(x, Sum) else ():
+            if (d := (x - w).value) is not None:
+                return term + d
+        for term, w in rows if isinstance(x, Sum) else ():
+            d = next((d for d in range(-near, 1) if later.known.equal(x, w + d)), None)
+            if d is not None:
+                return term + d
         return None
 
     def _slot_in_flight(self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]) -> Sum | None:
@@ -291,6 +336,23 @@ class Labels:
             role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
             role.fresh = set()
         return made
+
+
+def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
+    """A number that goes up by one in each iteration, and the one remainder of it for which a condition holds, or does
+    not (True)."""
+    t = next(iter(label.count.parts))
+    for base in dict.fromkeys(divided(c)):
+        n = period(c, base)
+        if base.parts.get(t) != 1 or not 1 < n <= STRIP:
+            continue
+        h = atom("sym", "h")
+        known = type(label.state.known)(label.state.known)
+        found = [known.holds(replaced(c, {t: h * n + k - (base - label.count)}), False) for k in range(n)]
+        for side in (True, False):
+            if None not in found and found.count(side) == 1:
+                return base, n, found.index(side), not side
+    return None
 
 
 def so_far(pred: str, k: Sum, end: Sum) -> Sum:

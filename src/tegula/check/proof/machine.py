@@ -601,6 +601,9 @@ class Machine:
         known = self.state.known
         if (b, self.role) not in self.offsets:
             self.offsets[b, self.role] = stages if known.equal(parity, mod(div(w, stages) + 1, 2)) else 0
+            for key, lag in self.lags.items():  # of arrivals that came before this first wait
+                if lag is not None and key[1:] == (self.role, b):
+                    self.lags[key] = lag + self.offsets[b, self.role]
         offset = self.offsets[b, self.role]
         if not (
             known.equal(stage, mod(w, stages))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tegula.check.proof.labels import Label
-from tegula.check.proof.machine import Role, Spot
+from tegula.check.proof.machine import Role, Spot, Stuck
 from tegula.check.proof.program import Program
 from tegula.check.proof.terms import Atom, Sum, encoded
 
@@ -29,6 +29,8 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
     number_of = program.number
 
     def items(places: list[Any]) -> list[Any]:
+        if any(x is None for _, x in places):
+            raise Stuck("it is not known what is in flight")
         return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in places]
 
     numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.flights)}

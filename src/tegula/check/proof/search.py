@@ -3,7 +3,7 @@ with, and what was done is written down as a certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tegula.check.proof.certificate import Certificate, fingerprint
@@ -13,6 +13,7 @@ from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covere
 from tegula.check.proof.machine import Hoisted, Machine, State, Stuck
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
+from tegula.check.proof.steps import counted, guarded
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -25,8 +26,9 @@ from tegula.check.proof.terms import (
     replaced,
     symbols,
 )
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Region, Value
+from tegula.ops import events as E
 from tegula.ops.control import For, While
 
 MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 25_000
@@ -44,15 +46,32 @@ Kept: TypeAlias = tuple[int, dict[tuple[int, int, int], int | None], dict[tuple[
 
 @dataclass(slots=True)
 class Iteration:
-    """One iteration of loops that roles do together: for each role, how deep the loop is and its turn at the start."""
+    """One iteration of loops that roles do together: for each role, how deep the loop is and its turn at the start;
+    `spare`: how many more iterations those may do for whom the others wait. `turns`: something happens in some
+    iterations alone; roles that do not do this one may then do one of their own beside it (`joined`), as far as others
+    were ahead of them (`leads`)."""
 
     parts: dict[int, tuple[int, int]]
+    spare: int = 0
+    leads: dict[tuple[int, int, int], Sum] = field(default_factory=dict[tuple[int, int, int], Sum])
+    joined: frozenset[int] = frozenset()
+    turns: bool = False
 
     def back(self, state: State, r: int) -> bool:
         """Whether a role stands at the head of its loop again."""
         depth, turn = self.parts[r]
         spots = state.roles[r].spots
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
+
+    def longer(self, r: int) -> Iteration:
+        """With another iteration of one role."""
+        depth, turn = self.parts[r]
+        return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
+
+    def with_role(self, state: State, r: int) -> Iteration:
+        """With an iteration of a role beside it, which is to begin."""
+        part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
+        return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
     def left(self, state: State) -> bool:
         """Whether one of the roles has left its loop."""
@@ -159,13 +178,84 @@ class Search(Forms):
         if stop is not None and stop.left(state):
             return tree + self.drive(state, None, leaf)
         if stop is not None and all(stop.back(state, r) for r in stop.parts):
-            return tree + leaf(state)
+            return tree + self._caught_up(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
         for r in roles:
             if self.machine.spot(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
                 return [*tree, self._split(state, r, c, lambda s: self.drive(s, stop, leaf))]
+        if stop is not None and (r := self._awaited(state, stop)) is not None:
+            return tree + self._once_more(state, r, stop, leaf)
         return tree + self._loops(state, stop, leaf)
+
+    def _awaited(self, state: State, stop: Iteration) -> int | None:
+        """A role that has done its iteration, and that another one waits for."""
+        for q, b in self._waits(state):
+            w = self.machine.last(state.roles[q], q, b) + 1
+            for r in self.program.arrivers[b]:
+                if not state.known.nonnegative(state.roles[r].arrived[b] - w - 1):
+                    if r in stop.parts and stop.spare and stop.back(state, r):
+                        return r
+                    if r not in stop.parts and stop.turns and self._goes_on(state, r):
+                        return r
+        return None
+
+    def _goes_on(self, state: State, r: int) -> bool:
+        """Whether a role stands before a loop that is known to go on."""
+        if self.machine.spot(state, r).at >= 0:
+            return False
+        c = self.machine.condition(state, r)
+        return c is not None and state.known.holds(c) is True
+
+    def _caught_up(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
+        """The end of an iteration; a role that does not do it, for which others have arrived in it, does one of its own
+        first."""
+        now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
+        for r in dict.fromkeys(r for r, _, _ in now):
+            rows = [((now[k] - x).value or 0, k[1]) for k, x in stop.leads.items() if k[0] == r and k in now]
+            if not any(all(n > 0 for n, c in rows if c == b) for _, b in rows) or not self._goes_on(state, r):
+                continue
+            here = state.copy()
+            joined = stop.with_role(here, r)
+            n = int(self.machine.step(here, r))
+            n += self._run(here, r, joined)
+            if not any(q == r for q, _ in self._waits(here)):
+                return [["run", r, n], *self.drive(here, joined, leaf)]
+        return leaf(state)
+
+    def _leads(self, state: State, group: Iterable[int]) -> dict[tuple[int, int, int], Sum]:
+        """How far those who arrive for roles outside of a group are ahead of them, where these stand before loops."""
+        rows = [(r, role) for r, role in enumerate(state.roles) if r not in group and role.spots[-1].at < 0]
+        return {
+            (r, b, q): state.roles[q].arrived[b] - w
+            for r, role in rows
+            for b, w in role.waited.items()
+            for q in self.program.arrivers[b]
+        }
+
+    def _waits(self, state: State) -> Iterator[tuple[int, int]]:
+        """The roles that wait, and for which barriers."""
+        for q in range(len(state.roles)):
+            if self.machine.spot(state, q).at >= 0:
+                for e in self.program.happenings(self.machine.op(state, q)):
+                    if isinstance(e, E.Wait | E.NamedWait):
+                        yield q, self.program.barrier[e.barrier]
+
+    def _once_more(self, state: State, r: int, stop: Iteration, leaf: Leaf) -> Tree:
+        """Another iteration of a role, or the end of its loop."""
+        longer = stop.longer(r) if r in stop.parts else stop.with_role(state, r)
+        c = self.machine.condition(state, r)
+        if c is None:
+            raise Stuck("threads may decide this differently", self.machine.op(state, r), r)
+
+        def on(s: State) -> Tree:
+            if not self.machine.step(s, r):
+                raise Apart("it is not known that an iteration begins", self.machine.op(s, r), r)
+            return [["run", r, 1], *self.drive(s, longer, leaf)]
+
+        if (known := state.known.holds(c)) is not None:
+            return on(state) if known else self.drive(state, longer, leaf)
+        return [self._split(state, r, c, on, lambda s: self.drive(s, longer, leaf))]
 
     def _split(
         self, state: State, r: int, c: Condition, go: Leaf, otherwise: Leaf | None = None
@@ -174,10 +264,20 @@ class Search(Forms):
             self.decided.append((c, self.inner[-1]))
         sides: list[Tree] = []
         for side, on in ((c, go), (negation(c), otherwise or go)):
-            here = state.copy()
+            here, known = state.copy(), state.known.now(side)
             here.assume(side)
-            sides.append([["absurd"]] if here.known.absurd else on(here))
+            sides.append([["absurd"]] if here.known.absurd else self._solved(here, known) + on(here))
         return ["split", r, *sides]
+
+    def _solved(self, state: State, c: Condition) -> Tree:
+        """What follows from a remainder that is now known."""
+        more = state.known.solved(c)
+        if more is None or state.known.holds(more) is not True:
+            return []
+        bound = {a: k for k, a in enumerate(state.bound)}
+        told = ["know", encoded(more, bound)]
+        state.assume(more)
+        return [told]
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
         """Runs a role until it waits, decides what is not known, or begins an iteration; how many steps."""
@@ -255,16 +355,27 @@ class Search(Forms):
             alike = [q for q in others if self._alike(state, conditions[q], c)]
             same = all(self._equal(state, conditions[q], c) for q in alike)
             found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
+            if self._in_turns(state, r):
+                mine = [q for q in others if conditions[q] == c and self._in_turns(state, q)]
+                found.setdefault((frozenset((r, *mine)), -1), [r, *mine])
             if len(alike) < len(others):
                 found[frozenset((r, *others)), r] = [r, *others]
         groups = [
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
-        return sorted(groups, key=lambda group: self._rank(state, group), reverse=True)
+        turns = {r for r in conditions if self._in_turns(state, r)}
+        return sorted(groups, key=lambda group: (turns == {*group}, self._rank(state, group)), reverse=True)
 
     def _in_step(self, one: Rates, other: Rates) -> bool:
         """Whether an iteration of one loop does as much at barriers as one of another, as far as that is written."""
         return all(n == m for (_, b), n in one.items() for (_, c), m in other.items() if b == c)
+
+    def _in_turns(self, state: State, r: int) -> bool:
+        """Whether a role stands before a loop in which it arrives or waits in some iterations alone."""
+        body = self.machine.spot(state, r).region
+        assert isinstance(body.parent, For | While)
+        tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
+        return any(test.pred in ("eq", "ne") for test in tests)
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether two loops go on for as long."""
@@ -312,9 +423,10 @@ class Search(Forms):
             raise Hoisted(c)
         return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
 
-    def _round(self, state: State, group: list[int], leaf: Leaf) -> Tree:
+    def _round(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
         """One iteration; the roles know that they begin it."""
         parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
+        turns = any(self._in_turns(state, r) for r in group)
         tree: Tree = []
         for r in group:
             if not self.machine.step(state, r):
@@ -323,7 +435,8 @@ class Search(Forms):
                 )
             tree.append(["run", r, 1])
             self.steps += 1
-        return tree + self.drive(state, Iteration(parts), leaf)
+        stop = Iteration(parts, spare, self._leads(state, group) if turns else {}, turns=turns)
+        return tree + self.drive(state, stop, leaf)
 
     def _induct(self, state: State, group: list[int], over: Leaf) -> Tree:
         """Roles at heads of loops, with an iteration to come: an invariant, or an iteration that is done before."""
@@ -362,7 +475,7 @@ class Search(Forms):
                 self._back(kept)
         if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
             raise problem
-        return self._round(state.copy(), group, over)
+        return self._round(state.copy(), group, over, most)
 
     def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
         return tuple(state.roles[r].spots[-1].region for r in group)
@@ -480,6 +593,7 @@ class Search(Forms):
             for slot in self._slots(later)
             if slot not in forms and slot[0] in ("flight", "copy")
         }
+        sides = False
         for _ in range(MOST_TRIES):
             kept = self._kept()
             self.tried += 1
@@ -489,7 +603,7 @@ class Search(Forms):
             label.beyond = over
             try:
                 tree = self._arrive(state, label, entry=True)
-                self._proved(label, over)
+                self._proved(label, over, self._orders(label) if sides else [])
                 return tree
             except Mismatch as e:
                 if e.label is not label:
@@ -501,13 +615,21 @@ class Search(Forms):
                     forms |= {
                         slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
                     }
-            except Stuck:
+            except Stuck as e:
                 self._back(kept)
-                raise
+                if isinstance(e, Long) or sides or not self._orders(label):
+                    raise
+                sides = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
 
-    def _proved(self, label: Label, over: Leaf) -> None:
-        """The tree of a label: an iteration goes back to it, or the loops are over."""
+    def _orders(self, label: Label) -> list[Condition]:
+        """Which of two numbers is the smaller, or greater, one that a label names."""
+        atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
+        orders = [ge(a.given[0] - a.given[1]) for a in sorted(atoms) if symbols(a.given)]
+        return [c for c in orders if label.state.known.holds(c) is None][:MOST_LIMITS]
+
+    def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
+        """The tree of a label: an iteration goes back to it, or the loops are over; `orders` are decided first."""
         lead = label.roles[0]
         state = label.state.copy()
         c = self.machine.condition(state, lead)
@@ -520,12 +642,27 @@ class Search(Forms):
         def another(s: State) -> Tree:
             self.inner.append(label)
             try:
-                return self._round(s, label.roles, lambda t: self._arrive(t, label))
+                return self._by_orders(
+                    s, orders, lambda t: self._round(t, label.roles, lambda u: self._arrive(u, label))
+                )
             finally:
                 self.inner.pop()
 
         made["tree"] = [self._split(state, lead, c, another, over)]
         self.labels[label.index] = made
+
+    def _by_orders(self, state: State, orders: Sequence[Condition], go: Leaf) -> Tree:
+        """All that conditions may be, one after the other."""
+        left = [c for c in map(state.known.now, orders) if state.known.holds(c) is None]
+        if not left:
+            return go(state)
+        bound = {a: k for k, a in enumerate(state.bound)}
+        sides: list[Tree] = []
+        for c in (left[0], negation(left[0])):
+            here = state.copy()
+            here.assume(c)
+            sides.append([["absurd"]] if here.known.absurd else self._by_orders(here, left[1:], go))
+        return [["split", encoded(left[0], bound), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
         """The leaf that goes to a label; Mismatch where the state is not one of those that it is about."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tegula.check.proof.program import Program
 from tegula.check.proof.terms import NONE, Sum, number
@@ -22,21 +22,20 @@ def constant_trip(loop: For) -> Sum | None:
 
 
 def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum], set[Count]]:
-    """How often a body arrives and waits for sure, and where it does so in branches and loops of unknown trips."""
+    """How often a body arrives and waits for sure, and where it does so in branches and loops of unknown trips. Waiting
+    again for the same stage and phase is nothing."""
     sure: dict[Count, Sum] = {}
     unsure = set[Count]()
-    waits = set[tuple[Value, ...]]()
+    last: dict[Count, tuple[Value, ...]] = {}
     for op in body.ops:
         inner = [o for region in op.regions for o in region.walk()]
         times = trip(op) if isinstance(op, For) and program.counts(op) else None
         if not inner:
-            for kind, b in _counts(program, op):
-                again = (
-                    kind == "waited" and tuple(op.operands) in waits
-                )  # for an item that was waited for before
-                if not again:
-                    sure[kind, b] = sure.get((kind, b), NONE) + 1
-                waits = {*waits, tuple(op.operands)} if kind == "waited" else set()
+            for count in _counts(program, op):
+                at = (*E.stage_and_phase(op),)
+                again = count[0] == "waited" and bool(at) and last.get(count) == at
+                sure[count] = sure.get(count, NONE) + (0 if again else 1)
+                last = {**last, count: at} if count[0] == "waited" else {}
         elif isinstance(op, For) and times is not None:
             found, more = items(program, op.body, trip)
             unsure |= more
@@ -83,13 +82,49 @@ def _counter(given: Value, argument: Value) -> bool:
 
 
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
-    """What is arrived at, or waited for, once in an iteration, where a comparison holds."""
+    """What is arrived at, or waited for, once in an iteration, where a comparison holds, and nowhere else. Within other
+    branches the comparison is of a number that moves there alone."""
     out: dict[Count, Cmp] = {}
-    for op in body.walk():
+    often = set[Count]()
+    for op, within in _branches(body, False):
+        for region in op.regions:
+            sure, _ = items(program, region, lambda _: None)
+            for count, n in sure.items():
+                test = op.condition.owner
+                once = region is op.then and n.value == 1 and isinstance(test, Cmp)
+                if count in out or not once or (within and _steady(test.a, body)):
+                    often.add(count)
+                else:
+                    out[count] = test
+    return {count: test for count, test in out.items() if count not in often}
+
+
+def counted(loop: For | While) -> Iterator[tuple[Value, Cmp]]:
+    """The values that a loop carries which go up by one where a comparison holds, and stay where it does not."""
+    for v, given in zip(loop.arguments, loop.body.yielded, strict=True):
+        op = given.owner
         if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
-            sure, _ = items(program, op.then, lambda _: None)
-            out |= {count: op.condition.owner for count, n in sure.items() if n.value == 1}
-    return out
+            k = op.results.index(given)
+            added = [_added(region.yielded[k], v, constant_trip) for region in (op.then, op.orelse)]
+            if added == [number(1), NONE]:
+                yield v, op.condition.owner
+
+
+def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
+    """The branches in a region, and whether they are in other branches."""
+    for op in body.ops:
+        if isinstance(op, If):
+            yield op, within
+        for region in op.regions:
+            yield from _branches(region, within or isinstance(op, If))
+
+
+def _steady(v: Value, body: Region) -> bool:
+    """Whether each iteration adds the same to a number."""
+    v, loop = before(v, body), body.parent
+    if not isinstance(loop, For | While) or v not in loop.arguments:
+        return True
+    return carried(loop, loop.arguments.index(v), constant_trip)[0] is not None
 
 
 def start(v: Value, body: Region) -> Value:
@@ -124,6 +159,10 @@ def _added(given: Value, argument: Value, trip: Trip) -> Sum | None:
         so_far = _added(owner.a, argument, trip)
         n = owner.b.owner.value
         return None if so_far is None else so_far + (n if isinstance(owner, Add) else -n)
+    if isinstance(owner, If):
+        k = owner.results.index(given)
+        found = [_added(region.yielded[k], argument, trip) for region in owner.regions]
+        return found[0] if all(n == found[0] for n in found) else None
     if isinstance(owner, For) and (times := trip(owner)) is not None:
         k = owner.results.index(given)
         so_far = _added(owner.initial[k], argument, trip)

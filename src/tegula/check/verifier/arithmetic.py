@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from tegula.types import DTYPES, DType
 
-FACTS, PERIOD, MOST_FACTS, MOST_SIDES = 3, 4096, 200, 16
-"""Facts that one inequality is shown from; numbers that a residue is decided for one by one; facts that are kept, and
-of these, such that say of several conditions that one holds."""
+FACTS, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
+"""Facts that one inequality is shown from; numbers that a residue is decided for one by one, and where only what is
+known divides; facts that are kept, and of these, such that say of several conditions that one holds."""
 LAST = 2**31 - 1
 MOST_ITEMS = LAST - 4096
 """Items that a barrier counts: a premise."""
@@ -411,7 +411,9 @@ class Facts:
             for q in self._about(m, p):
                 d = dict(q).get(m, 0)
                 if c * d > 0:
-                    rest = plus(plus((), p, abs(d)), q, -abs(c))
+                    rest = plus(
+                        plus(number(abs(d) - 1), p, abs(d)), q, -abs(c)
+                    )  # p is whole: |d| p > -|d| will do
                     factor = gcd(*(n for k, n in rest if k)) or 1
                     if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
                         return True
@@ -426,11 +428,13 @@ class Facts:
         if len(m) == 1 and self.bounds(m[0])[0] >= 0:
             for a in (pair[1 - pair.index(m[0])] for pair, _ in p if len(pair) == 2 and m[0] in pair):
                 yield from (times(q, ((m, 1),)) for q in self.ge if (a,) in dict(q))
-        kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
-        if kind == "div":  # n q <= p <= n q + n - 1
-            rest = plus(args[0], ((m, 1),), -args[1])
-            yield rest
-            yield plus(number(args[1] - 1), rest, -1)
+        for k, _ in p:
+            kind, *args = self.atoms.keys[k[0]] if len(k) == 1 else ("",)
+            if kind == "div":  # n q <= p <= n q + n - 1, to cancel q, or both q and the monomial
+                rest = plus(args[0], ((k, 1),), -args[1])
+                for r in (dict(rest), dict(plus(number(args[1] - 1), rest, -1))):
+                    if k == m or dict(p)[k] * abs(r.get(m, 0)) == r[k] * abs(dict(p)[m]):
+                        yield tuple(r.items())
 
     def decide(self, c: Cond, residues: bool = True) -> bool | None:
         """Whether a condition holds always, or never."""
@@ -454,6 +458,13 @@ class Facts:
             return True
         if c[0] == "ge" and self.at_least(plus(number(-1), p, -1)):
             return False
+        if (
+            c[0] == "ge"
+            and residues
+            and self.at_least(plus(p, number(1)), 1)
+            and self._never(plus(p, number(1)))
+        ):
+            return True  # p is -1 or more, and it is not -1
         if c[0] == "eq" and self.at_least(p) and self.at_least(plus((), p, -1)):
             return True
         if c[0] == "eq" and (self.at_least(plus(p, number(-1))) or self.at_least(plus(number(-1), p, -1))):
@@ -475,13 +486,37 @@ class Facts:
                     )
         return c
 
+    def _never(self, p: Poly) -> bool:
+        """Whether a condition that is known does not hold where p is 0."""
+        pivot = next(
+            (
+                (m, k)
+                for m, k in reversed(p)
+                if abs(k) == 1 and len(m) == 1 and self.atoms.keys[m[0]][0] == "sym"
+            ),
+            None,
+        )
+        if pivot is None:
+            return False
+        by = {pivot[0]: plus((), plus(p, (pivot,), -1), -pivot[1])}
+        return any(self.decide(self.atoms.condition(t, by), False) is False for t in self.true)
+
     def _by_residues(self, c: Cond) -> bool | None:
-        """Decides a condition for every residue of a number that is divided in it: b = n h + r, for each r < n."""
+        """Decides a condition for every residue of a number that is divided in it, or in what is known of what it is
+        about: b = n h + r, for each r < n."""
         bases: list[Poly] = []
         self.atoms.divided(c, None, bases)
+        about = self.atoms.within(c)
+        by = {m: q for m, q in self.same.items() if self.atoms.keys[m[0]][0] == "sym"}
+        true = [t for t in (self.atoms.condition(t, by) for t in self.true) if about & self.atoms.within(t)]
+        for t in true:
+            self.atoms.divided(t, None, bases)
         for base in dict.fromkeys(bases):
             pivot = next(((m, k) for m, k in reversed(base) if abs(k) == 1), None)
+            told = [t for t in true if self._divides(t, base)]
             n = self.atoms.divided(c, base, [])
+            if n == 1 and (n := lcm(*(self.atoms.divided(t, base, []) for t in told))) > STRIP:
+                continue
             if pivot is None or not 1 < n <= PERIOD:
                 continue
             h = self.atoms.of("sym", ("quotient", base, n))
@@ -490,9 +525,6 @@ class Facts:
             if self.at_least(base):
                 facts.low[h[0][0][0]] = 0
             answers = set[bool | None]()
-            told = [
-                t for t in (self.atoms.condition(t, self.same) for t in self.true) if self._divides(t, base)
-            ]
             near = [q for q in self.ge if any(m == pivot[0] for m, _ in q)]
             for r in range(n):
                 b = plus(plus(number(r), h, n), rest)
