@@ -36,12 +36,22 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
                 again = count[0] == "waited" and bool(at) and last.get(count) == at
                 sure[count] = sure.get(count, NONE) + (0 if again else 1)
                 last = {**last, count: at} if count[0] == "waited" else {}
-        elif isinstance(op, For) and times is not None:
+            continue
+        last = {}
+        if isinstance(op, For) and times is not None:
             found, more = items(program, op.body, trip)
             unsure |= more
             for count, n in found.items():
                 sure[count] = sure.get(count, NONE) + n * times
-        elif isinstance(op, If | For | While):
+        elif isinstance(op, If):
+            (yes, some), (no, others) = (items(program, region, trip) for region in (op.then, op.orelse))
+            for count in dict.fromkeys(count for o in inner for count in _counts(program, o)):
+                whatever = count in yes and yes[count] == no.get(count)
+                if whatever and count not in some | others:
+                    sure[count] = sure.get(count, NONE) + yes[count]
+                else:
+                    unsure.add(count)
+        elif isinstance(op, For | While):
             unsure.update(count for o in inner for count in _counts(program, o))
     return sure, unsure
 
