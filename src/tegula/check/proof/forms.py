@@ -177,10 +177,12 @@ class Forms(Labels):
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
         exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
-        others = [exact]
-        if exact not in guess:
+        if exact in guess:
+            others: list[Slot] = [exact]
+        else:
             ghosts = (("arrived", state.roles[r].arrived), ("waited", state.roles[r].waited))
-            others = [(kind, r, b) for kind, known in ghosts for b in known if (kind, r, b) != slot]
+            found = [(kind, r, b) for kind, known in ghosts for b in known]
+            others = [ghost for ghost in found if ghost != slot and test.pred not in ("eq", "ne")]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)

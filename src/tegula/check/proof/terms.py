@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import gcd, inf, lcm
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from tegula.types import DTYPES, DType
 
@@ -23,28 +24,34 @@ class TooLong(Exception):
 
 class Atom:
     """What is not looked into further. `kind` and `given` as in certificates (docs/design/042-certificates.md);
-    `inside`: all atoms in it, itself too."""
+    `inside`: all atoms in it, itself too. There is one of each name, so that they are compared as objects."""
 
-    __slots__ = ("given", "inside", "kind", "name")
+    __slots__ = ("__weakref__", "given", "inside", "kind", "name")
+    kind: str
+    given: Any
+    name: str
+    inside: frozenset[Atom]
 
-    def __init__(self, kind: str, *args: Any) -> None:
-        self.kind, self.given = kind, args
-        self.name = f"{kind}({', '.join(map(str, args))})"
-        if len(self.name) > LONGEST:
+    def __new__(cls, kind: str, *args: Any) -> Atom:
+        name = f"{kind}({', '.join(map(str, args))})"
+        known = ATOMS.get(name)
+        if known is not None:
+            return known
+        if len(name) > LONGEST:
             raise TooLong
-        self.inside: frozenset[Atom] = frozenset((self,)).union(*map(inside, args))
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Atom) and self.name == other.name)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+        made = ATOMS[name] = super().__new__(cls)
+        made.kind, made.given, made.name = kind, args, name
+        made.inside = frozenset((made,)).union(*map(inside, args))
+        return made
 
     def __lt__(self, other: Atom) -> bool:
         return self.name < other.name
 
     def __repr__(self) -> str:
         return self.name
+
+
+ATOMS: WeakValueDictionary[str, Atom] = WeakValueDictionary()
 
 
 def inside(x: Any) -> frozenset[Atom]:

@@ -251,6 +251,8 @@ class Facts:
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
         self.same: dict[Mono, Poly] = dict(other.same) if other else {}
+        self.shown: dict[tuple[Poly, int], bool] = other.shown if other else {}
+        """What was found to be at least 0, or not, from so many facts; shared until one of the copies knows more."""
         self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
         """Conditions of which one holds each."""
 
@@ -325,6 +327,7 @@ class Facts:
         linear = [(m[0], c) for m, c in p if len(m) == 1]
         zero = bool(linear) and self.at_least(plus((), p, -1))
         self.ge.append(p)
+        self.shown = {}
         rest, end = parted(p)
         self.least[rest] = min(end, self.least.get(rest, end))
         for a, c in linear:
@@ -397,6 +400,13 @@ class Facts:
             return True
         if not depth:
             return False
+        found = self.shown.get((p, depth))
+        if found is None:
+            found = self._searched(p, depth)
+            self.shown[p, depth] = found
+        return found
+
+    def _searched(self, p: Poly, depth: int) -> bool:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
@@ -453,22 +463,20 @@ class Facts:
             parts = [self.decide(x, residues) for x in c[1:]]
             wins = c[0] == "or"
             return wins if wins in parts else (None if None in parts else not wins)
-        p = c[1]
-        if c[0] == "ge" and self.at_least(p):
-            return True
-        if c[0] == "ge" and self.at_least(plus(number(-1), p, -1)):
-            return False
-        if (
-            c[0] == "ge"
-            and residues
-            and self.at_least(plus(p, number(1)), 1)
-            and self._never(plus(p, number(1)))
-        ):
+        p = c[1] if c[0] in ("ge", "eq") else ()
+        above, below = (plus(q, number(-1)) for q in (p, plus((), p, -1)))
+        for depth in (
+            range(1, FACTS + 1) if c[0] in ("ge", "eq") else ()
+        ):  # few facts first, as one of two opposites never follows
+            if c[0] == "ge" and self.at_least(p, depth):
+                return True
+            if c[0] == "eq" and self.at_least(p, depth) and self.at_least(plus((), p, -1), depth):
+                return True
+            if self.at_least(below, depth) or (c[0] == "eq" and self.at_least(above, depth)):
+                return False
+        over = plus(p, number(1))
+        if c[0] == "ge" and residues and self.at_least(over, 1) and self._never(over):
             return True  # p is -1 or more, and it is not -1
-        if c[0] == "eq" and self.at_least(p) and self.at_least(plus((), p, -1)):
-            return True
-        if c[0] == "eq" and (self.at_least(plus(p, number(-1))) or self.at_least(plus(number(-1), p, -1))):
-            return False
         return self._by_residues(c) if residues else None
 
     def _resolved(self, c: Cond) -> Cond:
@@ -522,6 +530,7 @@ class Facts:
             h = self.atoms.of("sym", ("quotient", base, n))
             rest = plus((pivot,), base, -1)
             facts = Facts(self.atoms, self)
+            facts.shown = {}  # of the quotient, more is known now
             if self.at_least(base):
                 facts.low[h[0][0][0]] = 0
             answers = set[bool | None]()
