@@ -199,8 +199,9 @@ class Candidates:
         """All leaves alike."""
         for count in self.counts:
             for pattern in self.patterns:
-                yield Launch(self._sized(count), pattern)
-                yield Launch(dict.fromkeys(self.numbers, count), pattern)
+                sized = self._sized(count)
+                yield Launch({leaf: min(n, count) for leaf, n in sized.items()}, pattern)
+                yield Launch(sized, pattern)
 
     def one_by_one(self) -> Iterator[Launch]:
         """Each number of each leaf, beside small, middle and large others."""
