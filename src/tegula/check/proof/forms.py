@@ -55,6 +55,8 @@ class Forms(Labels):
                 out["held", r, depth, loop.index] = self.machine.value(loop.step)
             for count, test in guarded(self.program, loop.body).items() if spots[-1].turn else ():
                 slot = (count[0], r, count[1])
+                if test.pred not in ("gt", "ge", "ne") or before(test.a, loop.body) not in loop.body.args:
+                    continue  # what holds now may not hold in later iterations
                 self.machine.state, self.machine.role = state, r
                 c = self.machine.value(test.result)
                 if slot in out and out[slot] is None and c is not None and state.known.holds(c) is True:
@@ -163,7 +165,7 @@ class Forms(Labels):
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
-        if test is None:
+        if test is None or before(test.a, spot.region) not in spot.region.args:
             return []
         self.machine.state, self.machine.role = state, r
         k, bound = self.machine.value(start(test.a, spot.region)), self.machine.value(test.b)

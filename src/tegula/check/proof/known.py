@@ -48,6 +48,8 @@ class Known:
         self.shown: dict[Sum, bool] = other.shown if other else {}
         """What was found to be at least 0, or not; shared by copies until one of them knows more."""
         self.models: list[Model] = [dict(m) for m in other.models] if other else []
+        self.asks_models: bool = other.asks_models if other else True
+        """Whether it is worth looking for models."""
         self.work: list[int] = other.work if other else [0]
         """How often something was shown or not, here and in all that this was made from."""
 
@@ -216,12 +218,17 @@ class Known:
         if any(self._nonnegative(p, depth, True) for depth in range(1, DEPTH)):
             return True
         self.work[0] += 1
+        return not self._modelled(-p - 1) and self._nonnegative(p, DEPTH, True)
+
+    def _modelled(self, p: Sum) -> bool:
+        """Whether a model is found in which p is not negative, which is kept."""
+        if not self.asks_models:
+            return False
         start = self.models[-1] if self.models else {}
-        model = found([-p - 1, *self.facts], start, self._range)
+        model = found([p, *self.facts], start, self._range)
         if model is not None:
             self.models = [*self.models, model][-MOST_MODELS:]
-            return False
-        return self._nonnegative(p, DEPTH, True)
+        return model is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work[0] += 1
@@ -343,7 +350,7 @@ class Known:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
-            inner.shown, inner.models = {}, []
+            inner.shown, inner.models, inner.asks_models = {}, [], False
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             m, k = pivot
@@ -394,7 +401,16 @@ class Known:
         return None
 
     def equal(self, p: Sum, q: Sum) -> bool:
-        return p == q or self.holds(eq(p - q)) is True
+        if p == q:
+            return True
+        d = p - q
+        if (
+            any(value(d, m, self._range) for m in self.models)
+            or self._modelled(d - 1)
+            or self._modelled(-d - 1)
+        ):
+            return False
+        return self.holds(eq(d)) is True
 
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         return self.holds(ge(p - number(q)), False) is True

@@ -182,7 +182,7 @@ class Labels:
         facts["count",] = ge(count)
         for symbol, (slot, _) in classes.items():
             facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
-        ghosts = [slot for slot in forms if slot[0] in ("arrived", "waited") and slot not in terms]
+        ghosts = [slot for slot in forms if slot[0] != "held" and slot[0] != "content" and slot not in terms]
         if ghosts:
             raise Stuck("it is not known how far roles are", self.machine.op(state, group[0]), group[0])
         label = Label(0, group, state, terms, count, classes, [], {})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from tegula.check.proof.guards import LARGEST, Guard
@@ -123,9 +124,9 @@ class State:
         before = len(self.known.same)
         self.known.assume(c)
         if len(self.known.same) != before:
-            self._renew()
+            self.renew()
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         """Symbols that now stand for something else are replaced."""
         now = self.known.now
         for role in self.roles:
@@ -146,7 +147,8 @@ def _now(places: list[Place], now: Any) -> list[Place]:
 
 class Machine:
     """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one round before;
-    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it;
+    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it,
+    but for the offsets of the waits;
     `firsts`: how often an agent had arrived at barriers when it first accessed a ring, less the item of the ring;
     `began`: in which order agents did so."""
 
@@ -636,7 +638,8 @@ class Machine:
         c = role.arrived[b]
         for after in role.waited:
             key = (b, self.role, after)
-            lag = self._most(c - self.last(role, self.role, after), self.program.stages[b])
+            near = self.program.stages[b] + self.program.stages[after]
+            lag = self._most(c - role.waited[after] + 1, near)
             before = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or before is None else max(lag, before)
         key = (b, self.role, -1)
@@ -653,7 +656,8 @@ class Machine:
         item: Sum | None = number(at.stage)
         if any(x.value is None for x in arrived.values()):
             item = self._handed(at, agent)
-        found = {b: (x - item).value for b, x in arrived.items()} if item is not None else {}
+        resolved = self.state.known.resolved
+        found = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
         known = {b: n for b, n in found.items() if n is not None}
         if known:
             self.firsts[key] = known
@@ -666,10 +670,16 @@ class Machine:
                 last -= self.shift(at.buffer, row) - (
                     0 if (at.buffer, row.giver) in self.began else ring.stages
                 )
-                for k in range(ring.stages):
-                    if self.state.known.equal(number(at.stage), mod(last - k, ring.stages)):
-                        return last - k
+                return self._of_stage(at, [last - k for k in range(ring.stages)], ring.stages)
         return None
+
+    def _of_stage(self, at: E.Bytes, items: Sequence[Sum], stages: int) -> Sum | None:
+        """Which of some items is in the stage that is accessed: one whose stage reads alike, before it is asked what
+        is known."""
+        stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
+        alike = (item for item, own in rows if own == stage)
+        known = (item for item, own in rows if self.state.known.equal(stage, own))
+        return next(chain(alike, known), None)
 
     def shift(self, v: Value, row: HandOver) -> int:
         """For which item, less that of the ring, a giver arrives."""
@@ -689,10 +699,10 @@ class Machine:
             return n, at.stage
         self._first(at, ring.agent(self.role, False), role.arrived)
         for row in ring.given(ring.agent(self.role, False))[:1]:
-            for k in range(ring.stages):
-                item = role.arrived[row.barrier] + (k - self.shift(at.buffer, row))
-                if self.state.known.equal(number(at.stage), mod(item, ring.stages)):
-                    return n, item
+            first = role.arrived[row.barrier] - self.shift(at.buffer, row)
+            item = self._of_stage(at, [first + k for k in range(ring.stages)], ring.stages)
+            if item is not None:
+                return n, item
         handed = self._handed(at, ring.agent(self.role, False))
         if handed is not None:
             return n, handed

@@ -13,6 +13,8 @@ Model: TypeAlias = dict[Atom, int]
 """Of symbols, and of functions that are not looked into."""
 Range: TypeAlias = Callable[[Atom], tuple[Any, Any]]
 MOST_MODELS, MOST_CHANGES = 3, 12
+STEPS = tuple(sign * 16**k for k in range(4) for sign in (1, -1))
+"""By which a number is changed to see what that does; quotients take long steps."""
 
 
 def value(p: Sum, model: Model, within: Range) -> int:
@@ -73,8 +75,8 @@ def _changed(p: Sum, n: int, model: Model, within: Range, turn: int) -> bool:
     atoms = sorted(a for a in {a for x in p.atoms() for a in x.inside} if a in model)
     ways: list[tuple[Atom, int]] = []
     for a in atoms:
-        slopes = [value(p, {**model, a: model[a] + step}, within) - n for step in (1, -1)]
-        for step, slope in zip((1, -1), slopes, strict=True):
+        for step in STEPS:
+            slope = value(p, {**model, a: model[a] + step}, within) - n
             low, high = within(a)
             new = model[a] + step * -(n // slope) if slope > 0 else model[a]
             if slope > 0 and low <= new <= high:

@@ -31,9 +31,9 @@ from tegula.ir import Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
 
-MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 25_000
+MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 40_000
 """Steps of roles, labels that are tried, forms of one label, and inequalities: beyond, there is no proof."""
-MOST_LIMITS, ENOUGH_WORK = 2, 1_000
+MOST_LIMITS, ENOUGH_WORK = 2, 400
 """Conditions by which a loop is cut; inequalities after which guards are asked for before more is tried."""
 UNROLLED = 8
 """Iterations of a loop with constant bounds that are done one by one."""
@@ -107,7 +107,8 @@ class Search(Forms):
         self.work = state.known.work
         start = self._sides(state)
         rings = [[self.program.number[v], self._rows(v, ring)] for v, ring in self.program.rings.items()]
-        lags = {k: n for k, n in self.machine.lags.items() if n is not None}
+        offset = self.machine.offsets.get
+        lags = {k: n + offset((k[2], k[1]), 0) for k, n in self.machine.lags.items() if n is not None}
         found = chains(self.program, lags)
         return {
             "kernel": fingerprint(self.program.kernel),
@@ -632,6 +633,8 @@ class Search(Forms):
         """The tree of a label: an iteration goes back to it, or the loops are over; `orders` are decided first."""
         lead = label.roles[0]
         state = label.state.copy()
+        if state.known.same:
+            state.renew()
         c = self.machine.condition(state, lead)
         if c is None:
             raise Stuck(

@@ -269,7 +269,7 @@ class Facts:
                     again = True
 
     def _hold(self, c: Cond) -> None:
-        self.true.add(c)
+        self.true |= {c, self.atoms.condition(c, self.same)}
         if isinstance(c, bool):
             if not c:
                 self.add(number(-1))

@@ -62,15 +62,14 @@ class Obligations(Walk):
 
     def _over(self, b: int, item: Poly) -> None:
         """O3: all have arrived for the item, and its bytes have been asked for."""
-        if self.known(plus(number(-1), item, -1)):
+        arrivers = self.layout.arrivers[b]
+        came = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
+        if not (arrivers and all(map(self.known, came))):
+            early = self.known(plus(number(-1), item, -1))
+            self.need(early or arrivers, "nobody arrives at the barrier that this waits for")
+            self.need(early, "it is not known that this wait ends")
             return
-        self.need(self.layout.arrivers[b], "nobody arrives at the barrier that this waits for")
-        for q in self.layout.arrivers[b]:
-            other = self.state.roles[q]
-            self.need(
-                self.known(plus(plus(other.arrived[b], item, -1), number(-1))),
-                "it is not known that this wait ends",
-            )
+        for other in (self.state.roles[q] for q in arrivers):
             if b in other.open:
                 self.need(self.known(plus(plus(other.open[b][0], item, -1), number(-1))), "bytes are missing")
 

@@ -234,9 +234,9 @@ class Walk(ABC):
             return times(x, y)
         if isinstance(op, S.Min | S.Max):
             least = isinstance(op, S.Min)
-            if whole(plus(y, x, -1)):
+            if whole(plus(y, x, -1), 2):
                 return x if least else y
-            if whole(plus(x, y, -1)):
+            if whole(plus(x, y, -1), 2):
                 return y if least else x
             return self.atoms.pick("min" if least else "max", x, y)
         if isinstance(op, S.Cmp):
