@@ -1,4 +1,4 @@
-"""What roles do where data says so: items that stay while a key stays, and tiles that another role draws."""
+"""What roles do where data says so: tiles that another role draws, and chains of pipes."""
 
 from __future__ import annotations
 

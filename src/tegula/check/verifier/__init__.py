@@ -105,7 +105,9 @@ class Verifier(Obligations):
                 self._integer(op, tuple(map(self.value, op.operands))),
                 limits_of(op.result.type),
             )
-            a, b = facts.interval(exact) if exact is not None else (low, high)
+            if exact is None:
+                continue
+            a, b = facts.interval(exact)
             if a < low or b > high:
                 facts.assume(at_least(plus(exact, number(-low))))
                 facts.assume(at_least(plus(number(high), exact, -1)))
