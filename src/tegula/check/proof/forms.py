@@ -109,8 +109,8 @@ class Forms(Labels):
                 self.ties["held", r, depth, v] = of, n
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
         if isinstance(loop, For):
-            known = isinstance(step, Sum) and times is not None
-            out["held", r, depth, loop.index] = step * times if known else None
+            each = step * times if isinstance(step, Sum) and times is not None else None
+            out["held", r, depth, loop.index] = each
             if times is None and isinstance(step, Sum) and of is not None:
                 self.ties["held", r, depth, loop.index] = of, step
 

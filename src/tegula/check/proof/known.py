@@ -378,7 +378,9 @@ class Known:
 
     def solved(self, c: Condition) -> Condition | None:
         """What a symbol is equal to, where a condition says its remainder, and facts leave one number with that."""
-        found = [a for a in c[1].atoms() if a.kind == "mod"] if c is not True and c[0] == "eq" else []
+        if isinstance(c, bool) or c[0] != "eq":
+            return None
+        found = [a for a in c[1].atoms() if a.kind == "mod"]
         if len(found) != 1:
             return None
         base, n = found[0].given

@@ -231,9 +231,10 @@ class Labels:
             for slot, test in tests:
                 self.machine.state, self.machine.role = label.state, r
                 c = self.machine.value(test.result)
-                form = forms[slot][0] if slot in forms else ("",)
-                found = _strip(c, label) if form[0] == "class" and c is not None else None
-                if found is None:
+                form = forms[slot][0] if slot in forms else None
+                told = form is not None and form[0] == "class" and c is not None
+                found = _strip(c, label) if told else None
+                if found is None or form is None:
                     continue
                 base, n, k, opposite = found
                 now = base + (n - 1 - k)
@@ -273,11 +274,13 @@ class Labels:
             return self._slot_in_flight(slot, stages, later, terms)
         x = self._slots(later).get(slot)
         near = self.program.rings[self.program.values[places[j][0]]].stages
-        rows = [(terms["waited", r, b], w) for b, w in role.waited.items() if ("waited", r, b) in terms]
-        for term, w in rows if isinstance(x, Sum) else ():
+        if not isinstance(x, Sum):
+            return None
+        waits = [(terms["waited", r, b], w) for b, w in role.waited.items() if ("waited", r, b) in terms]
+        for term, w in waits:
             if (d := (x - w).value) is not None:
                 return term + d
-        for term, w in rows if isinstance(x, Sum) else ():
+        for term, w in waits:
             d = next((d for d in range(-near, 1) if later.known.equal(x, w + d)), None)
             if d is not None:
                 return term + d

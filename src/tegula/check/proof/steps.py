@@ -101,11 +101,11 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
             sure, _ = items(program, region, lambda _: None)
             for count, n in sure.items():
                 test = op.condition.owner
-                once = region is op.then and n.value == 1 and isinstance(test, Cmp)
-                if count in out or not once or (within and _steady(test.a, body)):
-                    often.add(count)
-                else:
+                once = region is op.then and n.value == 1 and count not in out
+                if isinstance(test, Cmp) and once and not (within and _steady(test.a, body)):
                     out[count] = test
+                else:
+                    often.add(count)
     return {count: test for count, test in out.items() if count not in often}
 
 
