@@ -102,6 +102,9 @@ class Forms(Labels):
         out |= {(kind, r, b): None for kind, b in unsure}
         for k, v in enumerate(loop.arguments):
             n, counter = carried(loop, k, self._trip)
+            if n is not None and not n.parts:
+                out["held", r, depth, v] = n
+                continue
             out["held", r, depth, v] = None if n is None or times is None else n * times
             if counter:
                 out["counter", v] = number(1)

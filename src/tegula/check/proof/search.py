@@ -41,7 +41,7 @@ UNROLLED = 8
 
 Rates: TypeAlias = dict[tuple[str, int], Sum]
 """How often an iteration arrives, or waits, at barriers."""
-Kept: TypeAlias = tuple[int, dict[tuple[int, int, int], int | None], dict[tuple[int, int], int]]
+Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
 @dataclass(slots=True)
@@ -154,11 +154,14 @@ class Search(Forms):
 
     def _kept(self) -> Kept:
         """What an attempt changes that may fail."""
-        return len(self.labels), dict(self.machine.lags), dict(self.machine.offsets)
+        machine = self.machine
+        notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
+        return len(self.labels), tuple(map(dict, notes))
 
     def _back(self, kept: Kept) -> None:
         del self.labels[kept[0] :]
-        self.machine.lags, self.machine.offsets = dict(kept[1]), dict(kept[2])
+        machine = self.machine
+        machine.lags, machine.offsets, machine.firsts, machine.began = map(dict, kept[1])
 
     # Driving ---------------------------------------------------------------------------------------------------------
 
@@ -231,7 +234,7 @@ class Search(Forms):
             (r, b, q): state.roles[q].arrived[b] - w
             for r, role in rows
             for b, w in role.waited.items()
-            for q in self.program.arrivers[b]
+            for q in self.program.arrivers[b] - {r}
         }
 
     def _waits(self, state: State) -> Iterator[tuple[int, int]]:
@@ -526,7 +529,9 @@ class Search(Forms):
             pass
         finally:
             self.dry = False
+            firsts, began = self.machine.firsts, self.machine.began
             self._back(kept)
+            self.machine.firsts, self.machine.began = firsts, began
 
     def _left(self, state: State, r: int, over: Leaf) -> Tree:
         c = self.machine.condition(state, r)
