@@ -13,7 +13,7 @@ from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covere
 from tegula.check.proof.machine import Hoisted, Machine, State, Stuck
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
-from tegula.check.proof.steps import counted, guarded
+from tegula.check.proof.steps import by_remainder, counted, guarded
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -156,12 +156,12 @@ class Search(Forms):
         """What an attempt changes that may fail."""
         machine = self.machine
         notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
-        return len(self.labels), tuple(map(dict, notes))
+        return len(self.labels), tuple(dict(x) for x in notes)
 
     def _back(self, kept: Kept) -> None:
         del self.labels[kept[0] :]
         machine = self.machine
-        machine.lags, machine.offsets, machine.firsts, machine.began = map(dict, kept[1])
+        machine.lags, machine.offsets, machine.firsts, machine.began = (dict(x) for x in kept[1])
 
     # Driving ---------------------------------------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ class Search(Forms):
         body = self.machine.spot(state, r).region
         assert isinstance(body.parent, For | While)
         tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
-        return any(test.pred in ("eq", "ne") for test in tests)
+        return any(map(by_remainder, tests))
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether two loops go on for as long."""
@@ -599,7 +599,7 @@ class Search(Forms):
             for slot in self._slots(later)
             if slot not in forms and slot[0] in ("flight", "copy")
         }
-        sides = False
+        orders = False
         for _ in range(MOST_TRIES):
             kept = self._kept()
             self.tried += 1
@@ -609,7 +609,7 @@ class Search(Forms):
             label.beyond = over
             try:
                 tree = self._arrive(state, label, entry=True)
-                self._proved(label, over, self._orders(label) if sides else [])
+                self._proved(label, over, self._orders(label) if orders else [])
                 return tree
             except Mismatch as e:
                 if e.label is not label:
@@ -623,15 +623,16 @@ class Search(Forms):
                     }
             except Stuck as e:
                 self._back(kept)
-                if isinstance(e, Long) or sides or not self._orders(label):
+                if isinstance(e, Long) or orders or not self._orders(label):
                     raise
-                sides = True
+                orders = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
 
     def _orders(self, label: Label) -> list[Condition]:
         """Which of two numbers is the smaller, or greater, one that a label names."""
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
-        orders = [ge(a.given[0] - a.given[1]) for a in sorted(atoms) if symbols(a.given)]
+        moved = (a for a in sorted(atoms) if symbols(a.given) and symbols(a.given) <= {*label.symbols})
+        orders = [ge(a.given[0] - a.given[1]) for a in moved]
         return [c for c in orders if label.state.known.holds(c) is None][:MOST_LIMITS]
 
     def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:

@@ -8,8 +8,10 @@ from tegula.check.proof.program import Program
 from tegula.check.proof.terms import NONE, Sum, number
 from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
+from tegula.ops.base import Binary
 from tegula.ops.control import For, If, While
-from tegula.ops.scalar import Add, Cmp, Const, Sub
+from tegula.ops.convert import Cast
+from tegula.ops.scalar import Add, And, Cmp, Const, Div, FloorDiv, Mod, Shr, Sub
 
 Trip = Callable[[For], Sum | None]
 Count = tuple[str, int]
@@ -127,6 +129,18 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
             yield op, within
         for region in op.regions:
             yield from _branches(region, within or isinstance(op, If))
+
+
+def by_remainder(test: Cmp) -> bool:
+    """Whether a comparison is of a number that something divides."""
+    queue = [op.owner for op in test.operands]
+    while queue:
+        op = queue.pop()
+        if isinstance(op, Div | FloorDiv | Mod | And | Shr):
+            return True
+        if isinstance(op, Binary | Cast):
+            queue += [v.owner for v in op.operands]
+    return False
 
 
 def _steady(v: Value, body: Region) -> bool:
