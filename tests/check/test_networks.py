@@ -314,7 +314,7 @@ WRONG = {
     floor_vs_ceil: "unfinished",
     feedback_deadlock: "deadlock",
     order_by_stages: "deadlock",
-    consumer_early_exit: "unfinished",
+    consumer_early_exit: "deadlock",
     second_consumer_short: "arrivals",
     data_dependent_in_role: "deadlock",
     negative_counts: "deadlock",
