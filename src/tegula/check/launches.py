@@ -1,5 +1,5 @@
 """Launches that are worth unrolling: what a launch decides gets numbers near those that the kernel compares it with or
-divides it by, and near the numbers of stages; each beside small and large others, and all at random."""
+divides it by, and near the numbers of stages; each together with small and large others, and all at random."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class Candidates:
                 yield Launch(sized, pattern)
 
     def one_by_one(self) -> Iterator[Launch]:
-        """Each number of each leaf, beside small, middle and large others."""
+        """Each number of each leaf, together with small, middle and large others."""
         most = max(map(len, self.numbers.values()), default=0)
         for k in range(most):
             for leaf, numbers in self.numbers.items():
