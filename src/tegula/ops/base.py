@@ -136,9 +136,11 @@ class Unary(Elementwise):
 
 
 class Binary(Elementwise):
-    """An elementwise op on two operands."""
+    """An elementwise op on two operands. `TAKES_PART`: of integers, the result is a part of the first operand, its
+    quotient, remainder or some of its bits, so that it comes in turns where that goes up."""
 
     __slots__ = ()
+    TAKES_PART: ClassVar[bool] = False
     a = operand()
     b = operand()
 

@@ -110,6 +110,7 @@ class Div(Binary):
 
     __slots__ = ()
     NAME = "div"
+    TAKES_PART = True
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -161,6 +162,7 @@ class FloorDiv(Binary):
 
     __slots__ = ()
     NAME = "floordiv"
+    TAKES_PART = True
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -179,6 +181,7 @@ class Mod(Binary):
 
     __slots__ = ()
     NAME = "mod"
+    TAKES_PART = True
     KINDS = "iu"
 
     @staticmethod
@@ -246,6 +249,7 @@ class And(Binary):
 
     __slots__ = ()
     NAME = "and"
+    TAKES_PART = True
     KINDS = "biu"
 
     @staticmethod
@@ -296,6 +300,7 @@ class Shr(Binary):
 
     __slots__ = ()
     NAME = "shr"
+    TAKES_PART = True
     KINDS = "iu"
 
     @staticmethod

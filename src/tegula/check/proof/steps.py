@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from tegula.check.proof.program import Program
 from tegula.check.proof.terms import NONE, Sum, number
-from tegula.ir import Op, Region, Value
+from tegula.ir import BranchLike, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
-from tegula.ops.scalar import Add, And, Cmp, Const, Div, FloorDiv, Mod, Shr, Sub
+from tegula.ops.scalar import Add, Cmp, Sub
 
 Trip = Callable[[For], Sum | None]
 Count = tuple[str, int]
@@ -53,7 +53,7 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
                     sure[count] = sure.get(count, NONE) + yes[count]
                 else:
                     unsure.add(count)
-        elif isinstance(op, For | While):
+        elif isinstance(op, LoopLike):
             unsure.update(count for o in inner for count in _counts(program, o))
     return sure, unsure
 
@@ -70,7 +70,7 @@ def _counts(program: Program, op: Op) -> list[Count]:
     return out
 
 
-def carried(loop: For | While, k: int, trip: Trip) -> tuple[Sum | None, bool]:
+def carried(loop: LoopLike, k: int, trip: Trip) -> tuple[Sum | None, bool]:
     """What is added to a value that a loop carries, None where branches and inner loops decide, and whether numbers are
     only added to it."""
     argument, given = loop.arguments[k], loop.body.yielded[k]
@@ -83,12 +83,12 @@ def _counter(given: Value, argument: Value) -> bool:
         return True
     owner = given.owner
     if isinstance(owner, Add | Sub):
-        return isinstance(owner.b.owner, Const) and _counter(owner.a, argument)
-    if not isinstance(owner, If | For | While):
+        return isinstance(owner.b.owner, ConstantLike) and _counter(owner.a, argument)
+    if not isinstance(owner, BranchLike | LoopLike):
         return False
     k = owner.results.index(given)
-    if isinstance(owner, If):
-        return all(_counter(region.yielded[k], argument) for region in owner.regions)
+    if isinstance(owner, BranchLike):
+        return all(_counter(region.yielded[k], argument) for region in owner.alternatives)
     inner = owner.arguments[k]
     return _counter(owner.initial[k], argument) and _counter(owner.body.yielded[k], inner)
 
@@ -111,7 +111,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     return {count: test for count, test in out.items() if count not in often}
 
 
-def counted(loop: For | While) -> Iterator[tuple[Value, Cmp]]:
+def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
     """The values that a loop carries which go up by one where a comparison holds, and stay where it does not."""
     for v, given in zip(loop.arguments, loop.body.yielded, strict=True):
         op = given.owner
@@ -132,11 +132,11 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
 
 
 def by_remainder(test: Cmp) -> bool:
-    """Whether a comparison is of a number that something divides."""
+    """Whether a comparison is of a part of a number: a quotient, a remainder, some of its bits."""
     queue = [op.owner for op in test.operands]
     while queue:
         op = queue.pop()
-        if isinstance(op, Div | FloorDiv | Mod | And | Shr):
+        if isinstance(op, Binary) and op.TAKES_PART:
             return True
         if isinstance(op, Binary | Cast):
             queue += [v.owner for v in op.operands]
@@ -146,7 +146,7 @@ def by_remainder(test: Cmp) -> bool:
 def _steady(v: Value, body: Region) -> bool:
     """Whether each iteration adds the same to a number."""
     v, loop = before(v, body), body.parent
-    if not isinstance(loop, For | While) or v not in loop.arguments:
+    if not isinstance(loop, LoopLike) or v not in loop.arguments:
         return True
     return carried(loop, loop.arguments.index(v), constant_trip)[0] is not None
 
@@ -155,7 +155,7 @@ def start(v: Value, body: Region) -> Value:
     """A value that inner loops of a body carry, at the start of the body."""
     while isinstance(v.owner, Region) and v.owner is not body:
         loop = v.owner.parent
-        if not isinstance(loop, For | While):
+        if not isinstance(loop, LoopLike):
             break
         if isinstance(loop, For) and v is loop.index:
             return loop.start
@@ -166,7 +166,7 @@ def start(v: Value, body: Region) -> Value:
 def before(v: Value, body: Region) -> Value:
     """What of the arguments of a body a number is, but for something that is added."""
     v = start(v, body)
-    while isinstance(v.owner, Add | Sub) and isinstance(v.owner.b.owner, Const):
+    while isinstance(v.owner, Add | Sub) and isinstance(v.owner.b.owner, ConstantLike):
         v = start(v.owner.a, body)
     return v
 
@@ -177,15 +177,15 @@ def _added(given: Value, argument: Value, trip: Trip) -> Sum | None:
     owner = given.owner
     if (
         isinstance(owner, Add | Sub)
-        and isinstance(owner.b.owner, Const)
+        and isinstance(owner.b.owner, ConstantLike)
         and isinstance(owner.b.owner.value, int)
     ):
         so_far = _added(owner.a, argument, trip)
         n = owner.b.owner.value
         return None if so_far is None else so_far + (n if isinstance(owner, Add) else -n)
-    if isinstance(owner, If):
+    if isinstance(owner, BranchLike):
         k = owner.results.index(given)
-        found = [_added(region.yielded[k], argument, trip) for region in owner.regions]
+        found = [_added(region.yielded[k], argument, trip) for region in owner.alternatives]
         return found[0] if all(n == found[0] for n in found) else None
     if isinstance(owner, For) and (times := trip(owner)) is not None:
         k = owner.results.index(given)
