@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from choices import Choices
 
 INTS = ("int32", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -40,6 +41,11 @@ class Term:
 
 def is_float(dtype: str) -> bool:
     return dtype in FLOATS
+
+
+def holds(dtype: str, value: int) -> bool:
+    """Whether a type has a number, as far as types of integers go."""
+    return is_float(dtype) or value <= np.iinfo(dtype).max
 
 
 def literal(value: int, dtype: str) -> str:
@@ -112,7 +118,7 @@ class Expressions:
         storage = storage or self.c.pick(["register", "shared"])
         place = f', storage="{storage}"'
         kinds = ["load", "load", "zeros", "ones", "full"]
-        if len(shape) == 1:
+        if len(shape) == 1 and holds(dtype, shape[0] - 1):
             kinds.append("arange")
         if shape == (self.block_dim,):
             kinds += ["tile", "tile"]
