@@ -322,7 +322,7 @@ class WrongArguments(CompileError, TypeError):
 
     CODE = "wrong-arguments"
     MESSAGE = "{what}"
-    HELP = "pass what the function's parameters are annotated with"
+    HELP = "help(tg.NAME) shows the signature of a function of the language"
 
 
 class VariableChangesType(CompileError):

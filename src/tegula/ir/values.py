@@ -67,7 +67,8 @@ REGISTRY: dict[str, type[Op]] = {}
 class TypeRule(Exception):
     """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
     `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
-    fitted. The frontend fills `written`: what the user wrote for each operand."""
+    fitted, `otherwise` the help where no conversion is one. The frontend fills `written`: what the user wrote for each
+    operand."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class TypeRule(Exception):
         *,
         culprit: object = None,
         expected: object = None,
+        otherwise: str = "",
         **fields: Any,
     ) -> None:
         super().__init__(message)
@@ -84,6 +86,7 @@ class TypeRule(Exception):
         self.error = error
         self.culprit = culprit
         self.expected = expected
+        self.otherwise = otherwise
         self.fields = fields or {"what": message}
         self.written: Sequence[tuple[ast.expr, Any]] = ()
 

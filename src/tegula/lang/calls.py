@@ -515,7 +515,10 @@ class Calls(TracerState):
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
-            raise TypeRule("", "", "WrongArguments", culprit=culprit, expected=wanted, what=problem)
+            defined = f"defined: {signatures(f)}"
+            raise TypeRule(
+                "", "", "WrongArguments", culprit=culprit, expected=wanted, otherwise=defined, what=problem
+            )
         types = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
         help = self._cast_to_fit(f, args, node) or f"defined: {signatures(f)}"
         raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
@@ -584,7 +587,8 @@ class Calls(TracerState):
         except E.CompileError:
             raise
         except TypeError as e:
-            raise E.WrongArguments(self.location(node), what=str(e)) from None
+            defined = f"defined: {signature_text(f.name, [p.wanted for p in parameters])}"
+            raise E.WrongArguments(self.location(node), what=str(e), help=defined) from None
         for p, x in zip(parameters, found, strict=True):
             if match(p.annotation, given(x)) is None:
                 what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"

@@ -202,6 +202,7 @@ class TracerState:
             at, x = found
             loc = self.location(at)
             help = help or explain.conversion(at, x, rule.expected)
+        help = help or rule.otherwise
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
     def _condition(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:

@@ -460,7 +460,7 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
     if kernel.options.enable_backward is False:
         raise LaunchError(
             f"kernel {kernel.name} was made with enable_backward=False, so it has no gradient",
-            "leave that out, or launch it outside of the tape",
+            "leave out enable_backward=False, or launch the kernel outside of the tape",
         )
     found = kernel.adjoints.get(positions)
     if found is None:
