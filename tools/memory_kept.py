@@ -1,6 +1,7 @@
 """What the process keeps of kernels that were compiled, run and dropped, and of launches.
 
     python tools/memory_kept.py --compiles 4000 --launches 1000000
+    python tools/memory_kept.py --device cuda:0
 
 Prints the growth of the process's memory, and of what malloc has handed out, for each compile and each launch; exits
 with 1 where a compile keeps more than 12 KB or a launch more than a tenth of a byte."""
@@ -71,11 +72,13 @@ def main() -> int:
     )
     parser.add_argument("--compiles", type=int, default=400)
     parser.add_argument("--launches", type=int, default=100_000)
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     import tegula as tg
 
     tg.config.kernel_cache_dir = tempfile.mkdtemp(prefix="tegula-memory-")
     tg.config.cache_kernels = False
+    tg.set_device(options.device)
     a, out = tg.ones(256), tg.zeros(256)
 
     def compiled(number: int) -> None:

@@ -70,7 +70,8 @@ def test_a_compile_keeps_next_to_nothing(tool: Any, made: str, functions: int) -
 
 
 @pytest.mark.campaign
-def test_kernels_that_are_dropped_and_launches_keep_next_to_nothing() -> None:
-    options = ["--compiles", "4000", "--launches", "1000000"]
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_kernels_that_are_dropped_and_launches_keep_next_to_nothing(device: str) -> None:
+    options = ["--compiles", "4000", "--launches", "1000000", "--device", device]
     done = subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -70,6 +70,10 @@ class PretendDriver:
         self.handles: dict[int, Any] = {}
         self.registers: dict[int, int] = {}
         self.recorded: dict[int, list[Callable[[], int | None]]] = {}
+        self.functions: dict[int, list[int]] = {}
+        """Of each module."""
+        self.busy = False
+        """Whether no event is over yet."""
         self.sticky = 0
         self.next = 0x1000
 
@@ -221,7 +225,13 @@ class PretendDriver:
         code = self.handles[module]
         out._obj.value = self.handle(name.decode())
         self.registers[out._obj.value] = registers(code)
+        self.functions.setdefault(module, []).append(out._obj.value)
         return None
+
+    def ModuleUnload(self, module: int) -> None:
+        """Its functions are no longer there to be launched."""
+        for handle in (module, *self.functions.pop(module, ())):
+            del self.handles[handle]
 
     def FuncGetAttribute(self, out: Any, which: int, function: int) -> None:
         out._obj.value = self.registers[function] if which == REGISTERS else 1024
@@ -275,6 +285,9 @@ class PretendDriver:
 
     def EventCreate(self, out: Any, flags: Any) -> None:
         out._obj.value = self.handle("event")
+
+    def EventQuery(self, event: int) -> int | None:
+        return NOT_READY if self.busy else None
 
     def EventDestroy_v2(self, event: int) -> int | None:
         return None if self.handles.pop(event, None) == "event" else INVALID_HANDLE

@@ -13,7 +13,7 @@ import pytest
 from pretend_driver import PretendDriver
 
 import tegula as tg
-from support.cuda_launches import Tensor, add, arrays, checked, run_add, total
+from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_with, total
 from tegula.codegen.sites import RECORD_SLOTS
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
@@ -473,15 +473,9 @@ def test_arguments_by_their_interface(driver: PretendDriver) -> None:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """PyTorch, as far as the runtime knows it. `stream`: the handle of its current stream."""
-    made = SimpleNamespace(Tensor=Tensor, stream=0)
-    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
-    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
+    made = torch_with(Tensor)
     monkeypatch.setitem(sys.modules, "torch", made)
     return made
-
-
-def _count(tensor: Tensor) -> None:
-    tensor._version += 1
 
 
 def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:

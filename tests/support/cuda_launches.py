@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -69,3 +70,15 @@ class Tensor:
 
     def __dlpack__(self) -> None:
         raise AssertionError("slower than what a tensor says itself")
+
+
+def torch_with(kind: type[Tensor]) -> SimpleNamespace:
+    """PyTorch with this type of tensors, as far as the runtime knows it. `stream`: the handle of its current stream."""
+    made = SimpleNamespace(Tensor=kind, stream=0)
+    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
+    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
+    return made
+
+
+def _count(tensor: Tensor) -> None:
+    tensor._version += 1

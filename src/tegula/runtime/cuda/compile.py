@@ -12,7 +12,7 @@ from tegula.lang.captures import Captured
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.launch import launch_on_device
-from tegula.runtime.cuda.module import kept, loaded
+from tegula.runtime.cuda.module import Module, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.runtime.guards import LaunchGuards
@@ -32,6 +32,8 @@ class CudaCompiled:
     name: str
     device: Device
     context: Context
+    module: Module
+    """What its function lies in."""
     function: int
     shared_bytes: int
     threads: int
@@ -147,6 +149,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
     from tegula.runtime.compile import site_from_json
 
     where, data = context(device.ordinal), entry.metadata
+    module = loaded(where, entry)
     # Bounds of trip counts are named by the verdict alone: a launch in the fast way asks for nothing.
     asserts = [row for row in data["schedule"]["guards"] if row[0] == "assert"]
     return CudaCompiled(
@@ -154,7 +157,8 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         name=kernel.name,
         device=device,
         context=where,
-        function=loaded(where, entry).function("kernel", data["shared"], data["threads"], data["start"]),
+        module=module,
+        function=module.function("kernel", data["shared"], data["threads"], data["start"]),
         shared_bytes=data["shared"],
         threads=data["threads"],
         sites=[site_from_json(s) for s in data["sites"]],

@@ -19,6 +19,7 @@ from tegula.runtime.cuda.driver import (
     driver,
     text,
 )
+from tegula.runtime.cuda.dropped import DroppedModules
 from tegula.target import CudaTarget, cuda_target_for
 
 LEGACY = 1
@@ -85,6 +86,7 @@ class Context:
         )
         self.known = words("Q", [usable, self.alone, self.handle, launch, current, replace])
         """For the machine code of launches, as `backend.launcher.DEVICE` says."""
+        self.dropped = DroppedModules(self)
         self._keep_freed_memory()
 
     def _keep_freed_memory(self) -> None:

@@ -46,6 +46,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD32Async": (_u64, _u32, _size, _p),
     "cuPointerGetAttribute": (_p, _i32, _u64),
     "cuModuleLoadDataEx": (_p, _p, _u32, _p, _p),
+    "cuModuleUnload": (_p,),
     "cuModuleGetFunction": (_p, _p, ctypes.c_char_p),
     "cuFuncSetAttribute": (_p, _i32, _i32),
     "cuFuncGetAttribute": (_p, _i32, _p),

@@ -13,6 +13,7 @@ import numpy as np
 from tegula.errors import LaunchError
 from tegula.runtime.array import array, wrap
 from tegula.runtime.cuda.context import LEGACY
+from tegula.runtime.cuda.dropped import Libraries
 from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.memory import address_of, described, ordinal_of
 from tegula.runtime.cuda.stream import Stream, chosen, stream_on
@@ -97,9 +98,11 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
         found = on_device(value, ordered=False)
+        Libraries.seen |= found is not None
         return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
     if type(value) not in FOREIGN:
         FOREIGN[type(value)] = _seen
+        Libraries.seen = True
         for tell in newcomers:
             tell()
     try:

@@ -173,6 +173,7 @@ def _launch(
     if graph is not None:
         stream = graph.stream
         graph.keep(args)
+        graph.kept.append(compiled.module)
     reports = PinnedReports(compiled, compiled.context) if compiled.sites else None
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from tegula.backend import cache as disk
@@ -22,10 +24,12 @@ MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
 
 
 class Module:
-    """Loaded code; it stays loaded, because kernels may still run when their last user is gone."""
+    """Loaded code. Whoever launches one of its functions keeps it; when it is dropped, what was launched may still run
+    (see `DroppedModules`)."""
 
     def __init__(self, context: Context, code: bytes, is_ptx: bool) -> None:
         self.context = context
+        context.dropped.unload()
         self.handle: int = _compiled_by_driver(context, code) if is_ptx else _loaded(context, code)
 
     def function(self, name: str, shared_bytes: int = 0, threads: int = 1, registers: int = 0) -> int:
@@ -47,6 +51,10 @@ class Module:
         if shared_bytes > SHARED_ALWAYS:
             call("cuFuncSetAttribute", made, MAX_DYNAMIC_SHARED, shared_bytes)
         return made
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not ending():
+            self.context.dropped.add(self.handle)
 
     def attribute(self, function: int, which: int) -> int:
         """A number that the driver knows of a function of the module."""

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from tegula.runtime.cuda.context import LEGACY, Context, context
+from tegula.runtime.cuda.dropped import Libraries
 from tegula.runtime.cuda.report import deliver, launched_on
 from tegula.runtime.device import Device, cuda_device
 
@@ -41,6 +42,7 @@ class Stream:
         self.context: Context = context(self.device.ordinal)
         self.priority = priority
         self.owned = cuda_stream is None
+        Libraries.seen |= cuda_stream not in (None, 0, LEGACY)
         # 0, as other libraries give it, is the default stream too.
         self.handle: int = self._made(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
 

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.backend.cache import Entry
 from tegula.runtime.cuda.context import Context, target
 from tegula.runtime.cuda.launch import enqueue
-from tegula.runtime.cuda.module import assembled, kept, loaded
+from tegula.runtime.cuda.module import Module, assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream
 
 THREADS = 256
@@ -128,7 +128,7 @@ def arguments(target: np.ndarray, source: np.ndarray) -> bytes:
     return ARGUMENTS.pack(*addresses, target.size, len(dims), *columns)
 
 
-_functions: dict[tuple[Context, int], int] = {}
+_functions: dict[tuple[Context, int], tuple[int, Module]] = {}
 
 
 def _function(context: Context, size: int) -> int:
@@ -142,9 +142,9 @@ def _function(context: Context, size: int) -> int:
 
         module = loaded(context, kept([text], device, make)[0])
         for each in SIZES:
-            _functions[context, each] = module.function(f"copy{each}", threads=THREADS)
+            _functions[context, each] = module.function(f"copy{each}", threads=THREADS), module
         found = _functions[context, size]
-    return found
+    return found[0]
 
 
 def copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
