@@ -149,7 +149,15 @@ class Forms(Labels):
         if hints and not index and (step is None or step.parts):
             found = self._residues(slot, x, state, guess)
             late = {form[1] for form in found if self._is_late(form[1], state)}
-            ring = sorted(found, key=lambda form: (guess.get(form[1], number(0)) is None, form[1] in late))
+            own = {("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())}
+            ring = sorted(
+                found,
+                key=lambda form: (
+                    (form[1][0], form[1][2]) not in own,
+                    guess.get(form[1], number(0)) is None,
+                    form[1] in late,
+                ),
+            )
             return [*ring, *out, ("class", x, ""), ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
         return [*out, ("class", x, ""), last]

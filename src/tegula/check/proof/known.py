@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import gcd, inf, lcm
 from typing import Any
 
-from tegula.check.proof.models import MOST_MODELS, Model, found, value
+from tegula.check.proof.models import KINDS, Model, counterexample
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -18,17 +18,19 @@ from tegula.check.proof.terms import (
     divided,
     eq,
     ge,
-    held_by,
     inside,
     negation,
     number,
     period,
-    range_of_function,
     replaced,
 )
-from tegula.types import DTYPES
 
-DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
+DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
+SHORT, LONG, LONGEST = 40, 400, 2_000
+"""Inequalities after which a model is looked for in which an answer is no; after which a question is given up; after
+which one about residues is."""
+MODEL_WORK = 10
+"""What it takes to look for a model, in inequalities."""
 
 
 class Known:
@@ -47,14 +49,26 @@ class Known:
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
         """What was found to be at least 0, or not; shared by copies until one of them knows more."""
-        self.models: list[Model] = [dict(m) for m in other.models] if other else []
-        self.asks_models: bool = other.asks_models if other else True
-        """Whether it is worth looking for models."""
+        self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
+        """In which all that is assumed holds."""
+        self.near: list[Model] = other.near if other else self.models
+        """In which some of it did; none where models are not looked at."""
+        self.most: float = inf
+        """How much work there is when a question is given up."""
         self.work: list[int] = other.work if other else [0]
         """How often something was shown or not, here and in all that this was made from."""
 
+    def anew(self) -> Known:
+        """Without all that is known; the same models are looked at first."""
+        made = Known()
+        made.models = made.near = [*self.models, *made.models][:MOST_MODELS]
+        made.work = self.work
+        return made
+
     def assume(self, c: Condition) -> None:
         self.assumed.append(c)
+        self.models = [model for model in self.models if model.holds(c)]
+        self.near = self.models or self.near
         self._assume(self.now(c))
         self.true.add(c)
         if self.sides:
@@ -123,7 +137,6 @@ class Known:
             self.absurd = True
         opposite = self.nonnegative(-p)
         self.shown = {q: True for q, found in self.shown.items() if found}
-        self.models = [m for m in self.models if value(p, m, self._range) >= 0]
         self.facts.append(p)
         end = p.parts.get((), 0)
         self.least[p.rest] = min(end, self.least.get(p.rest, end))
@@ -178,25 +191,16 @@ class Known:
         return low, high
 
     def _range(self, x: Atom) -> tuple[Any, Any]:
-        low, high = self.ranges.get(x, (-inf, inf))
-        found: tuple[Any, Any] = (-inf, inf)
-        if x.kind == "mod":
-            found = (0, x.given[1] - 1)
-        elif x.kind == "div":
+        least, most = x.limits
+        if x.kind == "div":
             a, b = self.range(x.given[0])
-            found = (a if a == -inf else a // x.given[1], b if b == inf else b // x.given[1])
+            least, most = a if a == -inf else a // x.given[1], b if b == inf else b // x.given[1]
         elif x.kind in ("min", "max", "ite"):
             (a, b), (c, d) = self.range(x.given[-2]), self.range(x.given[-1])
-            found = {
-                "min": (min(a, c), min(b, d)),
-                "max": (max(a, c), max(b, d)),
-                "ite": (min(a, c), max(b, d)),
-            }[x.kind]
-        elif x.kind == "wrap":
-            found = held_by(DTYPES[x.given[1]])
-        elif x.kind == "app":
-            found = range_of_function(x.given[0])
-        return max(low, found[0]), min(high, found[1])
+            least = max(a, c) if x.kind == "max" else min(a, c)
+            most = min(b, d) if x.kind == "min" else max(b, d)
+        known = self.ranges.get(x)
+        return (least, most) if known is None else (max(known[0], least), min(known[1], most))
 
     # Entailment ------------------------------------------------------------------------------------------------------
 
@@ -210,25 +214,32 @@ class Known:
         return found
 
     def _searched(self, p: Sum) -> bool:
-        """Looks for a model in which p is negative before much is tried."""
-        if self.range(p)[0] >= 0 or p.value is not None:
-            return self.range(p)[0] >= 0
-        if any(value(p, m, self._range) < 0 for m in self.models):
+        """Looks for a model in which p is negative where a search takes long."""
+        low = self.range(p)[0]
+        if low >= 0 or p.value is not None:
+            return low >= 0
+        if any(model.number(p) < 0 for model in self.models):
             return False
-        if any(self._nonnegative(p, depth, True) for depth in range(1, DEPTH)):
-            return True
-        self.work[0] += 1
-        return not self._modelled(-p - 1) and self._nonnegative(p, DEPTH, True)
+        outer = self.most
+        try:
+            if self.near:
+                enough = self.most = min(outer, self.work[0] + SHORT)
+                if self._nonnegative(p, DEPTH, True):
+                    return True
+                if self.work[0] <= enough or self._refuted(ge(-p - 1)):
+                    return False
+            self.most = min(outer, self.work[0] + LONG)
+            return self._nonnegative(p, DEPTH, True)
+        finally:
+            self.most = outer
 
-    def _modelled(self, p: Sum) -> bool:
-        """Whether a model is found in which p is not negative, which is kept."""
-        if not self.asks_models:
-            return False
-        start = self.models[-1] if self.models else {}
-        model = found([p, *self.facts], start, self._range)
-        if model is not None:
-            self.models = [*self.models, model][-MOST_MODELS:]
-        return model is not None
+    def _refuted(self, c: Condition) -> bool:
+        """Whether what is known and a condition hold in a model, which is then looked at for other questions too."""
+        found = counterexample(self.near, [*self.assumed, c])
+        self.work[0] += MODEL_WORK
+        if found is not None:
+            self.models = self.near = [found, *self.models][:MOST_MODELS]
+        return found is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work[0] += 1
@@ -236,7 +247,7 @@ class Known:
             return True
         if (end := self.least.get(p.rest)) is not None and p.parts.get((), 0) >= end:
             return True
-        if depth == 0:
+        if depth == 0 or self.work[0] > self.most:
             return False
         for m, c in p.parts.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
@@ -299,8 +310,8 @@ class Known:
             return c
         if c in self.true:
             return True
-        if negation(c) in self.true:
-            return False
+        if negation(c) in self.true or self._undecided(c):
+            return False if negation(c) in self.true else None
         kind, *args = c
         if kind == "not":
             inner = self.holds(args[0], residues)
@@ -324,6 +335,10 @@ class Known:
         elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
             return False
         return self._for_each_residue(c) if residues else None
+
+    def _undecided(self, c: Condition) -> bool:
+        """Whether a condition holds in one model, and not in another."""
+        return len({model.holds(c) for model in self.models}) > 1
 
     def _never(self, p: Sum) -> bool:
         """Whether it contradicts what is known of remainders that p is 0."""
@@ -350,12 +365,19 @@ class Known:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
-            inner.shown, inner.models, inner.asks_models = {}, [], False
+            inner.shown, inner.models, inner.near = {}, [], []
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             m, k = pivot
             facts = [q for q in self.facts if m in q.parts]
+            begun, asked = self.work[0], not self.near
             for r in range(n):
+                if not asked and self.work[0] > begun + SHORT:
+                    asked = True
+                    if self._refuted(negation(c) if self.near[0].holds(c) else c):
+                        return None
+                if self.work[0] > begun + LONGEST:
+                    return None
                 by = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
                 if any(inner.holds(replaced(t, by), False) is False for t in told):
                     continue
@@ -406,13 +428,7 @@ class Known:
         if p == q:
             return True
         d = p - q
-        if (
-            any(value(d, m, self._range) for m in self.models)
-            or self._modelled(d - 1)
-            or self._modelled(-d - 1)
-        ):
-            return False
-        return self.holds(eq(d)) is True
+        return not any(map(lambda model: model.number(d), self.models)) and self.holds(eq(d)) is True
 
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         return self.holds(ge(p - number(q)), False) is True

@@ -178,7 +178,7 @@ class Labels:
             if rows[0][0] == "told":
                 terms[slot] = replaced(rows[0][1], entered)
         facts: dict[Any, Condition] = {("path", c): c for c in state.known.assumed if c is not True}
-        facts |= {("range", c): c for a in state.bound for c in self._range_facts(state, a)}
+        facts |= {("range", c): c for a in state.bound for c in _range_facts(a)}
         facts["count",] = ge(count)
         for symbol, (slot, _) in classes.items():
             facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
@@ -199,10 +199,7 @@ class Labels:
         label.state_before = state.bound
         label.facts = {key: c for key, c in facts.items() if key not in refused and c is not True}
         label.symbols = [*state.bound, *count.atoms(), *classes]
-        label.state = State(shape.roles, type(state.known)(), list(label.symbols))
-        label.state.contents = shape.contents
-        label.state.known.work = state.known.work
-        label.state.known.ranges |= {a: x for a, x in state.known.ranges.items() if a.name.startswith("o")}
+        label.state = State(shape.roles, state.known.anew(), list(label.symbols), shape.contents)
         for c in label.facts.values():
             label.state.known.assume(c)
         for role in label.state.roles:
@@ -245,13 +242,6 @@ class Labels:
                 out["strip", slot, 0] = ge(now - done * n)
                 out["strip", slot, 1] = ge(done * n + (n - 1) - now)
         return out
-
-    def _range_facts(self, state: State, a: Atom) -> list[Condition]:
-        if not a.name.startswith("o"):
-            return []
-        low, high = state.known.ranges.get(a, (None, None))
-        s = Sum({(a,): 1})
-        return [ge(s - low), ge(number(high) - s)] if isinstance(low, int) and isinstance(high, int) else []
 
     def _condition_before(self, shape: State, r: int, label: Label) -> Condition | None:
         """That the loop went on one iteration before, which a count to an end needs at that end."""
@@ -339,6 +329,13 @@ class Labels:
             role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
             role.fresh = set()
         return made
+
+
+def _range_facts(a: Atom) -> list[Condition]:
+    """What the type of a number says that was read."""
+    low, high = a.limits
+    s = Sum({(a,): 1})
+    return [ge(s - low), ge(number(high) - s)] if isinstance(low, int) and isinstance(high, int) else []
 
 
 def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:

@@ -395,9 +395,8 @@ class Machine:
     def _any(self, v: Value) -> Any:
         """A number that nothing is known of: its symbol is the next that the path binds."""
         self.made += 1
-        symbol = Atom("sym", f"o{self.made}")
+        symbol = Atom("sym", f"o{self.made}", *held_by(v.type))
         self.state.bound.append(symbol)
-        self.state.known.ranges[symbol] = held_by(v.type)
         made = Sum({(symbol,): 1})
         return ("is", made) if v.type is DTYPES["bool"] else made
 

@@ -1,88 +1,154 @@
-"""Launches and iterations in which all that is known holds: numbers for what terms are made of. What is negative in one
-of them does not follow from what is known, and need not be searched for."""
+"""Launches and states in which all that is known on a path holds: what is false in one of them does not follow, and no
+proof of it is searched for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from zlib import crc32
 
-from tegula.check.proof.terms import Atom, Condition, Sum, held_by
-from tegula.types import DTYPES
+from tegula.check.proof.terms import Atom, Condition, Sum
 
-Model: TypeAlias = dict[Atom, int]
-"""Of symbols, and of functions that are not looked into."""
-Range: TypeAlias = Callable[[Atom], tuple[Any, Any]]
-MOST_MODELS, MOST_CHANGES = 3, 12
-STEPS = tuple(sign * 16**k for k in range(4) for sign in (1, -1))
-"""By which a number is changed to see what that does; quotients take long steps."""
+KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
+"""Between which numbers what is not known is chosen, of each model."""
+STEPS, TRIES = 8, 2
+"""Numbers that are changed in a model until everything holds; models in which that is tried for one question."""
 
 
-def value(p: Sum, model: Model, within: Range) -> int:
-    """What a sum is; what the model says nothing of is as near to 0 as it may be."""
-    total = 0
-    for m, c in p.parts.items():
-        for a in m:
-            c *= _atom(a, model, within)
-        total += c
-    return total
+class Model:
+    """A number for each atom. Functions of the same numbers have the same result. `given`: what was changed after it
+    had been chosen."""
+
+    __slots__ = ("found", "given", "kind", "results")
+
+    def __init__(self, kind: int, given: Mapping[Any, int]) -> None:
+        self.kind, self.given = kind, given
+        self.found: dict[Atom, int] = {}
+        self.results: dict[Any, int] = {}
+
+    def number(self, p: Sum) -> int:
+        """The value of a polynomial."""
+        total = 0
+        for m, c in p.parts.items():
+            for a in m:
+                x = self.found.get(a)
+                c *= self._atom(a) if x is None else x
+            total += c
+        return total
+
+    def holds(self, c: Condition) -> bool:
+        """Whether a condition is true."""
+        if isinstance(c, bool):
+            return c
+        kind = c[0]
+        if kind == "ge":
+            return self.number(c[1]) >= 0
+        if kind in ("eq", "is"):
+            return (self.number(c[1]) == 0) == (kind == "eq")
+        if kind == "not":
+            return not self.holds(c[1])
+        return (all if kind == "and" else any)(map(self.holds, c[1:]))
+
+    def _any(self, x: Any) -> int:
+        return self.number(x) if isinstance(x, Sum) else int(self.holds(x))
+
+    def _atom(self, a: Atom) -> int:
+        x = self.found[a] = self._computed(a)
+        return x
+
+    def _computed(self, a: Atom) -> int:
+        kind, given = a.kind, a.given
+        if kind == "mod":
+            return self.number(given[0]) % given[1]
+        if kind == "div":
+            return self.number(given[0]) // given[1]
+        if kind in ("min", "max"):
+            return (min if kind == "min" else max)(map(self.number, given))
+        if kind == "ite":
+            return self.number(given[1] if self.holds(given[0]) else given[2])
+        if kind == "wrap":
+            low, high = a.limits
+            return (self.number(given[0]) - low) % (high - low + 1) + low
+        return self._chosen(self.key(a), a.limits)
+
+    def key(self, a: Atom) -> Any:
+        """What a symbol, or the result of a function, is known by."""
+        return a if a.kind == "sym" else (a.given[0], tuple(map(self._any, a.given[1])))
+
+    def _chosen(self, key: Any, limits: tuple[Any, Any]) -> int:
+        x = self.given.get(key)
+        if x is None:
+            least, most = KINDS[self.kind]
+            x = least + crc32(str(key).encode()) % (most - least + 1) if most > least else least
+        return int(min(max(x, limits[0]), limits[1]))
+
+    def changed(self, key: Any, x: int) -> Model:
+        """The same, but for one number."""
+        return Model(self.kind, {**self.given, key: x})
+
+    # Repair ----------------------------------------------------------------------------------------------------------
+
+    def repaired(self, conditions: Sequence[Condition]) -> Model | None:
+        """A model near this one in which all of some conditions hold, if one is found."""
+        best, left = self, [c for c in conditions if not self.holds(c)]
+        for _ in range(STEPS):
+            if not left:
+                return best
+            near: Model | None = None
+            wrong = left
+            for key, x in dict.fromkeys(best.changes(left[-1])):
+                other = best.changed(key, x)
+                rest = [c for c in conditions if not other.holds(c)]
+                if near is None or len(rest) < len(wrong):
+                    near, wrong = other, rest
+                if not rest:
+                    return other
+            if near is None:
+                return None
+            best, left = near, wrong
+        return None
+
+    def changes(self, c: Condition, wanted: bool = True) -> Iterator[tuple[Any, int]]:
+        """Numbers that may make a condition hold, or not hold."""
+        if isinstance(c, bool):
+            return
+        if c[0] == "not":
+            yield from self.changes(c[1], not wanted)
+        elif c[0] in ("and", "or"):
+            for d in c[1:]:
+                if self.holds(d) != wanted:
+                    yield from self.changes(d, wanted)
+        else:
+            x = self.number(c[1])
+            if c[0] == "ge":
+                yield from self._moves(c[1], -x if wanted else -x - 1)
+            elif (c[0] == "eq") == wanted:
+                yield from self._moves(c[1], -x)
+            else:
+                yield from self._moves(c[1], 1)
+                yield from self._moves(c[1], -1)
+
+    def _moves(self, p: Sum, by: int) -> Iterator[tuple[Any, int]]:
+        """Numbers that move a polynomial by so much, or more."""
+        for m, c in p.parts.items():
+            for a in m:
+                if a.kind in ("sym", "app"):
+                    other = c
+                    for b in m:
+                        other *= 1 if b is a else self.number(Sum({(b,): 1}))
+                    if other:
+                        yield self.key(a), self.number(Sum({(a,): 1})) - -by // other
+                elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
+                    each = by // c if by % c == 0 else by // c + (c > 0)
+                    for q in a.given:
+                        if isinstance(q, Sum):
+                            yield from self._moves(q, each * a.given[1] if a.kind == "div" else each)
 
 
-def _atom(a: Atom, model: Model, within: Range) -> int:
-    kind = a.kind
-    if kind in ("sym", "app"):
-        if a not in model:
-            low, high = within(a)
-            model[a] = int(min(max(0, low), high))
-        return model[a]
-    if kind in ("mod", "div"):
-        n = value(a.given[0], model, within)
-        return n % a.given[1] if kind == "mod" else n // a.given[1]
-    if kind == "ite":
-        return value(a.given[1 if holds(a.given[0], model, within) else 2], model, within)
-    if kind == "wrap":
-        low, high = held_by(DTYPES[a.given[1]])
-        return (value(a.given[0], model, within) - low) % (high - low + 1) + low
-    return (min if kind == "min" else max)(value(p, model, within) for p in a.given)
-
-
-def holds(c: Condition, model: Model, within: Range) -> bool:
-    """Whether a condition holds."""
-    if isinstance(c, bool):
-        return c
-    kind, *args = c
-    if kind in ("ge", "eq", "is"):
-        n = value(args[0], model, within)
-        return n >= 0 if kind == "ge" else n == 0 if kind == "eq" else n != 0
-    if kind == "not":
-        return not holds(args[0], model, within)
-    return (all if kind == "and" else any)(holds(x, model, within) for x in args)
-
-
-def found(facts: Sequence[Sum], start: Model, within: Range) -> Model | None:
-    """A model in which no fact is negative, by a few changes of one: each makes up for a fact that is not met."""
-    model = dict(start)
-    for k in range(MOST_CHANGES):
-        wrong = next(((p, n) for p in facts if (n := value(p, model, within)) < 0), None)
-        if wrong is None:
-            return model
-        if not _changed(*wrong, model, within, k):
-            return None
+def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
+    """A model of conditions, near others that meet most of them."""
+    for model in others[:TRIES]:
+        made = model.repaired(conditions)
+        if made is not None:
+            return made
     return None
-
-
-def _changed(p: Sum, n: int, model: Model, within: Range, turn: int) -> bool:
-    """Changes one number so that a sum, which is n, is not negative."""
-    atoms = sorted(a for a in {a for x in p.atoms() for a in x.inside} if a in model)
-    ways: list[tuple[Atom, int]] = []
-    for a in atoms:
-        for step in STEPS:
-            slope = value(p, {**model, a: model[a] + step}, within) - n
-            low, high = within(a)
-            new = model[a] + step * -(n // slope) if slope > 0 else model[a]
-            if slope > 0 and low <= new <= high:
-                ways.append((a, new))
-    if not ways:
-        return False
-    a, new = ways[turn % len(ways)]
-    model[a] = new
-    return True

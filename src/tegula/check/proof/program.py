@@ -118,6 +118,7 @@ class Program:
         }
         """Rings of which a stage may hold one number."""
         self.hints = self._hints()
+        self.uses = self._uses()
         self.needed = self._needed()
 
     def _changed(self) -> set[Value]:
@@ -311,6 +312,18 @@ class Program:
                     rows.setdefault(Hint(row.barrier, False, True))
                     rows.setdefault(Hint(row.barrier, False, False))
         return {v: [*found[find(v)]] for v in self.values if find(v) in found}
+
+    def _uses(self) -> dict[Value, set[Hint]]:
+        """The barriers at which values are the stage or the parity themselves."""
+        out: dict[Value, set[Hint]] = {}
+        for op in self.kernel.walk():
+            for e in self.happenings(op):
+                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                for k, v in enumerate(E.stage_and_phase(op)):
+                    while isinstance(v.owner, Cast):
+                        v = v.owner.x
+                    out.setdefault(v, set()).add(Hint(b, bool(k), isinstance(e, E.Wait)))
+        return out
 
     def _needed(self) -> set[Value]:
         """The values that decide what roles do to barriers and rings, and when."""

@@ -23,14 +23,16 @@ class TooLong(Exception):
 
 
 class Atom:
-    """What is not looked into further. `kind` and `given` as in certificates (docs/design/042-certificates.md);
-    `inside`: all atoms in it, itself too. There is one of each name, so that they are compared as objects."""
+    """What is not looked into further. `kind` and `given` as in certificates (docs/design/042-certificates.md), of a
+    symbol also the least and the greatest number that it may be; `inside`: all atoms in it, itself too; `limits`: what
+    it is between, whatever is in it. There is one of each name, so that they are compared as objects."""
 
-    __slots__ = ("__weakref__", "given", "inside", "kind", "name")
+    __slots__ = ("__weakref__", "given", "inside", "kind", "limits", "name")
     kind: str
     given: Any
     name: str
     inside: frozenset[Atom]
+    limits: tuple[Any, Any]
 
     def __new__(cls, kind: str, *args: Any) -> Atom:
         name = f"{kind}({', '.join(map(str, args))})"
@@ -42,6 +44,7 @@ class Atom:
         made = ATOMS[name] = super().__new__(cls)
         made.kind, made.given, made.name = kind, args, name
         made.inside = frozenset((made,)).union(*map(inside, args))
+        made.limits = _limits(kind, args)
         return made
 
     def __lt__(self, other: Atom) -> bool:
@@ -49,6 +52,16 @@ class Atom:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _limits(kind: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+    if kind == "mod":
+        return 0, args[1] - 1
+    if kind == "wrap":
+        return held_by(DTYPES[args[1]])
+    if kind == "app":
+        return range_of_function(args[0])
+    return args[1:] if kind == "sym" and len(args) > 1 else (-inf, inf)
 
 
 ATOMS: WeakValueDictionary[str, Atom] = WeakValueDictionary()
