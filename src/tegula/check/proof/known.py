@@ -49,6 +49,8 @@ class Known:
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
         """What was found to be at least 0, or not; shared by copies until one of them knows more."""
+        self.answers: dict[Condition, bool | None] = other.answers if other else {}
+        """What was found of conditions, in the same way."""
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
         """In which all that is assumed holds."""
         self.near: list[Model] = other.near if other else self.models
@@ -73,6 +75,12 @@ class Known:
         self.true.add(c)
         if self.sides:
             self._narrow()
+        self._more()
+
+    def _more(self) -> None:
+        """Forget what was not known so far: more is."""
+        self.shown = {q: True for q, found in self.shown.items() if found}
+        self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
     def _narrow(self) -> None:
         """Where all of several conditions but one are excluded, that one holds."""
@@ -91,6 +99,7 @@ class Known:
             self.absurd = self.absurd or not c
             return
         self.true.add(c)
+        self._more()
         kind, *args = c
         if kind == "and":
             self._assume(args[0])
@@ -136,7 +145,7 @@ class Known:
         if self.nonnegative(-p - 1):
             self.absurd = True
         opposite = self.nonnegative(-p)
-        self.shown = {q: True for q, found in self.shown.items() if found}
+        self._more()
         self.facts.append(p)
         end = p.parts.get((), 0)
         self.least[p.rest] = min(end, self.least.get(p.rest, end))
@@ -181,14 +190,21 @@ class Known:
         low: Any = 0
         high: Any = 0
         for m, c in p.parts.items():
-            a: Any = c
-            b: Any = c
-            for x in dict.fromkeys(m):
-                ends = power(*self._range(x), m.count(x))
-                corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in ends]
-                a, b = min(corners), max(corners)
+            a, b = self._part(m, c)
             low, high = low + a, high + b
         return low, high
+
+    def _part(self, m: Monomial, c: int) -> tuple[Any, Any]:
+        """The range of a monomial with its factor."""
+        if len(m) == 1:
+            a, b = self._range(m[0])
+            return (a * c, b * c) if c > 0 else (b * c, a * c)
+        a, b = c, c
+        for x in dict.fromkeys(m):
+            ends = power(*self._range(x), m.count(x))
+            corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in ends]
+            a, b = min(corners), max(corners)
+        return a, b
 
     def _range(self, x: Atom) -> tuple[Any, Any]:
         least, most = x.limits
@@ -256,7 +272,7 @@ class Known:
                     return all(self.nonnegative(replaced(p, {m: q}), depth) for q in ends)
                 if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in ends):
                     return True
-        worst = sorted((self.range(Sum({m: c}))[0], m) for m, c in p.parts.items() if m)
+        worst = sorted((self._part(m, c)[0], m) for m, c in p.parts.items() if m)
         unbounded = [m for low, m in worst if low == -inf]
         least = unbounded[:1] or [m for low, m in worst if low < 0]
         for m in least or ([m for _, m in worst] if first else []):
@@ -305,7 +321,12 @@ class Known:
     def holds(self, c: Condition, residues: bool = True) -> bool | None:
         """True, False, or None where neither follows."""
         if residues and not isinstance(c, bool):
-            c = self.resolved(c)
+            if c not in self.answers:
+                self.answers[c] = self._decided(self.resolved(c), True)
+            return self.answers[c]
+        return self._decided(c, residues)
+
+    def _decided(self, c: Condition, residues: bool) -> bool | None:
         if isinstance(c, bool):
             return c
         if c in self.true:
@@ -365,7 +386,7 @@ class Known:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
-            inner.shown, inner.models, inner.near = {}, [], []
+            inner.shown, inner.answers, inner.models, inner.near = {}, {}, [], []
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             m, k = pivot

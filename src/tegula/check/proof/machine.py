@@ -654,14 +654,15 @@ class Machine:
             return
         item: Sum | None = number(at.stage)
         if any(x.value is None for x in arrived.values()):
-            item = self._handed(at, agent)
+            item = self._of_stage(at, self._handed(at, agent))
         resolved = self.state.known.resolved
         found = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
         known = {b: n for b, n in found.items() if n is not None}
         if known:
             self.firsts[key] = known
 
-    def _handed(self, at: E.Bytes, agent: Agent) -> Sum | None:
+    def _handed(self, at: E.Bytes, agent: Agent) -> list[Sum]:
+        """The items that an agent was handed last, one for each stage."""
         ring = self.program.rings[at.buffer]
         for row in ring.rows:
             if row.taker == agent and not row.own:
@@ -669,12 +670,13 @@ class Machine:
                 last -= self.shift(at.buffer, row) - (
                     0 if (at.buffer, row.giver) in self.began else ring.stages
                 )
-                return self._of_stage(at, [last - k for k in range(ring.stages)], ring.stages)
-        return None
+                return [last - k for k in range(ring.stages)]
+        return []
 
-    def _of_stage(self, at: E.Bytes, items: Sequence[Sum], stages: int) -> Sum | None:
+    def _of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
         """Which of some items is in the stage that is accessed: one whose stage reads alike, before it is asked what
         is known."""
+        stages = self.program.rings[at.buffer].stages
         stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
         alike = (item for item, own in rows if own == stage)
         known = (item for item, own in rows if self.state.known.equal(stage, own))
@@ -696,16 +698,16 @@ class Machine:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
         if ring is None:
             return n, at.stage
-        self._first(at, ring.agent(self.role, False), role.arrived)
-        for row in ring.given(ring.agent(self.role, False))[:1]:
+        agent = ring.agent(self.role, False)
+        self._first(at, agent, role.arrived)
+        near: list[Sum] = []
+        for row in ring.given(agent)[:1]:
             first = role.arrived[row.barrier] - self.shift(at.buffer, row)
-            item = self._of_stage(at, [first + k for k in range(ring.stages)], ring.stages)
-            if item is not None:
-                return n, item
-        handed = self._handed(at, ring.agent(self.role, False))
-        if handed is not None:
-            return n, handed
-        raise Stuck("the stage is not that of an item that was waited for", None, self.role)
+            near += [first + k for k in range(ring.stages)]
+        item = self._of_stage(at, [*near, *self._handed(at, agent)])
+        if item is None:
+            raise Stuck("the stage is not that of an item that was waited for", None, self.role)
+        return n, item
 
     def _touch(self, role: Role, e: E.Touch, op: Op, sure: bool) -> None:
         v, n = e.at.buffer, self.program.number[e.at.buffer]

@@ -139,6 +139,12 @@ class Model:
                     if other:
                         yield self.key(a), self.number(Sum({(a,): 1})) - -by // other
                 elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
+                    if a.kind == "ite":
+                        yield from self.changes(a.given[0], not self.holds(a.given[0]))
+                    elif a.kind in ("min", "max"):  # the other one may be taken
+                        d = a.given[0] - a.given[1]
+                        x = self.number(d)
+                        yield from self._moves(d, -x - (1 if x >= 0 else -1))
                     each = by // c if by % c == 0 else by // c + (c > 0)
                     for q in a.given:
                         if isinstance(q, Sum):

@@ -92,16 +92,19 @@ class Sum:
         return hash(frozenset(self.parts.items()))
 
     def __add__(self, other: Sum | int) -> Sum:
-        out = dict(self.parts)
-        for m, c in number(other).parts.items():
-            out[m] = out.get(m, 0) + c
-        return Sum(out)
+        return self._plus(other, 1)
 
     def __neg__(self) -> Sum:
         return Sum({m: -c for m, c in self.parts.items()})
 
     def __sub__(self, other: Sum | int) -> Sum:
-        return self + -number(other)
+        return self._plus(other, -1)
+
+    def _plus(self, other: Sum | int, factor: int) -> Sum:
+        out = dict(self.parts)
+        for m, c in other.parts.items() if isinstance(other, Sum) else (((), other),):
+            out[m] = out.get(m, 0) + c * factor
+        return Sum(out)
 
     def __mul__(self, other: Sum | int) -> Sum:
         if isinstance(other, int):

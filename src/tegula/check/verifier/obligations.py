@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from tegula.check.verifier.arithmetic import (
@@ -182,7 +183,8 @@ class Obligations(Walk):
             if row.taker == agent and not row.own:
                 last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
                 near += [plus(last, number(-k)) for k in range(ring.stages)]
-        c = next((c for c in near if self.at_item(at.stage, c, ring.stages)), None)
+        alike = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
+        c = next(chain(alike, (c for c in near if self.at_item(at.stage, c, ring.stages))), None)
         if c is None:
             self.reject("the stage is not that of an item that the role may use")
         for row, arrived in zip(given, mine, strict=True):
