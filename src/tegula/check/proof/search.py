@@ -450,7 +450,7 @@ class Search(Forms):
         kept = self._kept()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
         if self.dry:
-            return self._round(state.copy(), group, lambda s: self._left(s, group[0], over))
+            return self._round(state.copy(), group, lambda s: self._left(s, group, over))
         self._dry(state, group)
         if self._last(state, group[0]):
             return self._round(state.copy(), group, over)
@@ -524,7 +524,7 @@ class Search(Forms):
         self.dried.add(heads)
         kept, self.dry = self._kept(), True
         try:
-            self._round(state.copy(), group, lambda _: [])
+            self._round(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
         except (Stuck, Hoisted, Mismatch):
             pass
         finally:
@@ -533,8 +533,10 @@ class Search(Forms):
             self._back(kept)
             self.machine.firsts, self.machine.began = firsts, began
 
-    def _left(self, state: State, r: int, over: Leaf) -> Tree:
-        c = self.machine.condition(state, r)
+    def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
+        """What comes after a loop of which one iteration was done; what is in flight then is noted."""
+        self.shapes.setdefault(self._heads(state, group), state.copy())
+        c = self.machine.condition(state, group[0])
         if c is None:
             return []
         state.assume(negation(c))
