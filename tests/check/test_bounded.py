@@ -66,3 +66,75 @@ def test_what_was_explored_is_said() -> None:
     assert "unproved (0 launches explored" in found.report()
     found.require()
     accept(found)
+
+
+MIXED = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
+    with tg.role("fill", warps=1):
+        for k in range(n):
+            s, phase = k % 2, k // 2 & 1
+            written = k > 2 * n - 7
+            tg.mbarrier_wait(empty, s, phase ^ 1)
+            if written:
+                ring[s] = tg.tile_load(x, shape=(1, 32), offset=(k, 0))
+            if written{fenced}:
+                tg.fence_async()
+            if written:
+                tg.mbarrier_arrive(full, s)
+            if not written:
+                tg.mbarrier_expect_bytes(full, s, 128)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            tg.mbarrier_wait(full, k % 2, k // 2 & 1)
+            tg.tile_store(out, ring[k % 2], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, k % 2)
+"""
+
+
+def test_what_a_branch_writes_is_written_where_it_is_taken() -> None:
+    assert checked(MIXED.format(fenced="")).status != "refuted"
+    found = checked(MIXED.format(fenced=" and k > 0").replace("k > 2 * n - 7", "k < 1"))
+    assert (found.status, found.kind) == ("refuted", "fence"), found.message
+
+
+KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: tg.array1d[int]):
+    ring = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
+    other = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
+    loaded, unused = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
+    with tg.role("fetch", warps=1):
+        at = int(-1)
+        for k in range(n):
+            if k >= 2:
+                tg.mbarrier_wait(empty, k % 2, k // 2 & 1 ^ 1)
+            tg.mbarrier_expect_bytes(full, k % 2, 128)
+            tg.tile_load_async(x, ring[k % 2], (k, 0), full, k % 2)
+            if k == 0 or keys[k] != keys[k - 1]:
+                at += 1
+                tg.mbarrier_wait(unused, at % 2, (at // 2 & 1) ^ 1)
+                tg.mbarrier_expect_bytes(loaded, at % 2, 128)
+                tg.tile_load_async(x, other[at % 2], (keys[k], 0), loaded, at % 2)
+    with tg.ws(1):
+        at = int(-1)
+        for k in range(n):
+            if k == 0 or keys[k] != keys[k - 1]:
+                if k > 0:
+                    tg.fence_async()
+                    tg.mbarrier_arrive(unused, at % 2)
+                at += 1
+                tg.mbarrier_wait(loaded, at % 2, at // 2 & 1)
+            tg.mbarrier_wait(full, k % 2, k // 2 & 1)
+            tg.tile_store(out, ring[{stage}] * other[at % 2], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, k % 2)
+"""
+
+
+def test_room_is_waited_for_where_each_fill_waits_once_more() -> None:
+    """The last wait before a stage is filled may be for something else, and the first fills need not wait at all."""
+    assert checked(KEYS.format(stage="k % 2")).status != "refuted"
+    found = checked(KEYS.format(stage="k % 2 if k < 5 else 0"))
+    assert found.status == "refuted", found.message

@@ -27,13 +27,13 @@ Places = tuple[tuple[Location, str], ...]
 
 @dataclass(slots=True)
 class Fill:
-    """The fills of a stage: by which role, each after waiting for room at the same place (-1: not so); how many, and
-    the last."""
+    """The fills of a stage: by which role; the last one, how many phases of barriers it came after, and of which
+    barriers that was one more each time (`rooms`): there a fill waits for room."""
 
     role: int
-    room: int
-    count: int = 0
-    number: tuple[int, int] = (-1, -1)
+    number: tuple[int, int]
+    over: dict[int, int]
+    rooms: list[int] | None = None
 
 
 class Run:
@@ -147,8 +147,8 @@ class Run:
             raise self._aliased(warp, op, phase, wanted)
         if not again:
             warp.waits[at] = before + 1
-        if warp.first[at]:
-            warp.room = at
+        warp.over.pop(at, None)
+        warp.over[at] = wanted + 1
         if wanted >= 0:
             _join(warp.clock, phase.ended[wanted])
             warp.past |= phase.pasts[wanted]
@@ -373,21 +373,23 @@ class Run:
         last = self.fills.get(key)
         if access.write:
             if last is None:
-                last = self.fills[key] = Fill(access.role, warp.room)
-            if last.number != access.number:
-                last.count, last.number = last.count + 1, access.number
-                last.room = last.room if last.room == warp.room else -1
+                self.fills[key] = Fill(access.role, access.number, dict(warp.over))
+            elif last.number != access.number:
+                once = [at for at, n in warp.over.items() if n == last.over.get(at, 0) + 1]
+                rooms = once if last.rooms is None else [at for at in once if at in last.rooms]
+                self.fills[key] = Fill(last.role, access.number, dict(warp.over), rooms)
             return
-        if last is None or last.role == access.role or last.room < 0 or last.count < 2:
-            return  # of a single fill it is not known where its room was waited for
-        barrier = self.phases[last.room].barrier
-        if barrier in self.roles[access.role].arrives and warp.arrivals.get(last.room, -1) + 1 >= last.count:
+        if last is None or last.role == access.role:
+            return
+        arrives = self.roles[access.role].arrives
+        rooms = [at for at in last.rooms or () if self.phases[at].barrier in arrives]
+        if rooms and warp.arrivals.get(rooms[-1], -1) >= last.over[rooms[-1]]:
             self.suspect = self.suspect or Refuted(
                 "stage",
                 f"{self.who(warp)} reads {_where(access.at)} once more, which it has released",
                 access.op.loc,
                 "use the stage of the item that was waited for",
-                _at(self.phases[last.room].last, "released here"),
+                _at(self.phases[rooms[-1]].last, "released here"),
             )
 
     def _race(self, race: Race) -> Refuted:

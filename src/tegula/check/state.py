@@ -26,8 +26,8 @@ class Warp:
     entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`:
     how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it first
     waited for. `started`, `copied`: its products and groups of copies out; `open`: whether it has started a copy that
-    is in no group yet. `room`: the barrier where it last waited for room, as those do who fill; -1: nowhere. `past`:
-    the waits that it comes after, one bit each."""
+    is in no group yet. `over`: how many phases it has waited for at each barrier, the last one at the end. `past`: the
+    waits that it comes after, one bit each."""
 
     role: int
     weight: int
@@ -46,7 +46,7 @@ class Warp:
     started: int = 0
     copied: int = 0
     open: bool = False
-    room: int = -1
+    over: dict[int, int] = field(default_factory=dict[int, int])
     past: int = 0
 
 

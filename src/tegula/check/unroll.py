@@ -200,9 +200,13 @@ class Program:
         return op in self.divergent
 
     def _maybe(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        """Threads may read and write in there, or not: they are taken to do so, once."""
+        """Threads read and write in there. Where it is not known whether they do, they are taken to do so, once."""
+        exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
+            if not self.parts(op) and all(env.get(v) is not None for v in op.decisive):
+                exactly(env, trace, launch)
+                return
             for region in op.regions:
                 for step in self._steps(region):
                     step(env, trace, launch)
