@@ -45,6 +45,8 @@ class Pairs:
             for k, v in enumerate(op.results):
                 if op.condition in self.differ or any(r.yielded[k] in self.differ for r in op.regions):
                     self.differ.add(v)
+        elif isinstance(op, LogicalBlocks):
+            self.differ.add(op.first)  # the end and the step are the launch's
         elif self._own(op) or not self.differ.isdisjoint(op.operands):
             self.differ.update(op.results)
 
@@ -52,9 +54,7 @@ class Pairs:
         """Whether an op may give something else in the other block, of the same operands."""
         if isinstance(op, ArrayLoad):
             return not self.unwritten(op.array)
-        return (
-            not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | LogicalBlocks | Tid)
-        )
+        return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
     def alike(self, op: Op) -> bool:
         """Whether both blocks decide alike at a branch, or go round a loop equally often."""
@@ -67,8 +67,12 @@ class Pairs:
 
     def walks(self, op: For) -> bool:
         """Whether a loop takes neighbouring numbers in the two blocks, in even steps up to an even end."""
-        ends = isinstance(op.stop.owner, PairEnd) and op.stop not in self.differ
-        return ends and isinstance(op.start.owner, BlockIndex) and isinstance(op.step.owner, BlockCount)
+        start, step = op.start.owner, op.step.owner
+        if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
+            walks = op.start is start.first and op.step is step.step
+        else:
+            walks = isinstance(start, BlockIndex) and isinstance(step, BlockCount)
+        return walks and isinstance(op.stop.owner, PairEnd) and op.stop not in self.differ
 
     def shared(self, op: BulkLoad) -> str:
         """Why the blocks may not fetch a tile for each other; nothing where they may."""
