@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from scheduled_kernels import few_rows, half_transposed, narrow_result
 
 import tegula as tg
 
@@ -32,3 +33,9 @@ def test_bounds(bounds: str) -> None:
     exec(text, space)
     found = tg.kernel(source=text)(space["product"]).check()
     assert found.proved and found.automatic.startswith("fetch with"), found.message
+
+
+@pytest.mark.parametrize("kernel", [narrow_result, half_transposed, few_rows])
+def test_persistent_blocks_in_pairs(kernel: Any) -> None:
+    found = kernel.check()
+    assert found.proved and "persistent blocks" in found.automatic, found.message

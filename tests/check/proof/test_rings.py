@@ -8,6 +8,10 @@ from idioms import RIGHT as IDIOMS
 from proofs import outcome
 from schedules import lowered
 
+import tegula as tg
+from tegula.ops.group import AsyncWait
+from tegula.runtime.check import STRIDED
+
 NAMED = """def named(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
     ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
@@ -196,3 +200,30 @@ def test_what_looks_like_them(name: str) -> None:
     text, stages = RIGHT[of]
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"
+
+
+def by_threads(after: int) -> str:
+    """The outcome for a pipe that threads copy to, if they arrive so many ops sooner than they have waited for that."""
+
+    @tg.kernel
+    def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages=3)
+        with tg.ws(0, registers=24):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(n):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+    made, parts = lowered(copies, arrays=STRIDED)
+    wait = next(op for op in made.walk() if isinstance(op, AsyncWait))
+    assert wait.parent is not None
+    ops = wait.parent.ops
+    k = ops.index(wait)
+    ops[k : k + after + 1] = [*ops[k + 1 : k + after + 1], wait]
+    return outcome((made, parts))
+
+
+def test_what_threads_copy_is_there_before_they_arrive() -> None:
+    assert by_threads(0) == "proved"
+    assert "outside of roles" in by_threads(1)

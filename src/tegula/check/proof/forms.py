@@ -149,7 +149,9 @@ class Forms(Labels):
         if hints and not index and (step is None or step.parts):
             found = self._residues(slot, x, state, guess)
             late = {form[1] for form in found if self._is_late(form[1], state)}
-            own = {("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())}
+            own = {
+                ("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())
+            }
             ring = sorted(
                 found,
                 key=lambda form: (
