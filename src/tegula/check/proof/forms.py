@@ -6,7 +6,18 @@ from typing import Any
 
 from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, so_far
 from tegula.check.proof.machine import State
-from tegula.check.proof.steps import before, carried, constant_trip, guarded, items, start
+from tegula.check.proof.steps import (
+    Count,
+    before,
+    branched,
+    carried,
+    constant_trip,
+    guarded,
+    in_branches,
+    items,
+    nested,
+    start,
+)
 from tegula.check.proof.terms import Sum, div, held_by, mod, number, symbols
 from tegula.ir import Value
 from tegula.ops.control import For, While
@@ -35,7 +46,7 @@ class Forms(Labels):
         """What an iteration adds to what, as it is written; None where branches and inner loops decide; `moving`: roles
         that stand before other loops do iterations of these beside it."""
         out: dict[Slot, Sum | None] = {}
-        self.ties = {}
+        self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
         for r in group:
             spots = state.roles[r].spots
@@ -65,6 +76,25 @@ class Forms(Labels):
             if r not in group and self.machine.spot(state, r).at < 0:
                 self._guesses_of_others(state, r, out)
         return out
+
+    def _branched(self, state: State, group: list[int]) -> set[Slot]:
+        """What branches alone decide of: it goes apart from what each iteration of inner loops counts."""
+        out, sure = set[Slot](), set[int]()
+        for r, role in enumerate(state.roles):
+            ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
+            loop, depth = role.spots[-1].region.parent, len(role.spots) - 1
+            mine = branched(self.program, role.spots[-1].region) if r in group else set[Count]()
+            sure |= {b for kind, b in ghosts if (kind, b) not in mine}
+            out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in mine}
+            if r in group and isinstance(loop, For | While):
+                held = enumerate(loop.arguments)
+                out |= {("held", r, depth, v) for k, v in held if in_branches(loop, k)}
+        return {slot for slot in out if sure.isdisjoint(self._barriers(slot))}
+
+    def _barriers(self, slot: Slot) -> list[int]:
+        """Where a ghost counts, or a number says a stage."""
+        held = slot[0] == "held"
+        return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if held else [slot[2]]
 
     def _trip(self, loop: For) -> Sum | None:
         """How often a loop goes on that is to come, if that is the same each time."""
@@ -143,9 +173,11 @@ class Forms(Labels):
             out = [*sorted(found, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
-            out = [*self._late(slot, x, guess, state), *self._with_partners(slot, x, guess), *out]
+            late = self._late(slot, x, guess, state)
+            out = [*late, *_told(x), *self._with_partners(slot, x, guess), *out]
+        moves = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.parts):
-            return [*out, ("class", x, ""), *self._residues(slot, x, state, guess), ("unknown",)]
+            return [*out, moves, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
             found = self._residues(slot, x, state, guess)
             late = {form[1] for form in found if self._is_late(form[1], state)}
@@ -160,9 +192,9 @@ class Forms(Labels):
                     form[1] in late,
                 ),
             )
-            return [*ring, *out, ("class", x, ""), ("unknown",)]
+            return [*ring, *out, moves, ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
-        return [*out, ("class", x, ""), last]
+        return [*out, moves, last]
 
     def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
         """What branches decide of a ghost may be as much as others do for sure at the barrier."""
@@ -192,17 +224,20 @@ class Forms(Labels):
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
         exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
-        if exact in guess:
-            others: list[Slot] = [exact]
-        else:
-            ghosts = (("arrived", state.roles[r].arrived), ("waited", state.roles[r].waited))
+        others: list[Slot] = [exact] if exact in guess else []
+        if not others or (kind, b) in nested(self.program, spot.region):
+            ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
             found = [(kind, r, b) for kind, known in ghosts for b in known]
-            others = [ghost for ghost in found if ghost != slot and test.pred not in ("eq", "ne")]
+            found = [ghost for ghost in found if ghost != slot and (others or test.pred not in ("eq", "ne"))]
+            others = [
+                *sorted(found, key=lambda ghost: (ghost in self.branched) != (slot in self.branched)),
+                *others,
+            ]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
-                out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end))
+                out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end, exact))
         return out
 
     def _is_late(self, slot: Slot, state: State) -> bool:
@@ -268,3 +303,9 @@ class Forms(Labels):
                 if d is not None and x == mod(ghost + d, size) + low:
                     out.append(("remainder", (kind, r, b), d + low, low, size))
         return out
+
+
+def _told(x: Sum) -> list[Form]:
+    """What is the smaller, or greater, of two numbers at the start may go on to be that."""
+    moves = any(a.kind in ("min", "max") and symbols(a.given) for a in x.atoms())
+    return [("told", x)] if moves else []

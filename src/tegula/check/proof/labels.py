@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tegula.check.proof.known import STRIP
@@ -14,11 +14,13 @@ from tegula.check.proof.terms import (
     Condition,
     Sum,
     atom,
+    disjunction,
     div,
     divided,
     extreme,
     ge,
     mod,
+    negation,
     number,
     period,
     replaced,
@@ -88,6 +90,8 @@ class Labels:
         self.labels: list[dict[str, Any]] = []
         self.made = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
+        self.branched: set[Slot] = set()
+        """What branches alone decide of in the loops that are looked at."""
 
     def _slots(self, state: State) -> dict[Slot, Any]:
         out: dict[Slot, Any] = {}
@@ -148,7 +152,7 @@ class Labels:
                 terms[slot] = near[0] + (form[1] - near[1])
         for slot, rows in forms.items():
             if rows[0][0] == "late" and rows[0][2] in terms:
-                _, x, other, more, pred, end = rows[0]
+                _, x, other, more, pred, end, _ = rows[0]
                 terms[slot] = x + so_far(pred, terms[other] + more, end)
             if rows[0][0] == "tied" and rows[0][2] in terms:
                 _, x, other, start, n = rows[0]
@@ -174,11 +178,19 @@ class Labels:
             for a, (slot, _) in classes.items()
             if len(forms[slot][0][1].parts) == 1 and symbols(forms[slot][0][1])
         }
+        lines = {slot: rows[0][1] for slot, rows in forms.items() if rows[0][0] == "line"}
+        moved = entered | {next(iter(x.parts)): terms[slot] for slot, x in lines.items() if _is_symbol(x)}
         for slot, rows in forms.items():
             if rows[0][0] == "told":
-                terms[slot] = replaced(rows[0][1], entered)
+                terms[slot] = replaced(rows[0][1], moved)
         facts: dict[Any, Condition] = {("path", c): c for c in state.known.assumed if c is not True}
         facts |= {("range", c): c for a in state.bound for c in _range_facts(a)}
+        facts |= {
+            ("told", c): replaced(c, moved)
+            for c in state.known.assumed
+            if c and c is not True and c[0] == "or"
+        }
+        facts |= {key: c for key, c in _crossings(forms, terms)}
         facts["count",] = ge(count)
         for symbol, (slot, _) in classes.items():
             facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
@@ -329,6 +341,23 @@ class Labels:
             role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
             role.fresh = set()
         return made
+
+
+def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterator[tuple[Any, Condition]]:
+    """Where something happens once another count than that of the test has come so far: both come so far at once."""
+    for slot, rows in forms.items():
+        if rows[0][0] == "late" and rows[0][2] != rows[0][6]:
+            _, _, other, more, pred, end, exact = rows[0]
+            k, y = terms.get(exact), terms.get(other)
+            if isinstance(k, Sum) and isinstance(y, Sum) and pred[0] == "g":
+                mine, its = ge(k - end), ge(y + more - end)
+                yield ("crossed", slot, 0), disjunction(negation(mine), its)
+                yield ("crossed", slot, 1), disjunction(mine, negation(its))
+
+
+def _is_symbol(x: Sum) -> bool:
+    ((m, c), *more) = x.parts.items() if x.parts else (((), 0),)
+    return not more and c == 1 and len(m) == 1 and m[0].kind == "sym"
 
 
 def _range_facts(a: Atom) -> list[Condition]:

@@ -111,6 +111,43 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     return {count: test for count, test in out.items() if count not in often}
 
 
+def nested(program: Program, body: Region) -> set[Count]:
+    """What is arrived at, or waited for, in branches within other branches."""
+    return {
+        count
+        for op, within in _branches(body, False)
+        if within
+        for region in op.regions
+        for count in items(program, region, lambda _: None)[0]
+    }
+
+
+def branched(program: Program, body: Region) -> set[Count]:
+    """What is arrived at, or waited for, in branches, and not as often on both sides of each."""
+    out: set[Count] = set()
+    for op, _ in _branches(body, False):
+        (yes, _), (no, _) = (items(program, region, lambda _: None) for region in op.regions)
+        out |= {count for count in {*yes, *no} if yes.get(count) != no.get(count)}
+    return out
+
+
+def in_branches(loop: LoopLike, k: int) -> bool:
+    """Whether branches decide what is added to a value that a loop carries."""
+
+    def decided(v: Value) -> bool:
+        owner = v.owner
+        if isinstance(owner, Add | Sub):
+            return decided(owner.a)
+        if not isinstance(owner, BranchLike | LoopLike):
+            return False
+        at = owner.results.index(v)
+        if isinstance(owner, BranchLike):
+            return True
+        return decided(owner.body.yielded[at]) or decided(owner.initial[at])
+
+    return decided(loop.body.yielded[k])
+
+
 def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
     """The values that a loop carries which go up by one where a comparison holds, and stay where it does not."""
     for v, given in zip(loop.arguments, loop.body.yielded, strict=True):
