@@ -30,7 +30,7 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
     unsure = set[Count]()
     last: dict[Count, tuple[Value, ...]] = {}
     for op in body.ops:
-        inner = [o for region in op.regions for o in region.walk()]
+        inner = [o for region in op.regions for o in region.walk() if _counts(program, o)]
         times = trip(op) if isinstance(op, For) and program.counts(op) else None
         if not inner:
             for count in _counts(program, op):
@@ -224,9 +224,10 @@ def _added(given: Value, argument: Value, trip: Trip) -> Sum | None:
         k = owner.results.index(given)
         found = [_added(region.yielded[k], argument, trip) for region in owner.alternatives]
         return found[0] if all(n == found[0] for n in found) else None
-    if isinstance(owner, For) and (times := trip(owner)) is not None:
+    if isinstance(owner, LoopLike):
         k = owner.results.index(given)
         so_far = _added(owner.initial[k], argument, trip)
         each = _added(owner.body.yielded[k], owner.arguments[k], trip)
-        return None if so_far is None or each is None else so_far + each * times
+        times = NONE if each == NONE else trip(owner) if isinstance(owner, For) else None
+        return None if so_far is None or each is None or times is None else so_far + each * times
     return None
