@@ -248,9 +248,10 @@ class Walk(ABC):
         if isinstance(op, S.And | S.Or | S.Xor) and all(
             0 <= a <= b <= 1 for a, b in map(self.state.facts.interval, (x, y))
         ):
+            if isinstance(op, S.Xor):
+                return self.atoms.mod(plus(x, y), 2)
             product = times(x, y)
-            rest = {S.And: (), S.Or: plus(x, y), S.Xor: plus(x, y)}[type(op)]
-            return plus(rest, product, {S.And: 1, S.Or: -1, S.Xor: -2}[type(op)])
+            return product if isinstance(op, S.And) else plus(plus(x, y), product, -1)
         if n is None or n < 0:
             return None
         if isinstance(op, S.FloorDiv) and n:
