@@ -296,11 +296,14 @@ def over_lanes(shape: Sequence[int], threads: int) -> Layout:
 
 
 def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout:
-    """Thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be a multiple of the grid's
-    threads: the others have none."""
+    """Thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be more threads than the
+    grid's, which have none: any number where the grid is as long as the tile along the first dimension, else a
+    multiple."""
     shape = tuple(shape)
     dims = list(reversed(range(len(shape))))
     count = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
+    if count[0] == 1:
+        grid = (threads // prod(grid[1:]), *grid[1:])
     spread = [Mode(grid[d], d) for d in dims]
     return Layout(
         shape,

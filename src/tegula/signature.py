@@ -17,8 +17,10 @@ from tegula.types import (
     int32,
     int64,
     is_element,
+    scalar_of,
     uint32,
     uint64,
+    with_scalar,
 )
 
 Shape: TypeAlias = tuple[int, ...]
@@ -74,16 +76,24 @@ class Dtypes:
         name: a string.
         *members: dtypes; without any each tile has one of its own, of any scalars, vectors or matrices.
         computed: by member, the dtype in which programs run instead; their results are rounded once.
+        compound: whether vectors and matrices of the members are members too; False by default.
     Raises:
         nothing.
     """
 
-    __slots__ = ("computed", "members", "name")
+    __slots__ = ("compound", "computed", "members", "name")
 
-    def __init__(self, name: str, *members: DType, computed: Mapping[DType, DType] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *members: DType,
+        computed: Mapping[DType, DType] | None = None,
+        compound: bool = False,
+    ) -> None:
         self.name = name
         self.members = members
         self.computed = dict(computed or {})
+        self.compound = compound
 
     def __repr__(self) -> str:
         return self.name
@@ -91,17 +101,19 @@ class Dtypes:
     @property
     def described(self) -> str:
         """The members in words."""
-        return ", ".join(map(str, self.members)) or "any dtype"
+        each = ", ".join(map(str, self.members))
+        return f"{each}, or vectors or matrices of these" if self.compound else each or "any dtype"
 
 
 def is_in(dtypes: Dtypes, t: ElementType) -> bool:
     """Whether a class has a dtype."""
-    return not dtypes.members or t in dtypes.members
+    return not dtypes.members or (scalar_of(t) if dtypes.compound else t) in dtypes.members
 
 
 def run_in(dtypes: Dtypes, t: ElementType) -> ElementType:
     """The dtype that programs see for one that the caller has."""
-    return dtypes.computed.get(t, t) if isinstance(t, DType) else t
+    scalar = scalar_of(t)
+    return with_scalar(t, dtypes.computed.get(scalar, scalar)) if scalar == t or dtypes.compound else t
 
 
 Real = Dtypes("Real", float16, bfloat16, float32, float64, computed={float16: float32, bfloat16: float32})

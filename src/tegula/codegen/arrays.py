@@ -14,7 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Print
-from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
@@ -291,6 +291,10 @@ def _lane_index(s: State, op: Op) -> Components:
     return (s.code.emit(f"trunc i64 {s.lane} to i32"),)
 
 
+def _lane_count(s: State, op: Op) -> Components:
+    return (s.code.emit(f"trunc i64 {s.present} to i32"),)
+
+
 def _block_index(s: State, op: Op) -> Components:
     return (s.code.emit(f"trunc i64 {s.block} to i32"),)
 
@@ -371,6 +375,7 @@ _RULES = {
     BufExchange: _exchange,
     StackCount: _stack_count,
     LaneIndex: _lane_index,
+    LaneCount: _lane_count,
     BlockIndex: _block_index,
     BlockCount: _block_count,
     Print: _print,

@@ -17,6 +17,7 @@ from tegula.ops.lane import (
     BlockCount,
     BlockIndex,
     BlockPlace,
+    LaneCount,
     LaneIndex,
     LaneUniform,
     LogicalBlocks,
@@ -88,6 +89,11 @@ def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
 @handles(LaneIndex)
 def run_lane(m: Machine, op: LaneIndex, mask: Mask) -> Any:
     return np.arange(m.lanes, dtype=np.int32)
+
+
+@handles(LaneCount)
+def run_count(m: Machine, op: LaneCount, mask: Mask) -> Any:
+    return m.broadcast(np.array(m.count, np.int32))
 
 
 @handles(BlockIndex)

@@ -206,8 +206,7 @@ class _Call:
         return run_in(dtype, t) if isinstance(dtype, Dtypes) else t
 
     def _as(self, value: Value, to: Any) -> Value:
-        t = value.type.dtype if isinstance(value.type, TileType) else value.type
-        return value if t == to else self.builder.cast(value, to)
+        return self.builder.cast(value, scalar_of(to))
 
     def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, given: Given) -> Value:
         """A result in the dtype that the caller's tiles have."""

@@ -6,7 +6,7 @@ from tegula.ir import TypeRule, Value
 from tegula.ops.base import public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
-from tegula.ops.lane import LaneIndex
+from tegula.ops.lane import LaneCount, LaneIndex
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease
 from tegula.types import ArrayType, PipeType, element_type
 
@@ -157,6 +157,22 @@ def group_size(b: OpBuilder) -> int:
         none: it is a constant.
     """
     return b.lanes
+
+
+@public("group_present")
+def group_present(b: OpBuilder) -> int | Value:
+    """The number of threads of the group that are there: those with a tg.group_lane() below it.
+
+    It is tg.group_size(), except in the last block of a launch whose threads do not fill it.
+
+    Returns:
+        an int32, a constant where no block of the launch lacks threads.
+    Raises:
+        nothing.
+    Gradient:
+        none: it is an integer.
+    """
+    return b.one(LaneCount, []) if b.partial else b.lanes
 
 
 @public("group_lane")

@@ -189,8 +189,12 @@ def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: i
         all(g & (g - 1) == 0 for g in grid[1:]),
         f"the grid {size} has a later dimension that is no power of 2",
     )
-    require(lanes % WARP == 0 or WARP % lanes == 0, f"a grid of {lanes} threads does not end with a warp")
-    *outer, last = slots(shape, grid)
+    first, *_ = *outer, last = slots(shape, grid)
+    require(
+        lanes % WARP == 0 or WARP % lanes == 0 or first == 1,
+        f"a grid of {lanes} threads does not end with a warp",
+        "let its first dimension be as long as that of the tile, or longer",
+    )
     require(
         all(n == 1 for n in outer[:-1]),
         f"each thread of the grid {size} would have {slots(shape, grid)} elements of the tile {tuple(shape)}",
@@ -247,6 +251,17 @@ class LaneIndex(Op):
     __slots__ = ()
     NAME = "lane.index"
     VARYING = True
+
+    def infer(self) -> Sequence[Type]:
+        return [int32]
+
+
+class LaneCount(Op):
+    """The number of lanes of the group that are there, int32: in the last block of a launch they may be fewer than in
+    the others."""
+
+    __slots__ = ()
+    NAME = "lane.count"
 
     def infer(self) -> Sequence[Type]:
         return [int32]

@@ -9,9 +9,10 @@ from tegula.types import scalar_of
 
 
 def from_lanes(s: GpuState, op: TileFromLanes) -> None:
-    """A thread's own value is its element, or its column of elements, or what it has of a grid."""
+    """A thread's own value is its element, or its column of elements, or what it has of a grid, which threads without a lane are not
+    in."""
     parts = s.components(op.value)
-    if op.grid is not None and s.some_absent:
+    if op.grid is not None and s.kernel.launch.partial:
         here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
         t, none = register_type(scalar_of(op.value.type), 1), zeros(op.value.type)  # type: ignore[arg-type]
         pairs = zip(parts, none, strict=True)
