@@ -10,10 +10,10 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Dtypes, Extent, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import DTYPES, DType, ElementType, MatType, bool_, components, float32, int32, uint32
+from tegula.types import DTYPES, DType, MatType, bool_, components, float32, int32, scalar_of, uint32
 
 N, S = Extent("N"), Extents("S")
-ROWS, LENGTH = Extent("rows"), Extent("length")
+ROWS, LENGTH, NUMBER = Extent("rows"), Extent("length"), Extent("n")
 Number = Dtypes(
     "Number",
     *(t for t in DTYPES.values() if t is not bool_),
@@ -33,9 +33,9 @@ def chunk(n: int, threads: int) -> int:
     return next((c for c in range(least, 4 * least + 1) if n % c == 0), least)
 
 
-def fits(n: int, t: ElementType, threads: int) -> bool:
+def fits(n: int, t: DType, threads: int) -> bool:
     """Whether each thread can hold its elements in registers."""
-    return isinstance(t, DType) and chunk(n, threads) * t.bits <= REGISTERS * 32
+    return chunk(n, threads) * t.bits <= REGISTERS * 32
 
 
 @cooperative
@@ -224,7 +224,9 @@ def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: constexpr[bool])
     """Each thread combines its elements in a row; then it gets what all threads in front have together."""
 
 
-@_tile_in_chunks.program(when=lambda S, Number, group: fits(prod(S), Number, group))
+@_tile_in_chunks.program(
+    when=lambda S, Number, group: isinstance(Number, DType) and fits(prod(S), Number, group)
+)
 def in_registers(t, kind, exclusive):
     shape, threads = t.shape, tg.group_size()
     n = tg.static(prod(shape))
@@ -241,13 +243,26 @@ def in_registers(t, kind, exclusive):
     else:
         for k in tg.unrolled(c):
             own[0, k] = tg._tile_combined(kind, front, own[0, k])
-    made = tg.tile_reshape(tg.tile_from_local(own, (threads, 1), (rows, c)), (rows * c,))
-    return tg.tile_reshape(made[:n], shape)
+    return tg.tile_reshape(tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n), shape)
+
+
+@_tile_in_chunks.program(
+    when=lambda S, Number, kind, group: kind != "segment" and fits(prod(S), scalar_of(Number), group)
+)
+def of_each_component(t, kind, exclusive):
+    """Of vectors and matrices."""
+    shape = t.shape
+    n = tg.static(prod(shape))
+    made, vector = t, type(tg.tile_reshape(t, (n,))[0])
+    for k in tg.static(range(components(vector))):
+        part = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive)
+        made = tg.tile_map(tg._tile_with_component, made, k, part)
+    return made
 
 
 @_tile_in_chunks.program
 def through_memory(t, kind, exclusive):
-    """Of many elements, vectors or matrices: they are combined twice, the second time from those in front."""
+    """Of more elements: they are combined twice, the second time from those in front."""
     shape, threads = t.shape, tg.group_size()
     n = tg.static(prod(shape))
     c = tg.static(-(-n // threads))
@@ -291,6 +306,24 @@ def with_more(t, rows, length):
     tg.tile_assign(line, flat, 0)
     tg.tile_assign(line, tg.tile_zeros(shape=rows * length - n, dtype=type(flat[0])), n)
     return tg.tile_reshape(line, (rows, length))
+
+
+@cooperative
+def _tile_of_rows(t: Tile[Number, ROWS, LENGTH], n: constexpr[int]) -> Tile[Number, NUMBER]:
+    """The first n elements of rows."""
+
+
+@_tile_of_rows.program(when=lambda rows, length, n: n == rows * length)
+def of_all(t, n):
+    return tg.tile_reshape(t, (n,))
+
+
+@_tile_of_rows.program
+def of_some(t, n):
+    rows, length = t.shape
+    line = tg.tile_empty(shape=rows * length, dtype=type(t[0, 0]), storage="shared")
+    tg.tile_assign(line, tg.tile_reshape(t, (rows * length,)), 0)
+    return line[:n]
 
 
 @part
@@ -356,7 +389,7 @@ def of_both_in_registers(t, begins):
         front = tg._tile_in_front("segment", rows, first, both)
         for k in tg.unrolled(c):
             own[0, k] = tg._tile_combined("segment", front, tg.vector(own[0, k], new[0, k]))[0]
-        made = tg.tile_reshape(tg.tile_from_local(own, (threads, 1), (rows, c)), (rows * c,))[:n]
+        made = tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n)
     else:
         pairs = tg.tile_map(tg.vector, t, begins)
         made = tg.tile_map(tg._tile_component, tg._tile_one_by_one(pairs, "segment", False), 0)
