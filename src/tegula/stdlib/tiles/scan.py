@@ -22,7 +22,7 @@ Number = Dtypes(
     },
     compound=True,
 )
-Kind = constexpr["sum", "min", "max", "segment"]
+Kind, Flag = constexpr["sum", "min", "max"], constexpr[bool]
 REGISTERS = 64
 """Of 32 bits, for the elements of a thread."""
 
@@ -119,42 +119,143 @@ def tile_scan_min_inclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
 
 @cooperative
 def _tile_running_sum(t: Tile[Number, *S], exclusive: constexpr[bool]) -> Tile[Number, *S]:
-    """Running sums, whose adjoint is the same from the other side."""
-    return tg._tile_running(t, "sum", exclusive)
+    """Running sums, whose adjoint is the same from the other end."""
+    return tg._tile_running(t, "sum", exclusive, False)
 
 
 @_tile_running_sum.vjp
 def of_sums(grad, exclusive):
-    return tg._tile_reversed(tg._tile_running_sum(tg._tile_reversed(grad), exclusive))
+    return tg._tile_running(grad, "sum", exclusive, True)
 
 
 @cooperative
 def _tile_running_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
     """Running extremes. An element that sets one gets the adjoints from there up to the next that does."""
-    return tg._tile_running(t, kind, False)
+    return tg._tile_running(t, kind, False, False)
 
 
 @_tile_running_extreme.vjp(keep="t")
 def of_extremes(t, grad, kind):
+    """What absent threads have is no number, and sets none."""
     shape = t.shape
     n = tg.static(prod(shape))
     flat, there = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,))
-    along = tg.tile_reshape(grad, (n,))
-    none = type(flat[0])(nan)
-    numbers = tg.where(there, flat, none)
-    return tg.tile_reshape(tg._tile_to_extremes(numbers, along, kind), shape)
+    numbers = tg.where(there, flat, type(flat[0])(nan))
+    return tg.tile_reshape(tg._tile_to_extremes(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
+
+
+# Combining -----------------------------------------------------------------------------------------------------------
+
+
+@cooperative
+def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
+    """The elements up to each one combined, or of sums those in front of it, `exclusive`; `back`: from the last one."""
+    if tg.group_present() == tg.group_size():
+        made = tg._tile_in_chunks(t, kind, exclusive, back)
+    else:
+        made = tg._tile_one_by_one(t, kind, exclusive, back)
+    return tg.tile_map(tg._tile_second, t, made)
+
+
+@cooperative
+def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
+    """Each thread combines its elements in a row; then it gets what all threads in front have together."""
+
+
+@_tile_in_chunks.program(
+    when=lambda S, Number, group: isinstance(Number, DType) and fits(prod(S), Number, group)
+)
+def in_registers(t, kind, exclusive, back):
+    shape, threads = t.shape, tg.group_size()
+    n = tg.static(prod(shape))
+    c = tg.static(chunk(n, threads))
+    rows = tg.static(-(-n // c))
+    own = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
+    first, last = (c - 1, 0) if tg.static(back) else (0, c - 1)
+    for k in tg.unrolled(1, c):
+        i, before = (c - 1 - k, c - k) if tg.static(back) else (k, k - 1)
+        own[0, i] = tg._tile_combined(kind, own[0, i], own[0, before])
+    none = type(own[0, 0])(0) if tg.static(kind == "sum") else own[0, 0]
+    front = tg._tile_in_front(kind, back, rows, none, own[0, last])
+    if tg.static(exclusive):
+        for k in tg.unrolled(c - 1):
+            i, before = (k, k + 1) if tg.static(back) else (c - 1 - k, c - 2 - k)
+            own[0, i] = tg._tile_combined(kind, own[0, before], front)
+        own[0, first] = front
+    else:
+        for k in tg.unrolled(c):
+            own[0, k] = tg._tile_combined(kind, own[0, k], front)
+    return tg.tile_reshape(tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n), shape)
+
+
+@_tile_in_chunks.program(when=lambda S, Number, group: fits(prod(S), scalar_of(Number), group))
+def of_each_component(t, kind, exclusive, back):
+    """Of vectors and matrices."""
+    shape = t.shape
+    n = tg.static(prod(shape))
+    made, vector = t, type(tg.tile_reshape(t, (n,))[0])
+    for k in tg.static(range(components(vector))):
+        part = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive, back)
+        made = tg.tile_map(tg._tile_with_component, made, k, part)
+    return made
+
+
+@_tile_in_chunks.program
+def through_memory(t, kind, exclusive, back):
+    """Of more elements: they are combined twice, the second time from those in front."""
+    shape, threads = t.shape, tg.group_size()
+    n = tg.static(prod(shape))
+    c = tg.static(-(-n // threads))
+    rows = tg.static(-(-n // c))
+    flat = tg.tile_reshape(t, (n,))
+    line = tg.tile_zeros(shape=rows * c, dtype=type(flat[0]), storage="shared")
+    tg.tile_assign(line, flat, 0)
+    cells, lane = tg.tile_reshape(line, (rows, c)), tg.group_lane()
+    none = type(flat[0])()
+    whole = none
+    if lane < rows:
+        none = none if tg.static(kind == "sum") else cells[lane, 0]
+        whole = cells[lane, c - 1 if tg.static(back) else 0]
+        for k in range(1, c):
+            whole = tg._tile_combined(kind, cells[lane, c - 1 - k if tg.static(back) else k], whole)
+    front = tg._tile_in_front(kind, back, rows, none, whole)
+    if lane < rows:
+        for k in range(c):
+            i = c - 1 - k if tg.static(back) else k
+            more = tg._tile_combined(kind, cells[lane, i], front)
+            cells[lane, i] = front if tg.static(exclusive) else more
+            front = more
+    return tg.tile_reshape(line[:n], shape)
+
+
+@cooperative
+def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
+    """The same by the first thread, the only one that is there in any block."""
+    shape = t.shape
+    n = tg.static(prod(shape))
+    flat, there = tg.tile_reshape(t, (n,)), tg.tile_zeros(shape=n, dtype=bool, storage="shared")
+    line = tg.tile_zeros(shape=n, dtype=type(flat[0]), storage="shared")
+    tg.tile_assign(line, flat, 0)
+    tg.tile_assign(there, tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,)), 0)
+    if tg.group_lane() == 0:
+        total = type(flat[0])() if tg.static(kind == "sum") else line[0]
+        for k in range(n):
+            i = n - 1 - k if tg.static(back) else k
+            if there[i]:
+                more = tg._tile_combined(kind, line[i], total)
+                line[i] = total if tg.static(exclusive) else more
+                total = more
+    return tg.tile_reshape(line, shape)
 
 
 @cooperative
 def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
     """For each element that sets a running extreme the sum of the adjoints from there up to the next that does."""
-    n = t.shape[0]
-    extremes = tg._tile_running(t, kind, False)
-    earlier = tg.tile_pad(extremes, ((1, 0),), type(t[0])(nan))[:n]
-    sets = tg.where((extremes == earlier) | tg.isnan(extremes), type(t[0])(0.0), type(t[0])(1.0))
-    ends = tg.tile_pad(sets, ((0, 1),), 1.0)[1:]
-    sums = tg._tile_segment_sums(grad[::-1], ends[::-1])
-    return tg.where(sets > type(t[0])(0.0), sums[::-1], type(t[0])(0.0))
+    if tg.group_present() == tg.group_size():
+        made = tg._tile_to_extremes_in_chunks(t, grad, kind)
+    else:
+        made = tg._tile_to_extremes_by(t, grad, kind, 1)
+    return made
 
 
 @_tile_to_extremes.program(when=lambda Number: not isinstance(Number, DType))
@@ -167,124 +268,76 @@ def by_components(t, grad, kind):
     return made
 
 
-@part
-def _tile_there(x):
-    return True
-
-
-@part
-def _tile_second(x, y):
-    return y
-
-
-@part
-def _tile_component(x, k):
-    """A component by its row-major number."""
-    t = type(x)
-    if tg.static(isinstance(t, MatType)):
-        columns = tg.static(t.cols)
-        return x[k // columns, k % columns]
-    else:
-        return x[k]
-
-
-@part
-def _tile_with_component(x, k, y):
-    t = type(x)
-    if tg.static(isinstance(t, MatType)):
-        columns = tg.static(t.cols)
-        x[k // columns, k % columns] = y
-    else:
-        x[k] = y
-    return x
-
-
 @cooperative
-def _tile_reversed(t: Tile[Number, *S]) -> Tile[Number, *S]:
-    """The elements in the opposite order."""
-    shape = t.shape
-    return tg.tile_reshape(tg.tile_reshape(t, (-1,))[::-1], shape)
+def _tile_to_extremes_in_chunks(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
+    """The extremes in front of each thread's elements, and the sums behind them, are found as running extremes are."""
+    return tg._tile_to_extremes_by(t, grad, kind, tg.group_size())
 
 
-# Combining -----------------------------------------------------------------------------------------------------------
-
-
-@cooperative
-def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: constexpr[bool]) -> Tile[Number, *S]:
-    """The elements up to each one combined, or those in front of it, `exclusive`, 0 for the first."""
-    if tg.group_present() == tg.group_size():
-        made = tg._tile_in_chunks(t, kind, exclusive)
-    else:
-        made = tg._tile_one_by_one(t, kind, exclusive)
-    return tg.tile_map(tg._tile_second, t, made)
-
-
-@cooperative
-def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: constexpr[bool]) -> Tile[Number, *S]:
-    """Each thread combines its elements in a row; then it gets what all threads in front have together."""
-
-
-@_tile_in_chunks.program(
-    when=lambda S, Number, group: isinstance(Number, DType) and fits(prod(S), Number, group)
-)
-def in_registers(t, kind, exclusive):
-    shape, threads = t.shape, tg.group_size()
-    n = tg.static(prod(shape))
+@_tile_to_extremes_in_chunks.program(when=lambda N, Number, group: fits(2 * N, Number, group))
+def both_in_registers(t, grad, kind):
+    n, threads = t.shape[0], tg.group_size()
     c = tg.static(chunk(n, threads))
     rows = tg.static(-(-n // c))
-    own = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
+    sets = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
+    sums = tg.tile_local(tg._tile_in_rows(grad, rows, c), (threads, 1))
+    none, zero = type(t[0])(nan), type(t[0])(0.0)
+    best = sets[0, 0]
     for k in tg.unrolled(1, c):
-        own[0, k] = tg._tile_combined(kind, own[0, k - 1], own[0, k])
-    front = tg._tile_in_front(kind, rows, own[0, 0], own[0, c - 1])
-    if tg.static(exclusive):
-        for k in tg.unrolled(c - 1):
-            own[0, c - 1 - k] = tg._tile_combined(kind, front, own[0, c - 2 - k])
-        own[0, 0] = front
-    else:
-        for k in tg.unrolled(c):
-            own[0, k] = tg._tile_combined(kind, front, own[0, k])
-    return tg.tile_reshape(tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n), shape)
+        best = tg._tile_combined(kind, best, sets[0, k])
+    before = tg._tile_in_front(kind, False, rows, none, best)
+    for k in tg.unrolled(c):
+        after = tg._tile_combined(kind, before, sets[0, k])
+        sets[0, k] = tg._tile_is_set(before, after)
+        before = after
+    whole = tg.vector(zero, zero)
+    for k in tg.unrolled(c):
+        whole = tg._tile_combined("segment", tg._tile_segment(sums[0, c - 1 - k], sets[0, c - 1 - k]), whole)
+    behind = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+    for k in tg.unrolled(c):
+        i = c - 1 - k
+        total = tg.where(sets[0, i] > zero, sums[0, i] + behind[0], zero)
+        behind = tg._tile_combined("segment", tg._tile_segment(sums[0, i], sets[0, i]), behind)
+        sums[0, i] = total
+    return tg._tile_of_rows(tg.tile_from_local(sums, (threads, 1), (rows, c)), n)
 
 
-@_tile_in_chunks.program(
-    when=lambda S, Number, kind, group: kind != "segment" and fits(prod(S), scalar_of(Number), group)
-)
-def of_each_component(t, kind, exclusive):
-    """Of vectors and matrices."""
-    shape = t.shape
-    n = tg.static(prod(shape))
-    made, vector = t, type(tg.tile_reshape(t, (n,))[0])
-    for k in tg.static(range(components(vector))):
-        part = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive)
-        made = tg.tile_map(tg._tile_with_component, made, k, part)
-    return made
-
-
-@_tile_in_chunks.program
-def through_memory(t, kind, exclusive):
-    """Of more elements: they are combined twice, the second time from those in front."""
-    shape, threads = t.shape, tg.group_size()
-    n = tg.static(prod(shape))
+@cooperative
+def _tile_to_extremes_by(
+    t: Tile[Number, N], grad: Tile[Number, N], kind: Kind, threads: constexpr[int]
+) -> Tile[Number, N]:
+    """The same through memory, by the first so many threads."""
+    n, lane = t.shape[0], tg.group_lane()
     c = tg.static(-(-n // threads))
     rows = tg.static(-(-n // c))
-    flat = tg.tile_reshape(t, (n,))
-    line = tg.tile_zeros(shape=rows * c, dtype=type(flat[0]), storage="shared")
-    tg.tile_assign(line, flat, 0)
-    cells, lane = tg.tile_reshape(line, (rows, c)), tg.group_lane()
-    first = type(flat[0])()
-    whole = first
-    if lane < rows:
-        first = cells[lane, 0]
-        whole = first
-        for k in range(1, c):
-            whole = tg._tile_combined(kind, whole, cells[lane, k])
-    front = tg._tile_in_front(kind, rows, first, whole)
+    none, zero = type(t[0])(nan), type(t[0])(0.0)
+    line = tg.tile_zeros(shape=rows * c, dtype=type(t[0]), storage="shared")
+    along = tg.tile_zeros(shape=rows * c, dtype=type(t[0]), storage="shared")
+    tg.tile_assign(line, t, 0)
+    tg.tile_assign(along, grad, 0)
+    sets, sums = tg.tile_reshape(line, (rows, c)), tg.tile_reshape(along, (rows, c))
+    best = none
     if lane < rows:
         for k in range(c):
-            more = tg._tile_combined(kind, front, cells[lane, k])
-            cells[lane, k] = front if tg.static(exclusive) else more
-            front = more
-    return tg.tile_reshape(line[:n], shape)
+            best = tg._tile_combined(kind, best, sets[lane, k])
+    before = tg._tile_in_front(kind, False, rows, none, best)
+    whole = tg.vector(zero, zero)
+    if lane < rows:
+        for k in range(c):
+            after = tg._tile_combined(kind, before, sets[lane, k])
+            sets[lane, k] = tg._tile_is_set(before, after)
+            before = after
+        for k in range(c):
+            i = c - 1 - k
+            whole = tg._tile_combined("segment", tg._tile_segment(sums[lane, i], sets[lane, i]), whole)
+    behind = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+    if lane < rows:
+        for k in range(c):
+            i = c - 1 - k
+            total = tg.where(sets[lane, i] > zero, sums[lane, i] + behind[0], zero)
+            behind = tg._tile_combined("segment", tg._tile_segment(sums[lane, i], sets[lane, i]), behind)
+            sums[lane, i] = total
+    return along[:n]
 
 
 @cooperative
@@ -326,95 +379,98 @@ def of_some(t, n):
     return line[:n]
 
 
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
 @part
-def _tile_combined(kind, a, b):
-    """Of segments: sums and whether one begins."""
+def _tile_combined(kind, near, far):
+    """Elements combined with others, which may be farther away than these: that counts for segments alone, sums up to
+    the first element that begins another, and whether one does."""
     if tg.static(kind == "sum"):
-        return a + b
+        return near + far
     elif tg.static(kind == "min"):
-        return tg.min(a, b)
+        return tg.min(near, far)
     elif tg.static(kind == "max"):
-        return tg.max(a, b)
+        return tg.max(near, far)
     else:
-        return tg.vector(tg.where(b[1] > type(b[1])(0.0), b[0], a[0] + b[0]), tg.max(a[1], b[1]))
+        ends = near[1] > type(near[1])(0.0)
+        return tg.vector(tg.where(ends, near[0], near[0] + far[0]), tg.max(near[1], far[1]))
 
 
 @part
-def _tile_in_front(kind, count, first, whole):
-    """What all threads in front have together, of `count` threads; what changes nothing where there are none: 0, or
-    the first element of the thread's own."""
+def _tile_in_front(kind, back, count, none, whole):
+    """What the threads in front have together, or those behind, `back`, of `count` threads; `none` if there are none.
+    In a warp by a butterfly, in which each thread knows what twice as many have every time; then from one place for
+    each warp."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     warps = tg.static((count + 31) // 32)
-    none = type(first)() if tg.static(kind in ("sum", "segment")) else first
     front = none
     for k in tg.unrolled(tg.static(min(count - 1, 31).bit_length())):
-        other, later = tg.lane_xor(whole, 1 << k), (lane & (1 << k)) != 0
-        front = tg.where(later, tg._tile_combined(kind, other, front) if k > 0 else other, front)
+        other, far = tg.lane_xor(whole, 1 << k), ((lane & (1 << k)) == 0) == tg.static(back)
+        front = tg.where(far, tg._tile_combined(kind, front, other) if k > 0 else other, front)
         if tg.static(kind == "segment"):
-            whole = tg.where(later, tg._tile_combined(kind, other, whole), tg._tile_combined(kind, whole, other))
+            ahead, after = tg._tile_combined(kind, whole, other), tg._tile_combined(kind, other, whole)
+            whole = tg.where(far, ahead, after)
         else:
             whole = tg._tile_combined(kind, whole, other)
     if tg.static(warps > 1):
-        wholes = tg.tile_empty(shape=warps, dtype=type(first), storage="shared")
-        if lane == 31:
+        wholes = tg.tile_empty(shape=warps, dtype=type(none), storage="shared")
+        if lane == 0:
             wholes[warp] = whole
         before = none
-        for w in tg.unrolled(warps - 1):
-            more = tg._tile_combined(kind, before, wholes[w]) if w > 0 else wholes[w]
-            before = tg.where(w < warp, more, before)
-        front = tg._tile_combined(kind, before, front)
+        for k in tg.unrolled(warps - 1):
+            w = warps - 1 - k if tg.static(back) else k
+            more = tg._tile_combined(kind, wholes[w], before) if k > 0 else wholes[w]
+            before = tg.where(w > warp if tg.static(back) else w < warp, more, before)
+        front = tg._tile_combined(kind, front, before)
     return front
 
 
-@cooperative
-def _tile_segment_sums(t: Tile[Number, N], begins: Tile[Number, N]) -> Tile[Number, N]:
-    """Running sums that begin anew where `begins` is 1."""
-    pairs = tg.tile_map(tg.vector, t, begins)
-    return tg.tile_map(tg._tile_component, tg._tile_running(pairs, "segment", False), 0)
+@part
+def _tile_is_set(before, after):
+    """Whether an element changed the extreme: 1 or 0."""
+    return tg.where(tg.isnan(after) | (after == before), type(after)(0.0), type(after)(1.0))
 
 
-@_tile_segment_sums.program(when=lambda N, Number, group: fits(2 * N, Number, group))
-def of_both_in_registers(t, begins):
-    n, threads = t.shape[0], tg.group_size()
-    if tg.group_present() == threads:
-        c = tg.static(chunk(n, threads))
-        rows = tg.static(-(-n // c))
-        own = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
-        new = tg.tile_local(tg._tile_in_rows(begins, rows, c), (threads, 1))
-        both = tg.vector(own[0, 0], new[0, 0])
-        first = both
-        for k in tg.unrolled(1, c):
-            both = tg._tile_combined("segment", both, tg.vector(own[0, k], new[0, k]))
-            own[0, k], new[0, k] = both[0], both[1]
-        front = tg._tile_in_front("segment", rows, first, both)
-        for k in tg.unrolled(c):
-            own[0, k] = tg._tile_combined("segment", front, tg.vector(own[0, k], new[0, k]))[0]
-        made = tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n)
+@part
+def _tile_segment(x, begins):
+    """An element as a segment, which it is not part of where it begins one."""
+    return tg.vector(tg.where(begins > type(x)(0.0), type(x)(0.0), x), begins)
+
+
+@part
+def _tile_there(x):
+    """Whether there is an element: False for absent threads."""
+    return True
+
+
+@part
+def _tile_second(x, y):
+    """y, which absent threads lack as they do x."""
+    return y
+
+
+@part
+def _tile_component(x, k):
+    """A component by its row-major number."""
+    t = type(x)
+    if tg.static(isinstance(t, MatType)):
+        columns = tg.static(t.cols)
+        return x[k // columns, k % columns]
     else:
-        pairs = tg.tile_map(tg.vector, t, begins)
-        made = tg.tile_map(tg._tile_component, tg._tile_one_by_one(pairs, "segment", False), 0)
-    return made
+        return x[k]
 
 
-@cooperative
-def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: constexpr[bool]) -> Tile[Number, *S]:
-    """The same by the first thread, the only one that is there in any block."""
-    shape = t.shape
-    n = tg.static(prod(shape))
-    line = tg.tile_zeros(shape=n, dtype=type(tg.tile_reshape(t, (n,))[0]), storage="shared")
-    there = tg.tile_zeros(shape=n, dtype=bool, storage="shared")
-    tg.tile_assign(line, tg.tile_reshape(t, (n,)), 0)
-    tg.tile_assign(there, tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,)), 0)
-    if tg.group_lane() == 0:
-        total = line[0]
-        if tg.static(exclusive):
-            line[0] = type(total)()
-        for k in range(1, n):
-            if there[k]:
-                more = tg._tile_combined(kind, total, line[k])
-                line[k] = total if tg.static(exclusive) else more
-                total = more
-    return tg.tile_reshape(line, shape)
+@part
+def _tile_with_component(x, k, y):
+    """x with another component."""
+    t = type(x)
+    if tg.static(isinstance(t, MatType)):
+        columns = tg.static(t.cols)
+        x[k // columns, k % columns] = y
+    else:
+        x[k] = y
+    return x
 
 
 # Meaning -------------------------------------------------------------------------------------------------------------
