@@ -270,6 +270,9 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 def group_lane() -> Any:
     "The number of this thread in its role, from 0; outside of roles in the block."
 
+def group_present() -> Any:
+    "The number of threads of the group that are there: those with a tg.group_lane() below it."
+
 def group_size() -> Any:
     "The number of threads of the role; outside of roles that of the block."
 
@@ -567,14 +570,26 @@ def tile_reshape(t: Any, shape: Any) -> Any:
 def tile_scan_exclusive(a: Any) -> Any:
     "The sums of the elements in front of each one, 0 for the first, in row-major order."
 
+def tile_scan_exclusive_inplace(a: Any) -> None:
+    "tile_scan_exclusive, whose result overwrites 'a'. Returns nothing."
+
 def tile_scan_inclusive(a: Any) -> Any:
     "The sums of the elements up to each one, that one included, in row-major order."
+
+def tile_scan_inclusive_inplace(a: Any) -> None:
+    "tile_scan_inclusive, whose result overwrites 'a'. Returns nothing."
 
 def tile_scan_max_inclusive(a: Any) -> Any:
     "The largest of the elements up to each one, that one included, in row-major order."
 
+def tile_scan_max_inclusive_inplace(a: Any) -> None:
+    "tile_scan_max_inclusive, whose result overwrites 'a'. Returns nothing."
+
 def tile_scan_min_inclusive(a: Any) -> Any:
     "The smallest of the elements up to each one, that one included, in row-major order."
+
+def tile_scan_min_inclusive_inplace(a: Any) -> None:
+    "tile_scan_min_inclusive, whose result overwrites 'a'. Returns nothing."
 
 def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
     "Adds the values of threads to elements of a tile: tile_scatter_add(a, i, ..., value, has_value)."

@@ -319,12 +319,6 @@ def everywhere(shape: Sequence[int], threads: int) -> Layout:
     return Layout(shape, registers, (Mode(threads, COPY),))
 
 
-def chunked(size: int, threads: int) -> Layout:
-    """A 1-D tile in order: each thread holds a run of consecutive elements."""
-    run = -(-size // threads)
-    return Layout((size,), (Mode(run, 0),), (Mode(threads, 0, run),))
-
-
 def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
     """How warps are spread over a product of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
     with the least padding, then the squarest share."""

@@ -14,10 +14,10 @@ from tegula.layout import (
     Mode,
     bank_conflicts,
     blocked,
-    chunked,
     everywhere,
     fma_result,
     mma_result,
+    over_grid,
     over_lanes,
 )
 
@@ -28,12 +28,12 @@ THREADS = st.sampled_from([32, 64, 96, 128])
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     threads = draw(THREADS)
-    kind = draw(st.sampled_from(["blocked", "lanes", "everywhere", "chunked", "mma", "fma"]))
+    kind = draw(st.sampled_from(["blocked", "lanes", "everywhere", "rows", "mma", "fma"]))
     if kind in ("mma", "fma"):
         shape = (draw(EXTENTS), draw(EXTENTS))
         return mma_result(shape, threads // 32) if kind == "mma" else fma_result(shape, threads, 4)
-    if kind == "chunked":
-        return chunked(draw(EXTENTS), threads)
+    if kind == "rows":
+        return over_grid((draw(EXTENTS), draw(EXTENTS)), (threads, 1), threads)
     shape = tuple(draw(EXTENTS) for _ in range(draw(st.integers(1, 2))))
     if kind == "lanes":
         return over_lanes((*shape[:-1], threads), threads)
@@ -105,7 +105,9 @@ def test_under_another_shape_threads_hold_the_same(layout: Layout, data: st.Data
 def test_layouts_in_order_have_any_shape_of_whole_runs() -> None:
     assert blocked((32, 32), 32, 4).reshaped((1024,)) == blocked((1024,), 32, 4)
     assert blocked((1024,), 128, 4).reshaped((8, 4, 32)) == blocked((8, 4, 32), 128, 4)
-    assert chunked(40, 8).reshaped((8, 5)) == Layout((8, 5), (Mode(5, 1),), (Mode(8, 0),))
+    assert Layout((40,), (Mode(5, 0),), (Mode(8, 0, 5),)).reshaped((8, 5)) == Layout(
+        (8, 5), (Mode(5, 1),), (Mode(8, 0),)
+    )
     assert blocked((20, 7), 64, 1).reshaped((140,)) is None
 
 

@@ -376,8 +376,8 @@ class _Block:
         def source(lane: int) -> int:
             first = lane & segment
             end = first | (last & ~segment)
-            at = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31), "up": lane - (by & 31)}[mode]
-            return at if (at >= end if mode == "up" else at <= end) else lane
+            at = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31)}[mode]
+            return at if at <= end else lane
 
         # Each lane names its own source.
         own = value, source(thread.number % 32)

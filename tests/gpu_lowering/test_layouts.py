@@ -9,10 +9,10 @@ from tegula.interp.holders import held, parts
 from tegula.layout import (
     Layout,
     blocked,
-    chunked,
     everywhere,
     fma_result,
     mma_result,
+    over_grid,
     over_lanes,
     taking_part,
 )
@@ -28,7 +28,7 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
         lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),
         lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), threads),
         lambda: everywhere(shape, threads),
-        lambda: chunked(shape[0], threads),
+        lambda: over_grid(shape, (threads, *(1 for _ in shape[1:])), threads),
     ]
     if len(shape) == 2:
         makers += [lambda: mma_result(shape, threads // 32), lambda: fma_result(shape, threads, 4)]

@@ -130,7 +130,7 @@ LINEAR = frozenset({
     *("buf.new", "buf.read", "buf.write", "buf.view", "buf.reshape", "buf.get", "buf.set", "buf.update"),
     *("tile.full", "tile.empty", "tile.arange", "tile.load", "tile.store", "tile.atomic", "tile.map"),
     *("tile.fill_absent", "tile.mark_partial", "tile.broadcast", "tile.reshape", "tile.permute", "tile.slice"),
-    *("tile.extract", "tile.gather", "tile.concat", "tile.reduce", "tile.scan", "tile.matmul_wait"),
+    *("tile.extract", "tile.gather", "tile.concat", "tile.reduce", "tile.matmul_wait"),
     *("tile.from_lanes", "tile.to_lanes", "tile.from_thread", "lane.uniform", "lanes"),
     *("yield", "if", "for", "while"),
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),

@@ -29,7 +29,7 @@ ROWS: dict[str, str] = {
     "tile_atomic_min": "What an atomic or",
     "stack": "Stacks",
     "fill": "`fill=` of `tile_load`",
-    "reduce": "`tile_reduce` and scans",
+    "reduce": "`tile_reduce`",
     "overwritten": "Elements of an array that the kernel reads",
     "writers": "An element of a tile that several threads",
     "uneven_loop": "Elements of a tile that changes",

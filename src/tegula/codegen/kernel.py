@@ -38,7 +38,6 @@ from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
-from tegula.ops.scan import TileScan
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -658,7 +657,6 @@ _RULES: dict[type[Op], Any] = {
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     TileReduce: _on_state(tiles.reduce),
-    TileScan: _on_state(tiles.scan),
     TileSlice: _on_state(tiles.tile_slice),
     TilePermute: _Walk.permute,
     TileReshape: _on_state(tiles.tile_reshape),

@@ -1,4 +1,4 @@
-"""Cooperative tile ops as loops: materialisation, stores, reductions, scans, buffers, stacks."""
+"""Cooperative tile ops as loops: materialisation, stores, reductions, buffers, stacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import Yield
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
-from tegula.ops.scan import TileScan
 from tegula.ops.stack import StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
@@ -390,44 +389,11 @@ def _fold(
     nest(0, at, "true")
 
 
-def _present(s: State, t: TileType, flat: str) -> str | None:
-    """Whether the lane of an element, given its row-major index, is there; None where all are."""
-    if not (t.partial and s.kernel.launch.partial):
-        return None
-    column = s.code.emit(f"urem i64 {flat}, {t.shape[-1]}")
-    return s.code.emit(f"icmp ult i64 {column}, {s.present}")
-
-
 def _repacked(s: State, value: Value, view: View) -> View:
     t: TileType = value.type  # type: ignore[assignment]
     fresh = s.allocate("packed", t.dtype, t.shape)
     sweep(s, t.shape, 1, lambda i, w: s.memory.store_view(fresh, i, s.memory.load_view(view, i, 1), 1))
     return reshaped(fresh, (t.size,))
-
-
-def scan(s: State, op: TileScan) -> None:
-    """A running combination over the row-major elements."""
-    value = op.tile
-    t: TileType = value.type  # type: ignore[assignment]
-    view = materialise(s, value)
-    flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
-    made = s.room(op.result, "scan")
-    out = reshaped(made, (t.size,))
-    held = s.allocate("running", t.dtype, (1,))
-    s.memory.store_view(held, ["0"], s.components(op.identity), 1)
-    with s.code.loop("0", str(t.size)) as loop:
-        old = s.memory.load_view(held, ["0"], 1)
-        x = s.memory.load_view(flat, [loop.index], 1)
-        new = _run(s, op.combine, [old, x])
-        here = _present(s, t, loop.index)
-        if here is not None:
-            one = register_type(scalar_of(t.dtype), 1)
-            new = tuple(
-                s.code.emit(f"select i1 {here}, {one} {a}, {one} {b}") for a, b in zip(new, old, strict=True)
-            )
-        s.memory.store_view(held, ["0"], new, 1)
-        s.memory.store_view(out, [loop.index], old if op.exclusive else new, 1)
-    s.tiles[op.result] = made
 
 
 # Rearranging ---------------------------------------------------------------------------------------------------------

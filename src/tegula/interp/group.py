@@ -10,18 +10,16 @@ from tegula.errors import InternalError
 from tegula.interp.holders import held, parts
 from tegula.interp.lowered import Copy, GroupMachine
 from tegula.interp.machine import Machine, Mask, handles
-from tegula.interp.tiles import elements_present, fold, run_elements, tile_of
+from tegula.interp.tiles import elements_present, fold, tile_of
 from tegula.interp.touches import WARP, copy_layout
 from tegula.ir import Op
 from tegula.ops.group import (
-    AddPrefix,
     Agree,
     AsyncCommit,
     AsyncCopy,
     AsyncWait,
     Barrier,
     PartialReduce,
-    PartialScan,
     ProductWait,
     Publish,
     RegisterProduct,
@@ -110,50 +108,6 @@ def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
 def _line(x: np.ndarray, axis: int) -> np.ndarray:
     """The elements along an axis, at the start of the others."""
     return np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
-
-
-# Scans ------------------------------------------------------------------------------------------------------
-
-
-def _warps(m: GroupMachine, op: Op) -> np.ndarray:
-    """The warp that holds each element of a line."""
-    every = held(m.layouts[op.results[0]]).owned
-    out = np.zeros(tile_of(op.results[0]).size, np.int64)
-    out[every.at[0]] = every.threads // WARP
-    return out
-
-
-@handles(PartialScan)
-def run_partial_scan(m: Machine, op: PartialScan, mask: Mask) -> Any:
-    group = group_machine(m, op)
-    tile, identity, totals = m.env[op.tile].copy(), m.group(op.identity), m.group(op.buffer)
-    if op.partial:
-        tile[np.arange(len(tile)) % op.shape[-1] >= m.count] = identity
-    warps, out = _warps(group, op), tile
-    for k in range(group.threads // WARP):
-        x = tile[warps == k]
-        distance = 1
-        while distance < len(x):
-            combined = run_elements(m, op.combine, [x[:-distance], x[distance:]])
-            x = np.concatenate([x[:distance], combined])
-            distance *= 2
-        totals[k] = x[-1] if len(x) else identity
-        out[warps == k] = np.concatenate([identity[None], x])[: len(x)] if op.exclusive else x
-    return out
-
-
-@handles(AddPrefix)
-def run_add_prefix(m: Machine, op: AddPrefix, mask: Mask) -> Any:
-    group = group_machine(m, op)
-    tile, before, totals = m.env[op.tile], m.group(op.identity)[None], m.group(op.buffer)
-    warps, out = _warps(group, op), m.env[op.tile].copy()
-    for k in range(group.threads // WARP):
-        mine = tile[warps == k]
-        if len(mine):
-            prefix = np.broadcast_to(before, mine.shape).copy()
-            out[warps == k] = run_elements(m, op.combine, [prefix, mine])
-        before = run_elements(m, op.combine, [before, totals[k : k + 1].copy()])
-    return out
 
 
 # Operands in shared memory ----------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.memory import UPDATES, inside_tile, update
 from tegula.ir import Op, Region, TileAccess, Value
 from tegula.ops.linear import TileMatmulWait
-from tegula.ops.scan import TileScan
 from tegula.ops.tile import (
     TileAtomic,
     TileEmpty,
@@ -185,22 +184,3 @@ def run_reduce(m: Machine, op: TileReduce, mask: Mask) -> Any:
     lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
     lines = lines.reshape(lines.shape[0], -1, *element)
     return fill_absent(m, made, fold(m, op.combine, lines).reshape(*made.shape, *element))
-
-
-@handles(TileScan)
-def run_scan(m: Machine, op: TileScan, mask: Mask) -> Any:
-    """Each pass combines with the element so many places before, twice as many each time."""
-    t, tile = tile_of(op.tile), m.env[op.tile]
-    element = tile.shape[len(t.shape) :]
-    present = elements_present(m, t).reshape(-1)
-    x = tile.reshape(-1, *element)[present]
-    if op.exclusive:
-        x = np.concatenate([m.group(op.identity)[None], x[:-1]])
-    distance = 1
-    while distance < len(x):
-        combined = run_elements(m, op.combine, [x[:-distance], x[distance:]])
-        x = np.concatenate([x[:distance], combined])
-        distance *= 2
-    out = np.zeros((t.size, *element), tile.dtype)
-    out[present] = x
-    return out.reshape(tile.shape)

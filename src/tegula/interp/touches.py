@@ -14,9 +14,7 @@ from tegula.ir import Op, Value
 from tegula.layout import Layout, blocked
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, buffer_type
 from tegula.ops.group import (
-    AddPrefix,
     AsyncCopy,
-    PartialScan,
     Publish,
     SharedGather,
     SharedProduct,
@@ -186,18 +184,11 @@ def touch_publish(m: GroupMachine, op: Publish) -> Iterator[ThreadAccess]:
     yield _each("write", m.group(op.buffer), np.array([writer]), np.array([0]))
 
 
-@touches(PartialScan, StackVote)
-def touch_totals(m: GroupMachine, op: PartialScan | StackVote) -> Iterator[ThreadAccess]:
-    """A thread of each warp: its last one for a scan, its first one for a vote."""
-    array = m.group(op.buffer if isinstance(op, PartialScan) else op.votes)
+@touches(StackVote)
+def touch_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
+    """The first thread of each warp."""
     warps = np.arange(m.threads // WARP)
-    lane = WARP - 1 if isinstance(op, PartialScan) else 0
-    yield _each("write", array, warps * WARP + lane, warps)
-
-
-@touches(AddPrefix)
-def touch_prefix(m: GroupMachine, op: AddPrefix) -> Iterator[ThreadAccess]:
-    yield _all(m, m.group(op.buffer), m.threads // WARP - 1)
+    yield _each("write", m.group(op.votes), warps * WARP, warps)
 
 
 # Stacks -----------------------------------------------------------------------------------------------------

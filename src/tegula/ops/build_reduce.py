@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
@@ -17,18 +14,15 @@ from tegula.ops.builder import (
     Operand,
     describe,
 )
-from tegula.ops.scan import TileScan
 from tegula.ops.tile import (
     TileReduce,
     dtype_of,
 )
 from tegula.types import (
     DType,
-    ElementType,
     TileType,
     float32,
     scalar_of,
-    to_numpy,
 )
 
 
@@ -212,12 +206,3 @@ def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None
         BLAS axpy.
     """
     b.inplace("add", b.buffer(dest), b.binary("mul", alpha, src))
-
-
-def _least_winner(dtype: ElementType, largest: bool) -> Any:
-    """What loses to everything in a minimum (or, the `largest`, a maximum): of floats a NaN."""
-    scalar = scalar_of(dtype)
-    if scalar.is_float:
-        return float("nan")
-    info = np.iinfo(to_numpy(scalar))
-    return int(info.max if largest else info.min)

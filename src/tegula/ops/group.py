@@ -14,7 +14,6 @@ from tegula.ir.fields import (
     WRITE,
     attr,
     bodies,
-    body,
     operand,
     optional,
     output,
@@ -120,50 +119,6 @@ def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[i
     if axis is None:
         return (parts, *(1,) * (len(shape) - 1))
     return (*shape[:axis], parts, *shape[axis + 1 :])
-
-
-class PartialScan(Op):
-    """Operands: 1-D tile spread in order over the threads, identity, buffer with one element a warp. Region as in
-    `tile.scan`, attribute `exclusive`; `shape` and `partial`: of the tile that was scanned. The running combination
-    from the start of each warp; its whole goes to the buffer."""
-
-    __slots__ = ()
-    NAME = "group.scan"
-    ISOLATED = True
-    COOPERATIVE = True
-    PURE = False
-    tile = operand()
-    identity = operand()
-    buffer = operand(WRITE)
-    combine = body()
-    exclusive = attr()
-    shape = attr(None)
-    partial = attr(False)
-
-    def infer(self) -> Sequence[Type]:
-        tile = tile_type(self.tile.type, partial=True)
-        require(
-            buffer_type(self.buffer.type).dtype == tile.dtype == self.identity.type, "a scan is over one type"
-        )
-        return [TileType(tile.dtype, tile.shape)]
-
-
-class AddPrefix(Op):
-    """Operands: result of `group.scan`, identity, its buffer. Combines each warp's elements with all that came before
-    it."""
-
-    __slots__ = ()
-    NAME = "group.add_prefix"
-    ISOLATED = True
-    COOPERATIVE = True
-    PURE = False
-    tile = operand()
-    identity = operand()
-    buffer = operand(READ)
-    combine = body()
-
-    def infer(self) -> Sequence[Type]:
-        return [tile_type(self.tile.type)]
 
 
 class SharedGather(Op):

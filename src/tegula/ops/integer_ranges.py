@@ -12,7 +12,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
-from tegula.ops.lane import LaneCount, LaneIndex, Lanes, LaneUniform, Tid
+from tegula.ops.lane import LaneIndex, Lanes, LaneUniform, Tid
 from tegula.ops.roles import Roles
 from tegula.types import DType, Type
 
@@ -104,8 +104,6 @@ class IntegerRanges:
             return self._thread_index(value, owner)
         if isinstance(owner, LaneIndex):
             return 0, MOST_LANES - 1
-        if isinstance(owner, LaneCount):
-            return 1, MOST_LANES
         if isinstance(owner, ArrayShape):
             return LAST
         if isinstance(owner, LaneUniform):

@@ -14,7 +14,6 @@ from tegula.ir import Carrier, Kernel, Op, Relabelling, Value
 from tegula.layout import (
     Layout,
     blocked,
-    chunked,
     everywhere,
     fma_result,
     mma_result,
@@ -24,7 +23,7 @@ from tegula.layout import (
     wgmma_turned,
 )
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, is_swizzled
-from tegula.ops.group import AddPrefix, GroupProduct, PartialScan, ProductWait, RegisterProduct
+from tegula.ops.group import GroupProduct, ProductWait, RegisterProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -121,7 +120,7 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values that an op needs under one layout."""
     if isinstance(op, Carrier):
         yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
-    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | PartialScan | AddPrefix):
+    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, GroupProduct):
         yield [op.result, op.c]
@@ -221,10 +220,6 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
         assert isinstance(t, TileType)
         grid = op.grid
         return over_lanes(t.shape, threads) if grid is None else over_grid(t.shape, grid, threads)
-    if isinstance(op, PartialScan | AddPrefix):
-        t = op.result.type
-        assert isinstance(t, TileType)
-        return chunked(t.size, threads)
     return None
 
 

@@ -19,7 +19,7 @@ from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, Op, Region, Value
 from tegula.layout import Layout, taking_part
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, AsyncCopy, Barrier, PartialScan, StackAdvance, StackFill, StackVote
+from tegula.ops.group import AsyncCopy, Barrier, StackAdvance, StackFill, StackVote
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP_GROUP, Roles
@@ -334,7 +334,7 @@ def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
             return True
     if _of_one_warp(a.value) and all(isinstance(x.op, StackVote | StackAdvance) for x in (a, b)):
         return True
-    return a.op is b.op and isinstance(a.op, PartialScan | StackVote)
+    return a.op is b.op and isinstance(a.op, StackVote)
 
 
 def _of_one_warp(value: Value) -> bool:
@@ -351,7 +351,7 @@ def _of_pipe(value: Value) -> bool:
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
     """Whether an op reads what earlier warps have written, of which there are none."""
-    reads = isinstance(op, AddPrefix | StackFill) and effect.kind == "read"
+    reads = isinstance(op, StackFill) and effect.kind == "read"
     return reads and effect.value is not None and _of_one_warp(effect.value)
 
 

@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.ir import Builder, Kernel, Op, Region, Relabelling, Value
-from tegula.ir.rewrite import clone_region, replace, uses
+from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
 from tegula.ops.group import (
-    AddPrefix,
     Agree,
-    PartialScan,
     ProductWait,
     Publish,
     RegisterProduct,
@@ -30,7 +28,6 @@ from tegula.ops.group import (
 )
 from tegula.ops.lane import LaneUniform, TileFromThread
 from tegula.ops.linear import TileMatmul, TileMatmulWait
-from tegula.ops.scan import TileScan
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
     TileArange,
@@ -116,7 +113,7 @@ class _Lowering:
 
     def _serves(self, value: Value, read: BufRead, region: Region) -> bool:
         """Whether the buffer that a value was read from can be used in its place."""
-        reshaped = any(isinstance(op, TileReshape | TileScan) for op, _ in self.users.get(value, ()))
+        reshaped = any(isinstance(op, TileReshape) for op, _ in self.users.get(value, ()))
         if reshaped and not is_packed(read.buffer):
             return False
         return reads_in_place(self.kernel, read, region, self.users)
@@ -125,7 +122,7 @@ class _Lowering:
         for op, k in self.users.get(value, ()):
             if op in self.relabelled or _turned_line(op) is not None:
                 continue
-            if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
+            if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather):
                 return True
             if isinstance(op, TileExtract) and not _single(value):
                 return True
@@ -205,28 +202,6 @@ class _Lowering:
             build.insert(BufWrite([view, tile], []))
             at += part.shape[axis]
         return [_put(build, BufRead, [whole], t)]
-
-    def scan(self, build: Builder, op: TileScan) -> list[Value]:
-        """In order over the threads; each warp on its own, then what came before it."""
-        t = op.result.type
-        assert isinstance(t, TileType)
-        flat = TileType(t.dtype, (t.size,))
-        source = self.buffers[op.tile]
-        made = BufType(t.dtype, flat.shape, buffer_type(source.type).storage)
-        line = _put(build, BufReshape, [source], made, shape=flat.shape)
-        values = _put(build, BufRead, [line], flat)
-        totals = self._new(build, TileType(t.dtype, (self.threads // WARP,)))
-        operands = [values, op.identity, totals]
-        attrs = {"exclusive": op.exclusive, "shape": t.shape, "partial": t.partial}
-        scanned = build.insert(PartialScan(operands, [flat], attrs, [clone_region(op.combine, {})]))
-        operands = [scanned.result, op.identity, totals]
-        whole = build.insert(AddPrefix(operands, [flat], None, [clone_region(op.combine, {})]))
-        if t.shape == flat.shape and not t.partial:
-            return [whole.result]
-        back = self._new(build, t)
-        target = _put(build, BufReshape, [back], _shared(flat), shape=flat.shape)
-        build.insert(BufWrite([target, whole.result], []))
-        return [_put(build, BufRead, [back], t)]
 
     def uniform(self, build: Builder, op: LaneUniform) -> list[Value]:
         value = self._published(build, op.value, _number(build, 0))
@@ -318,7 +293,6 @@ _RULES: dict[type[Op], Callable[..., list[Value]]] = {
     TileMatmul: _Lowering.product,
     TileMatmulWait: _Lowering.product_wait,
     TileConcat: _Lowering.concat,
-    TileScan: _Lowering.scan,
     LaneUniform: _Lowering.uniform,
     TileFromThread: _Lowering.from_thread,
     StackPush: _Lowering.push,

@@ -1,11 +1,11 @@
-"""What threads of a warp tell each other: reductions, extremes, scans, votes."""
+"""What threads of a warp tell each other: reductions, extremes, votes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from tegula.codegen.elements import is_straight, run_region
-from tegula.codegen.gpu.control import chosen, when
+from tegula.codegen.gpu.control import chosen
 from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import constant, register_type
@@ -13,16 +13,16 @@ from tegula.dataclass import dataclass
 from tegula.ir import Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
-from tegula.ops.group import AddPrefix, PartialReduce, PartialScan
+from tegula.ops.group import PartialReduce
 from tegula.types import DType, ElementType, TileType, bool_, scalar_of
 
 ALL = "-1"
 """The mask of all threads of a warp."""
 
 
-def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "") -> str:
-    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or), "idx" or "up"; `by` an i32. `clamp`:
-    how the warp is cut into segments; "" for one."""
+def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "31") -> str:
+    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `by` an i32. `clamp`: how the
+    warp is cut into segments, by default into one."""
     t, code = register_type(dtype, 1), s.code
     bits = 1 if dtype.is_bool else dtype.bits
     raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")
@@ -33,7 +33,6 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: st
         low = code.emit(f"trunc i64 {raw} to i32")
         high = code.emit(f"trunc i64 {code.emit(f'lshr i64 {raw}, 32')} to i32")
         halves = [low, high]
-    clamp = clamp or ("0" if mode == "up" else "31")
     got = [
         code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {by}, i32 {clamp})")
         for h in halves
@@ -202,70 +201,6 @@ def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
             k *= 2
         period *= mode.size
     return steps
-
-
-# Scans ---------------------------------------------------------------------------------------------------------------
-
-
-def partial_scan(s: GpuState, op: PartialScan) -> None:
-    """Running combinations from the start of each warp, its whole to the buffer. Without lanes' elements: the
-    identity."""
-    tile, start, totals = op.operands
-    t = tile.type
-    assert isinstance(t, TileType)
-    layout, combine, code = s.layouts[tile], combination(s, op.combine), s.code
-    neutral = s.components(start)
-    held = [_present_or(s, op, layout, r, parts, neutral) for r, parts in enumerate(s.held[tile])]
-    own = [held[0]]
-    for parts in held[1:]:
-        own.append(combine(own[-1], parts))
-    whole = own[-1]
-    lane = code.emit(f"and i32 {s.lane32}, 31")
-    for by in (1, 2, 4, 8, 16):
-        before = shuffled(s, whole, t.dtype, "up", str(by))
-        there = code.emit(f"icmp uge i32 {lane}, {by}")
-        whole = _select(s, there, combine(before, whole), whole, t.dtype)
-    prefix = shuffled(s, whole, t.dtype, "up", "1")
-    prefix = _select(s, code.emit(f"icmp eq i32 {lane}, 0"), neutral, prefix, t.dtype)
-    running = [combine(prefix, parts) for parts in own]
-    s.held[op.result] = [prefix, *running[:-1]] if op.exclusive else running
-    warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
-    view = s.buffers[totals]
-    last = code.emit(f"icmp eq i32 {lane}, 31")
-    when(s, last, lambda: s.memory.store_view(view, [warp], whole, 1))
-
-
-def _present_or(
-    s: GpuState, op: PartialScan, layout: Layout, r: int, parts: Components, neutral: Components
-) -> Components:
-    """The element, or the identity where the tile has none."""
-    shape = op.shape
-    ok = s.holds(layout, r)
-    if op.partial and s.some_absent:
-        (flat,) = s.index(layout, r)
-        column = s.code.emit(f"urem i64 {flat}, {shape[-1]}") if len(shape) > 1 else flat
-        here = s.code.emit(f"icmp ult i64 {column}, {s.present}")
-        ok = here if ok == "true" else s.code.emit(f"and i1 {ok}, {here}")
-    if ok == "true":
-        return parts
-    t = op.tile.type
-    assert isinstance(t, TileType)
-    return _select(s, ok, parts, neutral, t.dtype)
-
-
-def add_prefix(s: GpuState, op: AddPrefix) -> None:
-    """Each warp's elements combined with the wholes of the warps before it, in order."""
-    tile, start, totals = op.operands
-    t = tile.type
-    assert isinstance(t, TileType)
-    combine, code, view = combination(s, op.combine), s.code, s.buffers[totals]
-    warp = code.emit(f"lshr i32 {s.lane32}, 5")
-    before = s.components(start)
-    for k in range(s.threads // 32 - 1):
-        whole = s.memory.load_view(view, [str(k)], 1)
-        earlier = code.emit(f"icmp ugt i32 {warp}, {k}")
-        before = _select(s, earlier, combine(before, whole), before, t.dtype)
-    s.held[op.result] = [combine(before, parts) for parts in s.held[tile]]
 
 
 def ballot(s: GpuState, flag: str) -> str:

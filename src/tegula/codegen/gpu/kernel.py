@@ -39,14 +39,12 @@ from tegula.ops.buffer import BufExchange, BufNew, BufRead, BufReshape, BufUpdat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
-    AddPrefix,
     Agree,
     AsyncCommit,
     AsyncCopy,
     AsyncWait,
     Barrier,
     PartialReduce,
-    PartialScan,
     ProductWait,
     Publish,
     RegisterProduct,
@@ -743,8 +741,6 @@ _RULES: dict[type[Op], Any] = {
     TileExtract: _Walk.extract,
     TileReduce: _Walk.reduce,
     PartialReduce: _on_state(exchange.partial_reduce),
-    PartialScan: _on_state(exchange.partial_scan),
-    AddPrefix: _on_state(exchange.add_prefix),
     TileLoad: _on_state(access.load),
     TileStore: _on_state(access.store),
     TileAtomic: _on_state(access.atomic),

@@ -9,8 +9,8 @@ from tegula.types import scalar_of
 
 
 def from_lanes(s: GpuState, op: TileFromLanes) -> None:
-    """A thread's own value is its element, or its column of elements, or what it has of a grid, which threads without a lane are not
-    in."""
+    """A thread's own value is its element, or its column of elements, or what it has of a grid; threads that the group
+    lacks are in none."""
     parts = s.components(op.value)
     if op.grid is not None and s.kernel.launch.partial:
         here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")

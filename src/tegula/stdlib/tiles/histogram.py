@@ -32,7 +32,7 @@ def tile_histogram(t: Tile[Integer, *S], bins: constexpr[int]) -> Tile[int32, BI
     """
     flat = tg.tile_reshape(t, (-1,))
     counts = tg.tile_zeros(shape=bins, dtype=int, storage="shared")
-    for e in range(tg.group_lane(), flat.shape[0], tg.group_size()):
+    for e in range(tg.group_lane(), flat.shape[0], tg.group_present()):
         x = flat[e]
         if x >= type(x)(0) and tg.uint64(x) < tg.uint64(bins):
             counts[int(x)] += 1

@@ -341,7 +341,9 @@ def _tile_to_extremes_by(
 
 
 @cooperative
-def _tile_in_rows(t: Tile[Number, *S], rows: constexpr[int], length: constexpr[int]) -> Tile[Number, ROWS, LENGTH]:
+def _tile_in_rows(
+    t: Tile[Number, *S], rows: constexpr[int], length: constexpr[int]
+) -> Tile[Number, ROWS, LENGTH]:
     """A tile as rows, the last one filled up."""
 
 
@@ -414,7 +416,7 @@ def _tile_in_front(kind, back, count, none, whole):
         else:
             whole = tg._tile_combined(kind, whole, other)
     if tg.static(warps > 1):
-        wholes = tg.tile_empty(shape=warps, dtype=type(none), storage="shared")
+        wholes = tg.tile_empty(shape=(tg.group_size() + 31) // 32, dtype=type(none), storage="shared")
         if lane == 0:
             wholes[warp] = whole
         before = none
@@ -502,10 +504,8 @@ def _extremes(a: np.ndarray, sign: int) -> np.ndarray:
     for k in range(1, made.size):
         x, best = made[k], made[k - 1]
         above = np.signbit(best) != np.signbit(x) and np.signbit(best) == (sign > 0)
-        if not (np.isnan(best) or sign * float(x) > sign * float(best) or (x == best and above)):
-            made[k] = best
-        elif np.isnan(x):
-            made[k] = best
+        beyond = np.isnan(best) or sign * float(x) > sign * float(best) or (x == best and above)
+        made[k] = x if beyond and not np.isnan(x) else best
     return made.reshape(a.shape)
 
 
