@@ -12,7 +12,16 @@ from typing import Protocol, TypeAlias, TypeVar
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.ops.buffer import BufGet, BufNew, BufWrite, root
-from tegula.ops.group import Barrier, GroupProduct, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    GroupProduct,
+    ProductWait,
+    RegisterProduct,
+    SharedProduct,
+)
 from tegula.ops.lane import Lanes
 from tegula.ops.schedule import (
     BulkCommit,
@@ -218,6 +227,19 @@ def events(op: Op, known: Known) -> Iterator[Event]:
     """What an op does, in order."""
     rule = RULES.get(type(op))
     return rule(op, known) if rule is not None else _touches(op, known)
+
+
+def settles(op: Op) -> bool:
+    """Whether what threads start to copy by an op is there before they do anything else."""
+    assert op.parent is not None
+    committed, ops = False, op.parent.ops
+    for o in ops[ops.index(op) + 1 :]:
+        if isinstance(o, AsyncWait):
+            return committed and not o.pending
+        committed = committed or isinstance(o, AsyncCommit)
+        if o.regions or (has_events(o) and not isinstance(o, AsyncCopy)):
+            return False
+    return False
 
 
 def has_events(op: Op) -> bool:

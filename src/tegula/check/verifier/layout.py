@@ -17,7 +17,6 @@ from tegula.ops.buffer import BufNew, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
-from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.scalar import Const
@@ -274,23 +273,11 @@ class Layout:
             filled = (not inside or op.NAME == "buf.new") and any(
                 isinstance(e, E.Touch) and e.at.buffer in mine for e in E.events(op, Anything(self))
             )
-            if (started and not (inside and self._settles(op))) or filled or (not inside and self._acts(op)):
+            if (started and not (inside and E.settles(op))) or filled or (not inside and self._acts(op)):
                 raise Rejected("this is done outside of roles, or to memory that roles share", op)
             other = op.regions and not isinstance(op, CONTROL) and op is not self.parent
             if other and any(self._acts(o) for region in op.regions for o in region.walk()):
                 raise Rejected("what is done in here is not followed", op)
-
-    def _settles(self, op: Op) -> bool:
-        """Whether what threads start to copy is there before they do anything else."""
-        assert op.parent is not None
-        committed, ops = False, op.parent.ops
-        for o in ops[ops.index(op) + 1 :]:
-            if isinstance(o, AsyncWait):
-                return committed and not o.pending
-            committed = committed or isinstance(o, AsyncCommit)
-            if o.regions or (E.has_events(o) and not isinstance(o, AsyncCopy)):
-                return False
-        return False
 
     def _pairs(self, chains: Sequence[Any]) -> None:
         """What blocks do for each other they do alike, and a stage that both fill is free in both."""
