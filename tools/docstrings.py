@@ -59,14 +59,15 @@ class Documented(NamedTuple):
 def kernel_functions() -> Iterator[Documented]:
     """The functions that kernels call: of ops, and of the standard library, whose first overload speaks for all."""
     from tegula.ops import PUBLIC
+    from tegula.ops.documented import documentation
 
     for name, build in sorted(PUBLIC.items()):
         if not name.startswith("_"):
             signature = inspect.signature(build)
             _, *parameters = signature.parameters.values()
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
-            text = inspect.cleandoc(build.__doc__ or "")
-            yield Documented(name, text, tuple(map(_spelt, parameters)), (*needed, "Gradient"))
+            found = tuple(map(_spelt, parameters))
+            yield Documented(name, documentation(name), found, (*needed, "Gradient"))
     for path in sorted((SOURCE / "stdlib").glob("*.py")):
         first: dict[str, ast.FunctionDef] = {}
         for node in tree_of(path).body:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -33,11 +35,13 @@ from tegula.lang.decorators import (
     pipelined,
     role,
     static,
+    tid,
     unrolled,
     ws,
 )
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
+from tegula.ops.documented import documentation
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import (
@@ -77,7 +81,7 @@ from tegula.runtime.tape import Tape
 from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
-_NOT_OURS = ("annotations", "Any", "import_module")
+_NOT_OURS = ("annotations", "Any", "Callable", "documentation", "import_module", "inspect")
 
 NAMES: dict[str, Any] = {
     **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
@@ -113,14 +117,21 @@ def lookup(name: str) -> Any:
     if name in LAZY:
         return getattr(import_module(LAZY[name]), name)
     if name in PUBLIC:
-        return PublicFunction(name, PUBLIC[name].__doc__)
+        return PublicFunction(name, documentation(name), _signature(PUBLIC[name], skip=1))
     if not name.startswith("_"):
         from tegula.runtime.library import library
 
         found = library().get(name)
         if found is not None:
-            return PublicFunction(name, found.definitions[0].__doc__)
+            first = found.definitions[0]
+            return PublicFunction(name, first.__doc__, _signature(first.definition.function, skip=0))
     raise AttributeError(f"tegula has no name {name!r}")
+
+
+def _signature(function: Callable[..., Any], skip: int) -> inspect.Signature:
+    """How kernels call a function: its parameters and their defaults, without the builder of ops that it may take."""
+    parameters = [*inspect.signature(function).parameters.values()][skip:]
+    return inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parameters])
 
 
 __all__ = [
@@ -167,6 +178,7 @@ __all__ = [
         "role",
         "set_device",
         "static",
+        "tid",
         "unrolled",
         "ws",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, get_args, get_origin
@@ -11,6 +12,7 @@ from tegula.declaration import Parts, Rule, Variant
 from tegula.errors import TypeMismatch
 from tegula.lang.annotations import TileAnnotation, resolve
 from tegula.lang.definition import Definition, FuncDef
+from tegula.ops.documented import assembled, joined, split
 from tegula.signature import (
     PATTERNS,
     Dtypes,
@@ -120,7 +122,23 @@ class Inplace(FuncDef):
         self.of = of
         self.target = target
         self.name = self.__name__ = f"{of.name}_inplace"
-        self.__doc__ = f"{of.name}, whose result overwrites '{target}'. Returns nothing."
+        self.__doc__ = _inplace_docstring(of, target)
+
+
+def _inplace_docstring(of: CooperativeDef, target: str) -> str:
+    """What is said of a function, with what differs where its result overwrites a parameter."""
+    _, sections = split(inspect.cleandoc(of.__doc__ or ""))
+    sections.pop("Returns", None)
+    if "Raises" in sections:
+        own = [e for e in sections["Raises"] if e != "nothing."]
+        given = {
+            "type-mismatch": f"`{target}` is no tile bound to a name, or read-only",
+            "popped-tile-changed": f"`{target}` was popped from a pipe",
+        }
+        sections["Raises"] = joined(own, [given])
+    return assembled(
+        f"The function tg.{of.name}, whose result overwrites `{target}`: nothing is returned.", sections
+    )
 
 
 def _pattern(annotation: Any) -> Pattern | None:

@@ -421,6 +421,24 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
     raise LaunchError("tg.role works in kernels only", "write 'with tg.role(...):' in a kernel")
 
 
+def tid() -> NoReturn:
+    """In a kernel, the index of this thread in the launch: `i = tg.tid()`, or `i, j = tg.tid()` for a launch of two
+    dimensions.
+
+    As many leading indices are given as there are names. `tg.launch_tiled` adds a last dimension, the number of the
+    thread in its block.
+
+    Returns:
+        an int32 from 0, or as many as there are names: 1 to 4.
+    Raises:
+        launch: outside of kernels.
+        wrong-arguments: the call has arguments.
+    Source:
+        CUDA's blockIdx and threadIdx.
+    """
+    raise LaunchError("tg.tid works in kernels only", "write 'i = tg.tid()' in a kernel")
+
+
 def elect() -> NoReturn:
     """In a role, the condition that one of its threads is: `if tg.elect():`.
 
@@ -458,6 +476,7 @@ persistent_tiles.__tegula_builtin__ = "persistent_tiles"
 ws.__tegula_builtin__ = "ws"
 role.__tegula_builtin__ = "role"
 elect.__tegula_builtin__ = "elect"
+tid.__tegula_builtin__ = "tid"
 
 __all__ = [
     *(
@@ -475,6 +494,7 @@ __all__ = [
         "pipelined",
         "role",
         "static",
+        "tid",
         "unrolled",
         "ws",
     ),

@@ -251,16 +251,17 @@ class FuncDef(Named):
 class PublicFunction:
     """A function of the language as an object that Python code can import and pass around."""
 
-    def __init__(self, name: str, doc: str | None = None) -> None:
+    def __init__(self, name: str, doc: str | None = None, signature: inspect.Signature | None = None) -> None:
         self.name = name
         self.__name__ = name
         self.__doc__ = doc
+        self.__signature__ = signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"{self.name} works inside kernels only")
 
     def __repr__(self) -> str:
-        return f"<tegula function {self.name}>"
+        return f"<tegula function {self.name}{self.__signature__ or ''}>"
 
 
 @cache

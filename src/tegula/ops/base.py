@@ -27,19 +27,23 @@ from tegula.types import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from tegula.ops.documented import Family
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
+FAMILIES: dict[str, Family] = {}
+"""What the docstrings of public functions share with others, by the name of the function."""
 
 
-def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def public(name: str, family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a build function available to kernels as `tg.<name>`.
 
-    The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring is the
-    public documentation."""
+    The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring, the kinds of
+    its parameters and its family are the public documentation (`ops/documented.py`)."""
 
     def register(build: Callable[..., Any]) -> Callable[..., Any]:
         PUBLIC[name] = build
+        if family is not None:
+            FAMILIES[name] = family
         return build
 
     return register

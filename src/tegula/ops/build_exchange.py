@@ -16,6 +16,7 @@ from tegula.ops.exchange import (
     LaneShuffle,
     LaneXor,
 )
+from tegula.ops.kinds import NumbersOfEachThread, OfEachThread, Width, WidthOfBits
 from tegula.ops.lane import LaneIndex
 from tegula.types import DTYPES, DType, float32, int32, scalar_of
 
@@ -43,23 +44,17 @@ def _lane(b: OpBuilder, x: Operand, what: str) -> Value:
 
 
 @public("lane_shuffle")
-def lane_shuffle(b: OpBuilder, x: Operand, source: Operand, width: Operand = 32) -> Value:
+def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 32) -> Value:
     """The x of another lane of the segment of this thread.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
 
     Parameters:
-        x: a scalar, vector or matrix, of each thread.
         source: the number of the lane in the segment, any integer, modulo the width.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
-            default.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is a tile, or `source` is no integer.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
+        type-mismatch: `source` is no integer.
     Gradient:
         goes to the lane that it came from; lanes that several read get the sum.
     Source:
@@ -69,24 +64,18 @@ def lane_shuffle(b: OpBuilder, x: Operand, source: Operand, width: Operand = 32)
 
 
 @public("lane_collect")
-def lane_collect(b: OpBuilder, x: Operand, target: Operand, width: Operand = 32) -> Value:
+def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: Width = 32) -> Value:
     """The sum of the x of those lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle
     where each lane is the target of one.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
 
     Parameters:
-        x: a scalar, vector or matrix of numbers, of each thread.
         target: the number of a lane in the segment, any integer, modulo the width.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
-            default.
     Returns:
         a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
     Raises:
-        type-mismatch: `x` is a tile or bool, or `target` is no integer.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
+        type-mismatch: `target` is no integer.
     Gradient:
         the adjoint of the target.
     """
@@ -96,23 +85,17 @@ def lane_collect(b: OpBuilder, x: Operand, target: Operand, width: Operand = 32)
 
 
 @public("lane_xor")
-def lane_xor(b: OpBuilder, x: Operand, mask: Operand, width: Operand = 32) -> Value:
+def lane_xor(b: OpBuilder, x: OfEachThread, mask: Operand, width: Width = 32) -> Value:
     """The x of the lane whose number in the segment is that of this one with the bits of a mask flipped.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
 
     Parameters:
-        x: a scalar, vector or matrix, of each thread.
         mask: an integer, modulo the width, the same in all threads: that of thread 0 counts.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
-            default.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is a tile, or `mask` is no integer.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
+        type-mismatch: `mask` is no integer.
     Gradient:
         the adjoint of that lane.
     Source:
@@ -126,24 +109,15 @@ def _reduced(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
 
 
 @public("lane_sum")
-def lane_sum(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
     """The sum of x over the segment of this thread, in all of its threads, with the same bits; of vectors
     component by component.
 
     Floats narrower than 32 bits are added in float32, and the sum is rounded once; integers wrap. Absent lanes
     add nothing.
 
-    Parameters:
-        x: a scalar, vector or matrix of numbers, of each thread.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
-            default.
     Returns:
         a value of the type of `x`.
-    Raises:
-        type-mismatch: `x` is a tile or bool.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
     Gradient:
         the sum of the adjoints of the segment.
     Source:
@@ -165,16 +139,8 @@ EXTREME = """The {what} x of the segment of this thread, in all of its threads; 
 
     A NaN loses to any number, and -0.0 is below 0.0. Absent lanes do not count.
 
-    Parameters:
-        x: a scalar, vector or matrix, of each thread.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by default.
     Returns:
         a value of the type of `x`.
-    Raises:
-        type-mismatch: `x` is a tile.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
     Gradient:
         the sum of the adjoints of the segment, in equal parts to the lanes that have the extreme.
     Source:
@@ -186,27 +152,24 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
 
     Parameters:
         x: a scalar, of each thread.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by default.
     Returns:
         an int32 from 0 to width - 1.
     Raises:
         type-mismatch: `x` is no scalar.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 1024.
-        divergent-cooperative-op: only some threads reach the call.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: it is an integer.
     """
 
 
 def _extreme(name: str, what: str) -> None:
-    def build(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+    def build(b: OpBuilder, x: OfEachThread, width: Width = 32) -> Value:
         return _reduced(b, _own(b, x), name, width)
 
     build.__doc__ = EXTREME.format(what=what)
     public(f"lane_{name}")(build)
 
-    def find(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+    def find(b: OpBuilder, x: Operand, width: Width = 32) -> Value:
         value = _own(b, x)
         require(isinstance(value.type, DType), f"lane_arg{name} needs scalars, got {value.type}")
         return _first(b, _is(b, value, _reduced(b, value, name, width)), width)
@@ -242,20 +205,15 @@ def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
 
 
 @public("lane_ballot")
-def lane_ballot(b: OpBuilder, flag: Operand, width: Operand = 32) -> Value:
+def lane_ballot(b: OpBuilder, flag: Operand, width: WidthOfBits = 32) -> Value:
     """The lanes of the segment of this thread whose flag is true, as bits: bit k is lane k.
 
     Parameters:
         flag: a bool or a number, true unless 0, of each thread.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by
-            default.
     Returns:
         a uint32; absent lanes have no bit.
     Raises:
         type-mismatch: `flag` is no scalar.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 32.
-        divergent-cooperative-op: only some threads reach the call.
     Gradient:
         none: it is an integer.
     Source:
@@ -265,20 +223,15 @@ def lane_ballot(b: OpBuilder, flag: Operand, width: Operand = 32) -> Value:
 
 
 @public("match_any")
-def match_any(b: OpBuilder, x: Operand, width: Operand = 32) -> Value:
+def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
     """The lanes of the segment of this thread that have the same x, as bits: bit k is lane k.
 
     Parameters:
         x: an integer or bool, of each thread.
-        width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by
-            default.
     Returns:
         a uint32; absent lanes match none.
     Raises:
         type-mismatch: `x` is no integer and no bool.
-        not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 32.
-        divergent-cooperative-op: only some threads reach the call.
     Gradient:
         none: it is an integer.
     Source:

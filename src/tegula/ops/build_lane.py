@@ -9,6 +9,7 @@ from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.base import public, require, require_range
 from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
+from tegula.ops.kinds import Stack
 from tegula.ops.lane import LaneUniform
 from tegula.ops.stack import StackClear, StackCount, StackNew, StackPop, StackPush
 from tegula.types import ArrayType, StackType, element_type
@@ -48,9 +49,10 @@ def uniform(b: OpBuilder, x: Operand) -> Value:
     return b.one(LaneUniform, [b.value(x)])
 
 
-ATOMIC = """{what} at a[i, ...], atomically, once for each thread: atomic_{name}(a, i, ..., value).
+ATOMIC = """{what} at a[i, ...], atomically, once for each thread.
 
-    In which order threads do it is open. Vectors and matrices are changed component by component.
+    The call is atomic_{name}(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    component by component.
 
     Parameters:
         a: an array of {dtypes}.
@@ -146,7 +148,7 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
         out-of-range: `capacity` is below 1.
         tile-too-large: `capacity` is above 2**26.
     Gradient:
-        refused (no-gradient) for what goes through it.
+        none: tg.tile_stack_push and tg.tile_stack_pop refuse one.
     """
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
@@ -162,11 +164,10 @@ def _stack(x: Operand) -> tuple[Value, StackType]:
 
 
 @public("tile_stack_push")
-def tile_stack_push(b: OpBuilder, s: Operand, value: Operand, has_value: Operand = True) -> Value:
+def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand = True) -> Value:
     """Pushes the values of those threads that have one, in the order of the threads.
 
     Parameters:
-        s: a stack.
         value: a scalar, vector or matrix of the dtype of `s`.
         has_value: whether this thread pushes, a bool or an integer; True by default.
     Returns:
@@ -181,15 +182,11 @@ def tile_stack_push(b: OpBuilder, s: Operand, value: Operand, has_value: Operand
 
 
 @public("tile_stack_pop")
-def tile_stack_pop(b: OpBuilder, s: Operand) -> tuple[Any, ...]:
+def tile_stack_pop(b: OpBuilder, s: Stack) -> tuple[Any, ...]:
     """Takes one element for each thread, in the order of the threads from the top.
 
-    Parameters:
-        s: a stack.
     Returns:
         (value, slot): the element and its slot, an int32; zeros and -1 for threads that found the stack empty.
-    Raises:
-        type-mismatch: `s` is no stack.
     Gradient:
         refused (no-gradient).
     """
@@ -197,13 +194,9 @@ def tile_stack_pop(b: OpBuilder, s: Operand) -> tuple[Any, ...]:
 
 
 @public("tile_stack_clear")
-def tile_stack_clear(b: OpBuilder, s: Operand) -> None:
+def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     """Empties a stack.
 
-    Parameters:
-        s: a stack.
-    Raises:
-        type-mismatch: `s` is no stack.
     Gradient:
         none.
     """
@@ -211,15 +204,11 @@ def tile_stack_clear(b: OpBuilder, s: Operand) -> None:
 
 
 @public("tile_stack_count")
-def tile_stack_count(b: OpBuilder, s: Operand) -> Value:
+def tile_stack_count(b: OpBuilder, s: Stack) -> Value:
     """The number of elements on a stack; may be called by some threads only.
 
-    Parameters:
-        s: a stack.
     Returns:
         an int32.
-    Raises:
-        type-mismatch: `s` is no stack.
     Gradient:
         none: it is an integer.
     """

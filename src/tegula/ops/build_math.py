@@ -10,26 +10,32 @@ from tegula.ops import scalar as S
 from tegula.ops.base import public, require
 from tegula.ops.builder import LITERALS, OpBuilder, Operand
 from tegula.ops.convert import Bitcast
+from tegula.ops.kinds import (
+    ELEMENTWISE,
+    OF_INTEGERS,
+    AnyElements,
+    BitsOfElements,
+    Chosen,
+    ComponentType,
+    Condition,
+    Float,
+    Floats,
+    Integer,
+    Number,
+    Numbers,
+    ScaledNumbers,
+)
 from tegula.ops.literals import fold_literals
 from tegula.types import DType, element_type, scalar_of
 
 
-@public("min")
-def minimum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("min", ELEMENTWISE)
+def minimum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     """The smaller of x and y, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
 
-    Parameters:
-        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal
-            takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
     Source:
@@ -38,22 +44,13 @@ def minimum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     return b.elementwise(S.Min, [x, y]) if _typed(x, y) else fold_literals("min", x, y)
 
 
-@public("max")
-def maximum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("max", ELEMENTWISE)
+def maximum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     """The larger of x and y, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
 
-    Parameters:
-        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal
-            takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
     Source:
@@ -66,39 +63,23 @@ def _typed(*operands: Operand) -> bool:
     return any(not isinstance(x, LITERALS) for x in operands)
 
 
-@public("clamp")
-def clamp(b: OpBuilder, x: Operand, low: Operand, high: Operand) -> Operand:
+@public("clamp", ELEMENTWISE)
+def clamp(b: OpBuilder, x: AnyElements, low: AnyElements, high: AnyElements) -> Operand:
     """The value x limited to the range from low to high: min(max(x, low), high).
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of any dtype.
-        low, high: the limits, of the dtype of `x`; tiles broadcast. Where `low` is above `high`, the result is
-            `high`.
-    Returns:
-        a value of the type of `x`; a tile of the broadcast shape where one operand is a tile. A NaN in `x`
-        becomes `low`.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
+    Where `low` is above `high`, the result is `high`. A NaN in `x` becomes `low`.
+
     Gradient:
         goes to `x` inside the range, to a limit outside; half to each of two equal operands.
     """
     return minimum(b, maximum(b, x, low), high)
 
 
-@public("add")
-def add(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("add", ELEMENTWISE)
+def add(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The sum x + y; integers wrap.
 
-    Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
         type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
     Gradient:
         the adjoint, for both.
@@ -106,18 +87,11 @@ def add(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     return b.binary("add", x, y)
 
 
-@public("sub")
-def sub(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("sub", ELEMENTWISE)
+def sub(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The difference x - y; integers wrap.
 
-    Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
         type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
     Gradient:
         the adjoint for `x`, its negative for `y`.
@@ -147,18 +121,14 @@ def mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 
 @public("div")
-def div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def div(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     """The quotient x / y.
 
     Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
 
-    Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix.
     Returns:
         a value of the wider of the two types.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
         type-mismatch: two vectors or matrices, which have tg.cw_div; bools.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
@@ -168,18 +138,14 @@ def div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 
 @public("floordiv")
-def floordiv(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     """The quotient x // y, rounded down.
 
     An integer divided by 0 gives 0.
 
-    Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix.
     Returns:
         a value of the wider of the two types; of floats, the floor of the rounded quotient.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
         type-mismatch: two vectors or matrices; bools.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
@@ -213,108 +179,53 @@ def mod(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 
 @public("neg")
-def neg(b: OpBuilder, x: Operand) -> Operand:
+def neg(b: OpBuilder, x: Number) -> Operand:
     """The negative -x; integers wrap.
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of any dtype but bool.
     Returns:
         a value of the type of `x`.
-    Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
     Gradient:
         the negative of the adjoint.
     """
     return b.unary("neg", x)
 
 
-@public("bit_and")
-def bit_and(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The bitwise and x & y; logical for bools.
-
-    Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
-    Gradient:
-        none: integers have no gradient.
-    """
+@public("bit_and", OF_INTEGERS)
+def bit_and(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
+    """The bitwise and x & y; logical for bools."""
     return b.binary("and", x, y)
 
 
-@public("bit_or")
-def bit_or(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The bitwise or x | y; logical for bools.
-
-    Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
-    Gradient:
-        none: integers have no gradient.
-    """
+@public("bit_or", OF_INTEGERS)
+def bit_or(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
+    """The bitwise or x | y; logical for bools."""
     return b.binary("or", x, y)
 
 
-@public("bit_xor")
-def bit_xor(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The bitwise exclusive or x ^ y; logical for bools.
-
-    Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
-    Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
-    Gradient:
-        none: integers have no gradient.
-    """
+@public("bit_xor", OF_INTEGERS)
+def bit_xor(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
+    """The bitwise exclusive or x ^ y; logical for bools."""
     return b.binary("xor", x, y)
 
 
-@public("cw_mul")
-def cw_mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("cw_mul", ELEMENTWISE)
+def cw_mul(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The component-wise product of two vectors or matrices.
 
-    Parameters:
-        x, y: vectors, matrices or scalars of one type but bool, or tiles of such elements, which broadcast.
-    Returns:
-        a value of that type; a tile of the broadcast shape where one operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type, also in the number of components.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: bools.
+        type-mismatch: the operands are bools; vectors of different lengths are mixed-scalar-types.
     Gradient:
         the adjoint times the other operand.
     """
     return b.elementwise(S.Mul, [x, y])
 
 
-@public("cw_div")
-def cw_div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+@public("cw_div", ELEMENTWISE)
+def cw_div(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The component-wise quotient of two vectors or matrices.
 
-    Parameters:
-        x, y: vectors, matrices or scalars of one type but bool, or tiles of such elements, which broadcast.
-    Returns:
-        a value of that type; a tile of the broadcast shape where one operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type, also in the number of components.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: bools.
+        type-mismatch: the operands are bools; vectors of different lengths are mixed-scalar-types.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         adjoint / y for `x`, -adjoint * x / y**2 for `y`.
@@ -323,15 +234,11 @@ def cw_div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 
 @public("abs")
-def absolute(b: OpBuilder, x: Operand) -> Operand:
+def absolute(b: OpBuilder, x: Number) -> Operand:
     """The magnitude of x.
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of any dtype but bool.
     Returns:
         a value of the type of `x`; the least signed integer stays what it is.
-    Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
     Gradient:
         the adjoint with the sign of `x`; 0 at 0.
     """
@@ -342,7 +249,7 @@ def absolute(b: OpBuilder, x: Operand) -> Operand:
 
 
 def _float_function(name: str, op: type[Any], doc: str) -> None:
-    def build(b: OpBuilder, x: Operand) -> Operand:
+    def build(b: OpBuilder, x: Float) -> Operand:
         return b.elementwise(op, [b.value(x)])
 
     build.__doc__ = doc
@@ -354,12 +261,8 @@ _float_function(
     S.Sqrt,
     """The square root of x, correctly rounded; NaN for negative numbers.
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of floats.
     Returns:
         a value of the type of `x`.
-    Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
     Gradient:
         adjoint / (2 * sqrt(x)); infinite at 0, where an adjoint of 0 stays 0.
     Source:
@@ -378,7 +281,7 @@ _float_function(
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` holds no floats, or float64.
+        type-mismatch: `x` is a float64.
     Gradient:
         adjoint * result * ln 2.
     Source:
@@ -388,12 +291,8 @@ _float_function(
 
 ROUNDED = """{what}
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of floats.
     Returns:
         a value of the type of `x`, exact; infinities and NaNs stay what they are.
-    Raises:
-        type-mismatch: `x` holds no floats.
     Gradient:
         0 everywhere.
     Source:
@@ -407,25 +306,13 @@ for _name, _op, _what, _source in (
 ):
     _float_function(_name, _op, ROUNDED.format(what=_what, source=_source))
 
-BITS = """{what}
-
-    Parameters:
-        x: a scalar, vector, matrix or tile of integers.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        type-mismatch: `x` holds no integers.
-    Gradient:
-        none: integers have no gradient.
-    """
-
 
 def _bit_function(name: str, op: type[Any], what: str) -> None:
-    def build(b: OpBuilder, x: Operand) -> Operand:
+    def build(b: OpBuilder, x: Integer) -> Operand:
         return b.elementwise(op, [b.value(x)])
 
-    build.__doc__ = BITS.format(what=what)
-    public(name)(build)
+    build.__doc__ = what
+    public(name, OF_INTEGERS)(build)
 
 
 _bit_function("bit_count", S.BitCount, "The number of bits of x that are set.")
@@ -436,12 +323,8 @@ _bit_function("brev", S.ReversedBits, "The integer with the bits of x in the opp
 
 CLASSIFIED = """Whether x is {what}.
 
-    Parameters:
-        x: a scalar, vector, matrix or tile of floats.
     Returns:
         a bool; a vector, matrix or tile of bools of one.
-    Raises:
-        type-mismatch: `x` holds no floats.
     Gradient:
         none: bools have no gradient.
     Source:
@@ -450,7 +333,7 @@ CLASSIFIED = """Whether x is {what}.
 
 
 def _classifier(name: str, what: str, source: str) -> None:
-    def build(b: OpBuilder, x: Operand) -> Operand:
+    def build(b: OpBuilder, x: Float) -> Operand:
         return b.elementwise(S.Classify, [b.value(x)], {"test": name})
 
     build.__doc__ = CLASSIFIED.format(what=what, source=source)
@@ -469,17 +352,11 @@ def never_above(b: OpBuilder, x: Operand, limit: Operand) -> Operand:
 
 
 @public("fma")
-def fma(b: OpBuilder, x: Operand, y: Operand, z: Operand) -> Operand:
+def fma(b: OpBuilder, x: Floats, y: Floats, z: Floats) -> Operand:
     """The sum x * y + z, rounded once.
 
-    Parameters:
-        x, y, z: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast.
     Returns:
         a value of the type of the operands; float16 and bfloat16 are the float32 result, rounded once more.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: the operands are no floats.
     Gradient:
         adjoint * y for `x`, adjoint * x for `y`, the adjoint for `z`.
     Source:
@@ -488,19 +365,10 @@ def fma(b: OpBuilder, x: Operand, y: Operand, z: Operand) -> Operand:
     return b.elementwise(S.Fma, [x, y, z])
 
 
-@public("copysign")
-def copysign(b: OpBuilder, x: Operand, y: Operand) -> Operand:
-    """The magnitude of x with the sign of y.
+@public("copysign", ELEMENTWISE)
+def copysign(b: OpBuilder, x: Floats, y: Floats) -> Operand:
+    """The magnitude of x with the sign of y, also of a 0 or a NaN.
 
-    Parameters:
-        x, y: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast.
-            The sign of a 0 and of a NaN counts.
-    Returns:
-        a value of the type of the operands.
-    Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: the operands are no floats.
     Gradient:
         the adjoint for `x`, negated where the signs differ, 0 at 0; 0 for `y`.
     Source:
@@ -510,18 +378,12 @@ def copysign(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 
 @public("where")
-def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
+def where(b: OpBuilder, condition: Condition, x: Chosen, y: Chosen) -> Operand:
     """The value of x where a condition holds, else that of y; both are computed.
 
-    Parameters:
-        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
-        x, y: values of one type: scalars, vectors, matrices, tiles that broadcast, or literals.
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant
         condition `x` or `y` itself.
-    Raises:
-        type-mismatch: the condition is a float, or `x` and `y` differ in type.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         goes to the operand that was chosen, where the other one gets 0, a NaN there included.
     """
@@ -540,19 +402,12 @@ def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
 
 
 @public("select")
-def select(b: OpBuilder, condition: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
+def select(b: OpBuilder, condition: Condition, value_if_false: Chosen, value_if_true: Chosen) -> Operand:
     """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
     order.
 
-    Parameters:
-        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
-        value_if_false, value_if_true: values of one type: scalars, vectors, matrices, tiles that broadcast, or
-            literals.
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile.
-    Raises:
-        type-mismatch: the condition is a float, or the values differ in type.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         goes to the operand that was chosen.
     """
@@ -580,7 +435,7 @@ def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
 
 
 @public("cast")
-def cast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
+def cast(b: OpBuilder, x: Operand, dtype: ComponentType) -> Operand:
     """The value x converted to another scalar type, component by component.
 
     Floats are rounded to nearest, halves to even. Floats to integers truncate, saturate at the ends of the type
@@ -588,7 +443,6 @@ def cast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
 
     Parameters:
         x: a scalar, vector, matrix, tile or literal.
-        dtype: the scalar type; of a vector or matrix type, that of its components.
     Returns:
         a value of the shape of `x` with components of `dtype`.
     Raises:

@@ -13,23 +13,20 @@ from tegula.ops.build_tile import tile_axis
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
+from tegula.ops.kinds import ATile, FirstAxis
 from tegula.types import BufType, TileType, bool_, int32, scalar_of
 
 
 @public("tile_slice_indexed")
-def tile_slice_indexed(b: KernelBuilder, t: Operand, indices: Operand, axis: Operand = 0) -> Operand:
+def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: FirstAxis = 0) -> Operand:
     """The parts of a tile at given indices along a dimension, like t[indices].
 
     Parameters:
-        t: a tile.
         indices: a tile (K,) of integers; negative ones count from the end, those outside give 0.
-        axis: the dimension, a constant, negative ones from the end; 0 by default.
     Returns:
         a new tile of the shape of `t` with K in the place of that length.
     Raises:
-        type-mismatch: `t` is no tile, or `indices` is no tile (K,) of integers.
-        not-constant: `axis` is known at run time only.
-        out-of-range: there is no such dimension.
+        type-mismatch: `indices` is no tile (K,) of integers.
     Gradient:
         adds to the adjoint of each part that was taken; none for `indices`.
     """
@@ -130,18 +127,17 @@ def _constant(x: Operand, what: str) -> int:
 
 
 @public("tile_pad")
-def tile_pad(b: OpBuilder, t: Operand, pad_width: Operand, value: Operand = 0) -> Value:
+def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> Value:
     """A tile with a border of one value.
 
     Parameters:
-        t: a tile.
         pad_width: the number of elements on every side, or a pair (before, after) for each dimension,
             constants.
         value: the value of the border, of the dtype of `t`; 0 by default.
     Returns:
         a new tile, whose lengths are before + n + after.
     Raises:
-        type-mismatch: `t` is no tile, there are not as many pairs as dimensions, or `value` has another type.
+        type-mismatch: there are not as many pairs as dimensions, or `value` has another type.
         not-constant: a width is known at run time only.
         out-of-range: a width is below 0, or an entry is no pair.
         tile-too-large: the result has more than 2**26 elements.

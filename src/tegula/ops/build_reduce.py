@@ -14,6 +14,7 @@ from tegula.ops.builder import (
     Operand,
     describe,
 )
+from tegula.ops.kinds import ALONG_AXIS, ATile, Axis, KeepDims
 from tegula.ops.tile import (
     TileReduce,
     dtype_of,
@@ -60,10 +61,8 @@ def _reduce(
     return b.one(TileReduce, [value], attrs, [region])
 
 
-@public("tile_reduce")
-def tile_reduce(
-    b: OpBuilder, op: Function, t: Operand, axis: Operand = None, keepdims: Operand = False
-) -> Value:
+@public("tile_reduce", ALONG_AXIS)
+def tile_reduce(b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The elements of a tile combined by a function, in an order that is open.
 
     Elements of absent threads are skipped.
@@ -71,16 +70,9 @@ def tile_reduce(
     Parameters:
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
-        t: a tile.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
-        keepdims: whether the result keeps a dimension of length 1; False by default.
-    Returns:
-        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `op` is no function, `t` is no tile, or `op` gives another type.
         wrong-arguments: `op` does not take two arguments.
-        not-constant: `axis` is known at run time only.
-        out-of-range: there is no such dimension.
     Gradient:
         of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; others are refused (no-gradient).
     """
@@ -88,8 +80,8 @@ def tile_reduce(
     return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
 
 
-@public("tile_sum")
-def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+@public("tile_sum", ALONG_AXIS)
+def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
 
     Floats narrower than 32 bits are summed in float32 and rounded once; integers wrap. Elements of absent
@@ -97,14 +89,8 @@ def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand =
 
     Parameters:
         a: a tile of any dtype but bool.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
-        keepdims: whether the result keeps a dimension of length 1; False by default.
-    Returns:
-        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile, or of bools.
-        not-constant: `axis` is known at run time only.
-        out-of-range: there is no such dimension.
     Gradient:
         the adjoint, for every element.
     """
@@ -116,44 +102,32 @@ def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand =
     return _reduce(b, value, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims)
 
 
-@public("tile_min")
-def tile_min(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+@public("tile_min", ALONG_AXIS)
+def tile_min(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The smallest element of a tile.
 
     A NaN loses to any number, and -0.0 is below 0.0. Elements of absent threads are skipped.
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
-        keepdims: whether the result keeps a dimension of length 1; False by default.
-    Returns:
-        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile.
-        not-constant: `axis` is known at run time only.
-        out-of-range: there is no such dimension.
     Gradient:
         equal parts of the adjoint to all elements that are the extreme.
     """
     return _reduce(b, a, lambda x, y: b.one(S.Min, [x, y]), axis, keepdims)
 
 
-@public("tile_max")
-def tile_max(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+@public("tile_max", ALONG_AXIS)
+def tile_max(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The largest element of a tile.
 
     A NaN loses to any number, and -0.0 is below 0.0. Elements of absent threads are skipped.
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
-        keepdims: whether the result keeps a dimension of length 1; False by default.
-    Returns:
-        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile.
-        not-constant: `axis` is known at run time only.
-        out-of-range: there is no such dimension.
     Gradient:
         equal parts of the adjoint to all elements that are the extreme.
     """

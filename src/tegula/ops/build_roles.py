@@ -6,6 +6,7 @@ from tegula.ir import TypeRule, Value
 from tegula.ops.base import public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
+from tegula.ops.kinds import ENDS_OF_PIPES, PIPES, Aligned, BoundsCheck, Offset, Pipe
 from tegula.ops.lane import LaneCount, LaneIndex
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease
 from tegula.types import ArrayType, PipeType, element_type
@@ -19,7 +20,7 @@ def _pipe(x: Operand) -> Value:
     raise TypeRule(f"expected a tile pipe, got {describe(x)}", "make one with tg.tile_pipe", culprit=x)
 
 
-@public("tile_pipe")
+@public("tile_pipe", PIPES)
 def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Operand = 2) -> Value:
     """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Made before the roles.
 
@@ -38,8 +39,6 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
         type-mismatch: `dtype` is no scalar type.
         role-placement: it is made inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
-    Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
     """
     if not isinstance(stages, int) or isinstance(stages, bool):
         raise TypeRule("", "", "NotConstant", culprit=stages, what="the number of stages of a pipe")
@@ -49,14 +48,14 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
     return b.one(PipeNew, [], {"type": made})
 
 
-@public("tile_pipe_load")
+@public("tile_pipe_load", ENDS_OF_PIPES)
 def tile_pipe_load(
     b: OpBuilder,
     pipe: Operand,
     array: Operand,
-    offset: Operand = None,
-    bounds_check: Operand = True,
-    aligned: Operand = False,
+    offset: Offset = None,
+    bounds_check: BoundsCheck = True,
+    aligned: Aligned = False,
 ) -> None:
     """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
     array are 0.
@@ -66,19 +65,8 @@ def tile_pipe_load(
     Parameters:
         pipe: a pipe with tiles of as many dimensions as `array`.
         array: an array of the dtype of `pipe`.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
-        bounds_check: False promises that the tile is inside of the array; debug mode checks that.
-        aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16
-            bytes.
     Raises:
         type-mismatch: `pipe` is no pipe, `array` is no array, or their dtypes or dimensions differ.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
-        deadlock: no role of a block can go on, on a CPU.
-        broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is
-            not packed.
-    Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
     Source:
         on GPUs of compute capability 9.0 PTX ISA, cp.async.bulk.tensor.
     """
@@ -91,56 +79,39 @@ def tile_pipe_load(
     b.emit(PipeLoad, [target, array, *(b.offset(i) for i in starts)], attrs)
 
 
-@public("tile_pipe_push")
-def tile_pipe_push(b: OpBuilder, pipe: Operand, tile: Operand) -> None:
+@public("tile_pipe_push", ENDS_OF_PIPES)
+def tile_pipe_push(b: OpBuilder, pipe: Pipe, tile: Operand) -> None:
     """Waits for a free stage of a pipe and writes a tile to it.
 
     Parameters:
-        pipe: a pipe.
         tile: a tile of the shape and dtype of `pipe`.
     Raises:
         type-mismatch: `pipe` is no pipe, or `tile` has another shape or dtype.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
-        deadlock: no role of a block can go on, on a CPU.
-    Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
     """
     b.emit(PipePush, [_pipe(pipe), b.tile(tile)])
 
 
-@public("tile_pipe_pop")
-def tile_pipe_pop(b: OpBuilder, pipe: Operand) -> Value:
+@public("tile_pipe_pop", ENDS_OF_PIPES)
+def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
     """Waits until the next stage of a pipe is full and gives its tile; the stage is free after the last use of
     the tile.
 
-    Parameters:
-        pipe: a pipe.
     Returns:
         a tile of the shape and dtype of `pipe`, read-only: tg.copy makes one that can be changed.
     Raises:
-        type-mismatch: `pipe` is no pipe.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         pipe-balance: the role may hold more tiles than there are stages, or pops on one of two paths only.
         popped-tile-changed: the tile is changed.
-        deadlock: no role of a block can go on, on a CPU.
-    Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
     """
     return b.one(PipePop, [_pipe(pipe)])
 
 
-@public("tile_pipe_release")
-def tile_pipe_release(b: OpBuilder, pipe: Operand) -> None:
+@public("tile_pipe_release", PIPES)
+def tile_pipe_release(b: OpBuilder, pipe: Pipe) -> None:
     """Frees the stage of the tile that this role popped first of those that it holds, before the last use
     would.
 
-    Parameters:
-        pipe: a pipe.
     Raises:
-        type-mismatch: `pipe` is no pipe.
         pipe-balance: no tile is held, or one is used after its release.
-    Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
     """
     b.emit(PipeRelease, [_pipe(pipe)], {"early": True})
 

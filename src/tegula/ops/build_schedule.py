@@ -8,6 +8,18 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ops.base import public, require_range
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.integer_ranges import LAST
+from tegula.ops.kinds import (
+    BY_HAND,
+    COPIES,
+    IN_ROLES,
+    ORDERED,
+    Barriers,
+    FirstStage,
+    NamedBarrier,
+    Offset,
+    SharedTile,
+    Stage,
+)
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -53,7 +65,7 @@ def _emit(b: OpBuilder, op: type[Op], operands: list[Value], attrs: dict[str, An
     b.emit(op, operands, {**(attrs or {}), **({"elected": True} if b.elected else {})})
 
 
-@public("mbarrier")
+@public("mbarrier", BY_HAND)
 def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
     """Memory barriers in shared memory, one for each stage, made before the roles.
 
@@ -69,8 +81,6 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
         not-constant: a number is known at run time only.
         out-of-range: a number is not in its range.
         role-placement: they are made inside a role.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, mbarrier.init.
     """
@@ -81,21 +91,12 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
     return b.one(MbarrierNew, [], attrs)
 
 
-@public("mbarrier_arrive")
-def mbarrier_arrive(b: OpBuilder, barrier: Operand, stage: Operand = 0) -> None:
+@public("mbarrier_arrive", ORDERED)
+def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> None:
     """One arrival of each warp of the role at a memory barrier; in `if tg.elect():` one in all.
 
     What the threads did before is seen by those that have waited for the end of the phase.
 
-    Parameters:
-        barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0; 0 by default.
-    Raises:
-        type-mismatch: `barrier` comes from no tg.mbarrier.
-        out-of-range: a constant `stage` is not one of the barriers.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, mbarrier.arrive (release, CTA).
     """
@@ -103,22 +104,16 @@ def mbarrier_arrive(b: OpBuilder, barrier: Operand, stage: Operand = 0) -> None:
     _emit(b, MbarrierArrive, [at, _stage(b, at, stage)])
 
 
-@public("mbarrier_expect_bytes")
-def mbarrier_expect_bytes(b: OpBuilder, barrier: Operand, stage: Operand, bytes: Operand) -> None:
+@public("mbarrier_expect_bytes", ORDERED)
+def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: Operand) -> None:
     """One arrival, by one thread of the role, which announces bytes: the phase does not end before copies have
     brought as many.
 
     Parameters:
-        barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0.
         bytes: the number of bytes, a constant from 1 to 2**20 - 1.
     Raises:
-        type-mismatch: `barrier` comes from no tg.mbarrier.
         not-constant: `bytes` is known at run time only.
-        out-of-range: `bytes` or a constant `stage` is not in its range.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        out-of-range: `bytes` is not in its range.
     Source:
         PTX ISA, mbarrier.arrive.expect_tx.
     """
@@ -127,22 +122,15 @@ def mbarrier_expect_bytes(b: OpBuilder, barrier: Operand, stage: Operand, bytes:
     _emit(b, MbarrierExpect, [at, _stage(b, at, stage)], {"bytes": count})
 
 
-@public("mbarrier_wait")
-def mbarrier_wait(b: OpBuilder, barrier: Operand, stage: Operand, phase: Operand) -> None:
+@public("mbarrier_wait", ORDERED)
+def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand) -> None:
     """Waits until a phase of a memory barrier has ended; in `if tg.elect():` one warp waits.
 
     Parameters:
-        barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0.
         phase: the number of the phase, an integer of which the lowest bit counts. A new barrier counts as one
             whose phase of parity 1 has ended.
     Raises:
-        type-mismatch: `barrier` comes from no tg.mbarrier.
-        out-of-range: a constant `stage` is not one of the barriers.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
         deadlock: no role of a block can go on, on a CPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, mbarrier.try_wait.parity.
     """
@@ -168,14 +156,14 @@ def _place(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tuple[
     return array, [b.cast(b.within(b.index(i), LAST[1]), int32) for i in entries]
 
 
-@public("tile_load_async")
+@public("tile_load_async", COPIES)
 def tile_load_async(
     b: OpBuilder,
     array: Operand,
-    tile: Operand,
-    offset: Operand = None,
+    tile: SharedTile,
+    offset: Offset = None,
     barrier: Operand = None,
-    stage: Operand = 0,
+    stage: FirstStage = 0,
 ) -> None:
     """Starts to copy a tile of an array to a shared tile, by one thread of the role; elements outside of the
     array become 0.
@@ -183,22 +171,10 @@ def tile_load_async(
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
             only read by the kernel.
-        tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a
-            multiple of 16 bytes.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
         barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
             phase.
-        stage: which of the barriers, an integer from 0; 0 by default.
     Raises:
-        type-mismatch: `array` is no array, `tile` has no name, the dtypes or dimensions differ, or `barrier` is
-            missing.
-        out-of-range: a constant `stage` is not one of the barriers.
-        bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
-            describes.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        type-mismatch: `array` is no array, the dtypes or dimensions differ, or `barrier` is missing.
     Source:
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
@@ -207,8 +183,8 @@ def tile_load_async(
     _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *where])
 
 
-@public("tile_store_async")
-def tile_store_async(b: OpBuilder, array: Operand, tile: Operand, offset: Operand = None) -> None:
+@public("tile_store_async", COPIES)
+def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Offset = None) -> None:
     """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
     dropped.
 
@@ -217,17 +193,8 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: Operand, offset: Operan
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
             only written by the kernel.
-        tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a
-            multiple of 16 bytes.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
     Raises:
-        type-mismatch: `array` is no array, `tile` has no name, or the dtypes or dimensions differ.
-        bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
-            describes.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        type-mismatch: `array` is no array, or the dtypes or dimensions differ.
     Source:
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
@@ -236,21 +203,17 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: Operand, offset: Operan
     _emit(b, BulkPut, [source, target, *where])
 
 
-@public("store_commit")
+@public("store_commit", IN_ROLES)
 def store_commit(b: OpBuilder) -> None:
     """Closes a group of copies: those to arrays that this role has started since the last group.
 
-    Raises:
-        role-placement: the call is outside of roles.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, cp.async.bulk.commit_group.
     """
     _emit(b, BulkCommit, [])
 
 
-@public("store_wait")
+@public("store_wait", ORDERED)
 def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> None:
     """Waits until at most `pending` groups of copies to arrays, closed by this role, are not done.
 
@@ -260,9 +223,6 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     Raises:
         not-constant: `pending` is known at run time only.
         out-of-range: `pending` is below 0.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, cp.async.bulk.wait_group.
     """
@@ -273,24 +233,20 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
 
-@public("fence_async")
+@public("fence_async", IN_ROLES)
 def fence_async(b: OpBuilder) -> None:
     """Orders accesses of threads to shared tiles before copies and tensor core products that start after it.
 
     What each thread of the role has read and written comes before what is started by any thread that
     synchronises with it afterwards.
 
-    Raises:
-        role-placement: the call is outside of roles.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, fence.proxy.async.
     """
     b.emit(FenceAsync, [])
 
 
-@public("named_barrier")
+@public("named_barrier", BY_HAND)
 def named_barrier(b: OpBuilder, warps: Operand) -> Value:
     """A barrier at which warps of several roles synchronise, made before the roles.
 
@@ -302,8 +258,6 @@ def named_barrier(b: OpBuilder, warps: Operand) -> Value:
         not-constant: `warps` is known at run time only.
         out-of-range: `warps` is not from 1 to 32.
         role-placement: it is made inside a role.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, barrier.cta.
     """
@@ -318,35 +272,22 @@ def _named(x: Operand) -> Value:
     )
 
 
-@public("named_barrier_sync")
-def named_barrier_sync(b: OpBuilder, barrier: Operand) -> None:
+@public("named_barrier_sync", ORDERED)
+def named_barrier_sync(b: OpBuilder, barrier: NamedBarrier) -> None:
     """All warps of the role arrive at a named barrier and wait for the others that it counts.
 
-    Parameters:
-        barrier: a barrier of tg.named_barrier.
     Raises:
-        type-mismatch: `barrier` comes from no tg.named_barrier.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
         deadlock: no role of a block can go on, on a CPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, barrier.cta.sync.
     """
     b.emit(NamedSync, [_named(barrier)])
 
 
-@public("named_barrier_arrive")
-def named_barrier_arrive(b: OpBuilder, barrier: Operand) -> None:
+@public("named_barrier_arrive", ORDERED)
+def named_barrier_arrive(b: OpBuilder, barrier: NamedBarrier) -> None:
     """All warps of the role arrive at a named barrier and go on at once.
 
-    Parameters:
-        barrier: a barrier of tg.named_barrier.
-    Raises:
-        type-mismatch: `barrier` comes from no tg.named_barrier.
-        schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
-    Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, barrier.cta.arrive.
     """

@@ -21,6 +21,16 @@ from tegula.ops.builder import (
     operand_text,
 )
 from tegula.ops.convert import convert
+from tegula.ops.kinds import (
+    Aligned,
+    BoundsCheck,
+    ElementDtype,
+    OfEachThread,
+    Offset,
+    Shape,
+    Storage,
+    ThreadGrid,
+)
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.tile import (
     TileArange,
@@ -90,19 +100,13 @@ def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
 
 
 @public("tile_zeros")
-def tile_zeros(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+def tile_zeros(
+    b: OpBuilder, shape: Shape, dtype: ElementDtype = float, storage: Storage = "register"
+) -> Value:
     """A tile of zeros.
 
-    Parameters:
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape` and `dtype`.
-    Raises:
-        not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, there are more than 4, or `storage` is another word.
-        tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: it is a constant.
     """
@@ -111,19 +115,13 @@ def tile_zeros(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Op
 
 
 @public("tile_ones")
-def tile_ones(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+def tile_ones(
+    b: OpBuilder, shape: Shape, dtype: ElementDtype = float, storage: Storage = "register"
+) -> Value:
     """A tile of ones; matrices have ones everywhere.
 
-    Parameters:
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape` and `dtype`.
-    Raises:
-        not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, there are more than 4, or `storage` is another word.
-        tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: it is a constant.
     """
@@ -132,22 +130,16 @@ def tile_ones(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Ope
 
 
 @public("tile_empty")
-def tile_empty(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+def tile_empty(
+    b: OpBuilder, shape: Shape, dtype: ElementDtype = float, storage: Storage = "register"
+) -> Value:
     """A tile with unspecified elements.
 
     Made before the roles with `storage="shared"`, it is a tile that roles share; its first dimension may run
     over stages (docs/roles.md).
 
-    Parameters:
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape` and `dtype`.
-    Raises:
-        not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, there are more than 4, or `storage` is another word.
-        tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none.
     """
@@ -157,25 +149,21 @@ def tile_empty(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Op
 
 @public("tile_full")
 def tile_full(
-    b: OpBuilder, shape: Operand, value: Operand, dtype: Operand = None, storage: Operand = "register"
+    b: OpBuilder, shape: Shape, value: Operand, dtype: Operand = None, storage: Storage = "register"
 ) -> Value:
     """A tile with one value in every element.
 
     Parameters:
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0
             counts.
         dtype: the element type; by default the type of `value`. A number fills all components of a vector or
             matrix.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape`.
     Raises:
         type-mismatch: `value` has another type than `dtype`.
-        not-constant: a length is known at run time only.
         out-of-range: a literal does not fit `dtype`, a length is below 1, there are more than 4, or `storage`
             is another word.
-        tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         the sum of the adjoint over all elements.
     """
@@ -190,7 +178,7 @@ COUNTED = "give it finite bounds, and a step that is not so small"
 
 
 @public("tile_arange")
-def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Operand = "register") -> Value:
+def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Storage = "register") -> Value:
     """A tile of evenly spaced numbers: start, start + step, and so on below stop.
 
     Floats are start + step * i in float64, rounded once.
@@ -198,7 +186,6 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
     Parameters:
         *args: (stop), (start, stop) or (start, stop, step), constants; `start` is 0 and `step` 1 by default.
         dtype: a numeric scalar type; float32 by default, for integers too.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile (N,), with N = ceil((stop - start) / step).
     Raises:
@@ -260,21 +247,17 @@ def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
 
 @public("tile_from_thread")
 def tile_from_thread(
-    b: OpBuilder, shape: Operand, value: Operand, thread_idx: Operand, storage: Operand = "register"
+    b: OpBuilder, shape: Shape, value: OfEachThread, thread_idx: Operand, storage: Storage = "register"
 ) -> Value:
     """A tile filled with the value of one thread of the block, or inside a role of the role.
 
     Parameters:
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        value: a scalar, vector or matrix, of each thread.
         thread_idx: the number of the thread, an integer from 0; that of thread 0 counts.
-        storage: "register", a value, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
     Raises:
-        out-of-range: a constant `thread_idx` is outside of the block, or `storage` is another word.
+        out-of-range: a constant `thread_idx` is outside of the block.
         type-mismatch: `thread_idx` is no integer.
-        not-constant: a length is known at run time only.
     Gradient:
         the sum of the adjoint over all elements, for the value of that thread.
     """
@@ -289,21 +272,18 @@ def tile_from_thread(
 
 
 @public("tile")
-def tile(b: OpBuilder, x: Operand, preserve_type: Operand = False) -> Value:
+def tile(b: OpBuilder, x: OfEachThread, preserve_type: Operand = False) -> Value:
     """A tile with one element for each thread of the block, or inside a role of the role.
 
     In the last block of a launch threads may be absent: reductions and stores skip their elements, other
     functions see 0.
 
     Parameters:
-        x: a scalar, vector or matrix, of each thread.
         preserve_type: whether the elements of the tile are the vectors or matrices themselves; False by
             default.
     Returns:
         with B threads, a tile (B,) of a scalar; of a vector (N,) a tile (N, B) and of a matrix (M, N) a tile
         (M, N, B) of scalars, or with `preserve_type` a tile (B,) of their type.
-    Raises:
-        type-mismatch: `x` is no scalar, vector or matrix.
     Gradient:
         each thread gets the element of the adjoint that is its own.
     """
@@ -335,19 +315,17 @@ def _grid(grid: Operand) -> tuple[int, ...]:
 
 
 @public("tile_local")
-def tile_local(b: OpBuilder, a: Operand, grid: Operand) -> Value:
+def tile_local(b: OpBuilder, a: Operand, grid: ThreadGrid) -> Value:
     """The elements of a tile that each thread of a constant grid of threads has: of thread (i, j, ..) those are
     a[i::grid[0], j::grid[1], ..].
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
-        grid: constants, one for each dimension of `a`; they hold as many threads as the block or role, the last
-            dimension running fastest. In all dimensions but the last two the grid is as long as the tile.
     Returns:
         a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension; what
         lies beyond the tile is 0.
     Raises:
-        type-mismatch: the grid has another rank or number of threads, or is no constant.
+        type-mismatch: `a` is no tile.
     Gradient:
         that of each element.
     """
@@ -356,19 +334,16 @@ def tile_local(b: OpBuilder, a: Operand, grid: Operand) -> Value:
 
 @public("tile_from_local")
 def tile_from_local(
-    b: OpBuilder, x: Operand, grid: Operand, shape: Operand, storage: Operand = "register"
+    b: OpBuilder, x: Operand, grid: ThreadGrid, shape: Shape, storage: Storage = "register"
 ) -> Value:
     """The tile of which each thread of a constant grid has some elements: the inverse of `tile_local`.
 
     Parameters:
         x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
-        grid: constants, one for each dimension of the tile, as in `tile_local`.
-        shape: constants, the extents of the tile.
-        storage: "register" or "shared".
     Returns:
         a tile of `shape`.
     Raises:
-        type-mismatch: the elements of x are not those of the grid and the shape.
+        type-mismatch: `x` is no vector or matrix of as many elements as the grid gives a thread of the shape.
     Gradient:
         that of each element.
     """
@@ -395,37 +370,22 @@ def _array(x: Operand) -> tuple[Value, ArrayType]:
 def tile_load(
     b: OpBuilder,
     a: Operand,
-    shape: Operand,
-    offset: Operand = None,
-    storage: Operand = "register",
-    bounds_check: Operand = True,
-    aligned: Operand = False,
+    shape: Shape,
+    offset: Offset = None,
+    storage: Storage = "register",
+    bounds_check: BoundsCheck = True,
+    aligned: Aligned = False,
     fill: Operand = 0,
 ) -> Value:
     """A tile copied from an array; elements outside of the array are `fill`.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
-        storage: "register", a value, or "shared", an object that several names may stand for.
-        bounds_check: False promises that the tile is inside of the array; debug mode checks that.
-        aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16
-            bytes.
         fill: what stands for elements outside, of the dtype of `a`; 0 by default.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, an offset is no integer, or `fill` has
-            another type.
-        not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, there are more than 4, or `storage` is another word.
-        tile-too-large: the tile has more than 2**26 elements.
-        out-of-bounds: a tile leaves the array though `bounds_check=False` or `aligned=True` promised otherwise,
-            in debug mode.
-        broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is
-            not packed.
+        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` has another type.
     Gradient:
         adds to the gradient of the array, inside of it; refused (no-gradient) for `fill`.
     """
@@ -444,27 +404,18 @@ def tile_store(
     b: OpBuilder,
     a: Operand,
     t: Operand,
-    offset: Operand = None,
-    bounds_check: Operand = True,
-    aligned: Operand = False,
+    offset: Offset = None,
+    bounds_check: BoundsCheck = True,
+    aligned: Aligned = False,
 ) -> None:
     """Writes a tile to an array; elements outside of the array, and those of absent threads, are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
-        bounds_check: False promises that the tile is inside of the array; debug mode checks that.
-        aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16
-            bytes.
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an
             offset is no integer.
-        out-of-bounds: a tile leaves the array though `bounds_check=False` or `aligned=True` promised otherwise,
-            in debug mode.
-        broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is
-            not packed.
     Gradient:
         the gradient of the part of the array that was written, which is 0 afterwards.
     """
@@ -480,15 +431,10 @@ ATOMIC = """{what} of an array and those of a tile, each atomically, once for th
     Parameters:
         a: an array of as many dimensions as `t`{dtypes}.
         t: a tile of the dtype of `a`.
-        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
-        bounds_check: False promises that the tile is inside of the array; debug mode checks that.
     Returns:
         a tile of the elements before; zeros for those that were dropped.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an offset
-            is no integer.
-        out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
     Gradient:
         {gradient}
     """
@@ -503,7 +449,7 @@ ATOMICS = {
 
 def _tile_atomic(op: str) -> None:
     def build(
-        b: OpBuilder, a: Operand, t: Operand, offset: Operand = None, bounds_check: Operand = True
+        b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, bounds_check: BoundsCheck = True
     ) -> Value:
         (array, _), value = _array(a), b.tile(t, partial=True)
         operands = [array, value, *_offsets(b, offset, len(tile_shape(value)))]

@@ -16,6 +16,7 @@ from tegula.ops.builder import (
     is_tuple,
 )
 from tegula.ops.indexing import KernelBuilder
+from tegula.ops.kinds import ATile, ComponentType, FirstAxis, Shape
 from tegula.ops.scalar import Add, Mul
 from tegula.ops.tile import (
     TileConcat,
@@ -62,7 +63,8 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     Raises:
         type-mismatch: `t` is no tile, an offset is no integer, or `shape` comes with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
-        out-of-range: a constant offset or the shape leaves the tile.
+        out-of-range: a constant offset or the shape leaves the tile, or a length is below 1.
+        tile-too-large: `shape` has more than 2**26 elements.
         out-of-bounds: an offset leaves the tile, in debug mode.
     Gradient:
         the adjoint at the place of the view, 0 elsewhere.
@@ -208,20 +210,13 @@ def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
 
 
 @public("tile_broadcast")
-def tile_broadcast(b: OpBuilder, a: Operand, shape: Operand) -> Value:
+def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
     """A tile repeated to a larger shape, by the rules of NumPy.
 
-    Parameters:
-        a: a tile.
-        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
     Returns:
         a tile of `shape`, read-only: tg.copy makes one that can be changed.
     Raises:
-        type-mismatch: `a` is no tile.
-        not-constant: a length is known at run time only.
         shape-mismatch: `a` does not broadcast to `shape`.
-        out-of-range: a length is below 1, or there are more than 4.
-        tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         the sum of the adjoint over the repeated dimensions.
     """
@@ -282,18 +277,13 @@ def tile_transpose(b: OpBuilder, a: Operand) -> Value:
 
 
 @public("tile_astype")
-def tile_astype(b: OpBuilder, t: Operand, dtype: Operand) -> Value:
+def tile_astype(b: OpBuilder, t: ATile, dtype: ComponentType) -> Value:
     """A tile converted to another scalar type.
 
     Numbers are converted as tg.cast does.
 
-    Parameters:
-        t: a tile.
-        dtype: the scalar type; of a vector or matrix type, that of its components.
     Returns:
         a new tile of the shape of `t`.
-    Raises:
-        type-mismatch: `t` is no tile.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
     """
@@ -330,19 +320,16 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
 
 
 @public("tile_concat")
-def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
+def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
     """Tiles joined along a dimension.
 
     Parameters:
         tiles: a tuple of tiles of one dtype, whose shapes are equal except along `axis`.
-        axis: the dimension, a constant, negative ones from the end; 0 by default.
     Returns:
         a new tile.
     Raises:
         type-mismatch: `tiles` is no tuple of tiles, or the dtypes differ.
         shape-mismatch: the shapes differ in another dimension.
-        out-of-range: there is no such dimension.
-        not-constant: `axis` is known at run time only.
     Gradient:
         the part of the adjoint that each tile has become.
     """
@@ -352,19 +339,18 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
 
 
 @public("tile_extract")
-def tile_extract(b: KernelBuilder, a: Operand, *index: Operand) -> Operand:
+def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     """The element of a tile at an index, like a[index]; threads may give different indices.
 
     Outside of the tile the element is undefined without debug mode.
 
     Parameters:
-        a: a tile.
         *index: an integer for each dimension, and for each of vectors and matrices to get a component; negative
             ones count from the end. Fewer give a view.
     Returns:
         a scalar, vector or matrix; a view where indices are missing.
     Raises:
-        type-mismatch: `a` is no tile, or an index is no integer.
+        type-mismatch: an index is no integer.
         out-of-range: a constant index leaves the tile.
         out-of-bounds: an index leaves the tile, in debug mode.
     Gradient:

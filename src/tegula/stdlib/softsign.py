@@ -12,13 +12,13 @@ def softsign(x):
     """x / (1 + |x|), which goes from -1 to 1.
 
     Parameters:
-        x: a float, or a tile of floats.
+        x: a scalar, vector, matrix or tile of floats.
     Returns:
-        a value like x.
+        a value of the type of `x`.
     Raises:
-        type-mismatch: x is of integers.
+        mixed-scalar-types: `x` is an integer.
     Gradient:
-        1 / (1 + |x|) squared.
+        adjoint / (1 + |x|)**2.
     """
     y = x / (1.0 + tg.abs(x))
     return tg.where(tg.isinf(x), tg.copysign(tg.min(tg.abs(x), 1.0), x), y)

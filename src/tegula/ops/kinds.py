@@ -1,0 +1,286 @@
+"""Kinds of parameters of the functions of kernels, and families of functions: what their docstrings share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from tegula.ops.documented import Family, Kind
+
+# Of elements ----------------------------------------------------------------------------------------------------------
+
+_LITERAL = {"out-of-range": "a literal does not fit the dtype that it takes"}
+_ALIKE = {
+    "mixed-scalar-types": "the operands differ in type; nothing is converted",
+    "shape-mismatch": "the shapes of tiles do not broadcast",
+    **_LITERAL,
+}
+_ADAPTS = "which broadcast; a literal takes the dtype of the other operand."
+
+AnyElements: TypeAlias = Annotated[
+    Any,
+    Kind(
+        f"scalars, vectors or matrices of one type, or tiles of such elements, {_ADAPTS}",
+        {**_ALIKE, "type-mismatch": "an operand is no scalar, vector, matrix or tile"},
+    ),
+]
+Numbers: TypeAlias = Annotated[
+    Any,
+    Kind(f"scalars, vectors or matrices of one type but bool, or tiles of such elements, {_ADAPTS}", _ALIKE),
+]
+BitsOfElements: TypeAlias = Annotated[
+    Any,
+    Kind(
+        f"scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, {_ADAPTS}",
+        {**_ALIKE, "type-mismatch": "an operand is a float, or no scalar, vector, matrix or tile"},
+    ),
+]
+Floats: TypeAlias = Annotated[
+    Any,
+    Kind(
+        f"scalars, vectors or matrices of one type of floats, or tiles of such elements, {_ADAPTS}",
+        {**_ALIKE, "type-mismatch": "the operands are no floats"},
+    ),
+]
+ScaledNumbers: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal takes the "
+        "dtype of the other operand.",
+        _ALIKE,
+    ),
+]
+Number: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a scalar, vector, matrix or tile of any dtype but bool.",
+        {"type-mismatch": "{name} is a bool, or no scalar, vector, matrix or tile", **_LITERAL},
+    ),
+]
+Float: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a scalar, vector, matrix or tile of floats.",
+        {"type-mismatch": "{name} holds no floats; a literal such as 4 is an integer", **_LITERAL},
+    ),
+]
+Integer: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a scalar, vector, matrix or tile of integers.",
+        {"type-mismatch": "{name} holds no integers", **_LITERAL},
+    ),
+]
+Condition: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.",
+        {"type-mismatch": "the condition is a float, or no scalar or tile"},
+    ),
+]
+Chosen: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "values of one type: scalars, vectors, matrices, tiles that broadcast, or literals.",
+        {
+            "type-mismatch": "the values to choose from differ in type",
+            "mixed-scalar-types": "a literal is of another kind than the other value",
+            "shape-mismatch": "the shapes of tiles do not broadcast",
+            **_LITERAL,
+        },
+    ),
+]
+ComponentType: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the scalar type; of a vector or matrix type, that of its components.",
+        {"type-mismatch": "{name} is no element type"},
+    ),
+]
+
+# Of tiles -------------------------------------------------------------------------------------------------------------
+
+ATile: TypeAlias = Annotated[Any, Kind("a tile.", {"type-mismatch": "{name} is no tile"})]
+Shape: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.",
+        {
+            "not-constant": "a length is known at run time only",
+            "out-of-range": "a length is below 1, or there are more than 4",
+            "tile-too-large": "the tile has more than 2**26 elements",
+        },
+    ),
+]
+ElementDtype: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the element type, a scalar, vector or matrix type; float32 by default.",
+        {"type-mismatch": "{name} is no element type"},
+    ),
+]
+Storage: TypeAlias = Annotated[
+    Any,
+    Kind(
+        '"register", a value, the default, or "shared", an object that several names may stand for.',
+        {"out-of-range": "{name} is another word"},
+    ),
+]
+Axis: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the dimension to go along, a constant from -rank to rank - 1; all elements by default.",
+        {"not-constant": "{name} is known at run time only", "out-of-range": "there is no such dimension"},
+    ),
+]
+FirstAxis: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the dimension, a constant from -rank to rank - 1; 0 by default.",
+        {"not-constant": "{name} is known at run time only", "out-of-range": "there is no such dimension"},
+    ),
+]
+KeepDims: TypeAlias = Annotated[
+    Any, Kind("whether the result keeps a dimension of length 1; False by default.")
+]
+ThreadGrid: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the number of threads along each dimension of the tile, constants, whose product is the number of threads of "
+        "the block, or inside a role of the role; the last dimension runs fastest. In all dimensions but the last two "
+        "the grid is as long as the tile.",
+        {
+            "not-constant": "a number of {name} is known at run time only, or below 1",
+            "type-mismatch": "{name} has another rank or number of threads",
+        },
+    ),
+]
+
+# Of arrays ------------------------------------------------------------------------------------------------------------
+
+Offset: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the index of the first element of the tile in the array, an int or one for each dimension, in elements; 0 by "
+        "default. That of thread 0 counts.",
+        {"type-mismatch": "an offset is no integer"},
+    ),
+]
+BoundsCheck: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "False promises that the tile is inside of the array; debug mode checks that. True by default.",
+        {
+            "out-of-bounds": "the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode"
+        },
+    ),
+]
+Aligned: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes; False by "
+        "default.",
+        {
+            "broken-promise": "`aligned=True`, and the first element is not aligned; in debug mode also: the "
+            "array is not packed",
+            "out-of-bounds": "the tile leaves the array though `aligned=True` promised otherwise, in debug mode",
+        },
+    ),
+]
+
+# Of threads -----------------------------------------------------------------------------------------------------------
+
+_LANES = (
+    "the number of lanes of a segment, next to each other, a constant power of 2 up to {most}; 32 by default."
+)
+
+
+def _width(most: int) -> Kind:
+    return Kind(
+        _LANES.format(most=most),
+        {
+            "not-constant": "{name} is known at run time only",
+            "out-of-range": f"{{name}} is no power of 2 up to {most}",
+            "divergent-cooperative-op": "only some threads reach the call",
+        },
+    )
+
+
+Width: TypeAlias = Annotated[Any, _width(1024)]
+WidthOfBits: TypeAlias = Annotated[Any, _width(32)]
+OfEachThread: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a scalar, vector or matrix, of each thread.",
+        {"type-mismatch": "{name} is no scalar, vector or matrix", **_LITERAL},
+    ),
+]
+NumbersOfEachThread: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a scalar, vector or matrix of numbers, of each thread.",
+        {"type-mismatch": "{name} is a bool, or no scalar, vector or matrix", **_LITERAL},
+    ),
+]
+Stack: TypeAlias = Annotated[Any, Kind("a stack of tg.tile_stack.", {"type-mismatch": "{name} is no stack"})]
+
+# Of roles -------------------------------------------------------------------------------------------------------------
+
+Pipe: TypeAlias = Annotated[Any, Kind("a pipe of tg.tile_pipe.", {"type-mismatch": "{name} is no pipe"})]
+Barriers: TypeAlias = Annotated[
+    Any, Kind("barriers of tg.mbarrier.", {"type-mismatch": "{name} comes from no tg.mbarrier"})
+]
+NamedBarrier: TypeAlias = Annotated[
+    Any, Kind("a barrier of tg.named_barrier.", {"type-mismatch": "{name} comes from no tg.named_barrier"})
+]
+_NO_STAGE = {
+    "type-mismatch": "{name} is no integer",
+    "out-of-range": "a constant {name} is not one of the barriers",
+}
+Stage: TypeAlias = Annotated[Any, Kind("which of the barriers, an integer from 0.", _NO_STAGE)]
+FirstStage: TypeAlias = Annotated[
+    Any, Kind("which of the barriers, an integer from 0; 0 by default.", _NO_STAGE)
+]
+SharedTile: TypeAlias = Annotated[
+    Any,
+    Kind(
+        'a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a multiple of 16 '
+        "bytes.",
+        {"type-mismatch": "{name} is no shared tile bound to a name"},
+    ),
+]
+
+# Families of functions ------------------------------------------------------------------------------------------------
+
+ELEMENTWISE = Family(
+    {
+        "Returns": "a value of the type of the operands; a tile of the broadcast shape where one of them is a tile."
+    }
+)
+OF_INTEGERS = Family({**ELEMENTWISE.sections, "Gradient": "none: integers have no gradient."})
+BY_HAND = Family(
+    {"Gradient": "refused (no-gradient): kernels with schedules written by hand have none."},
+)
+ORDERED = Family(
+    BY_HAND.sections,
+    {"schedule-refuted": "roles hang or race, as the checker shows before the kernel is compiled for a GPU"},
+)
+IN_ROLES = Family(BY_HAND.sections, {"role-placement": "the call is outside of roles"})
+COPIES = Family(
+    BY_HAND.sections,
+    {
+        "bulk-access": "the launch is for a GPU below compute capability 9.0, or of an array that no tensor map "
+        "describes",
+        **ORDERED.raises,
+    },
+)
+PIPES = Family({"Gradient": "of the kernel as it is without roles: see docs/gradients.md."})
+ENDS_OF_PIPES = Family(
+    PIPES.sections,
+    {
+        "pipe-ends": "two roles fill the pipe, it is filled in two ways, or never filled or popped",
+        "deadlock": "no role of a block can go on, on a CPU",
+    },
+)
+ALONG_AXIS = Family(
+    {"Returns": "a tile without `axis`; (1,) of all elements, or of a tile of one dimension."}
+)

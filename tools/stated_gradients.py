@@ -1,0 +1,119 @@
+"""Compares what docstrings say of gradients with what ops declare: used by tools/docstrings.py.
+
+Which ops a function of kernels makes is read from its code: the classes and the names of ops in it, in what it calls
+and in what it closes over. An op has a rule, its `adjoint`; or a reason against, its `NONDIFFERENTIABLE`; or neither,
+where nothing flows through it: of integers, of barriers."""
+
+from __future__ import annotations
+
+import dis
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from tegula.ir import REGISTRY, Op
+from tegula.ops.indexing import KernelBuilder
+
+REFUSED = "refused (no-gradient)"
+WITHOUT_ROLES = "of the kernel as it is without roles"
+UNTYPED = re.compile(r"\(?(an int\b|an int32|a uint32|a bool|value, slot)")
+"""How `Returns` begins for results that have no gradient."""
+TAKES = {"value", "elementwise", "unified", "binary", "unary", "map", "stored"}
+"""Methods of the builder that make a value of an operand."""
+
+
+def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list[str]:
+    """Where a Gradient section and the ops that the function makes disagree. `returned`: the section Returns."""
+    made = ops_of(build)
+    rules = [op for op in made if op.adjoint is not Op.adjoint]
+    against = [op for op in made if op.NONDIFFERENTIABLE]
+    partly = [op for op in rules if "refuse" in _names(op.adjoint.__code__).attributes]
+    if said.startswith(WITHOUT_ROLES):
+        in_roles = any(op.__module__ == "tegula.ops.roles" for op in made)
+        return [] if in_roles else ["gradient: it makes nothing of roles"]
+    if said.startswith(REFUSED):
+        return [] if against or partly else [f"gradient: no op refuses one, of {_listed(made)}"]
+    if against and REFUSED not in said and not rules:
+        return [f"gradient: {_listed(against)} refuses one"]
+    if said.startswith("none"):
+        typed = rules and not UNTYPED.match(returned) and "integers" not in said and _takes_operands(build)
+        return [f"gradient: {_listed(rules)} has one"] if typed else []
+    if UNTYPED.match(returned):
+        return ["gradient: integers and bools have none"]
+    return [] if rules else [f"gradient: none of {_listed(made)} has one"]
+
+
+class Names(NamedTuple):
+    """What code names, that of nested functions too."""
+
+    of_module: frozenset[str]
+    attributes: frozenset[str]
+
+
+def ops_of(build: Callable[..., Any]) -> set[type[Op]]:
+    """The ops that a build function makes; where it leaves that to a method of the builder, those of the method."""
+    assert isinstance(build, FunctionType)
+    return _ops(build, set())
+
+
+def _ops(function: FunctionType, seen: set[FunctionType]) -> set[type[Op]]:
+    if function in seen:
+        return set()
+    seen.add(function)
+    names = _names(function.__code__)
+    found: set[type[Op]] = set()
+    for x in _reached(function, names):
+        if isinstance(x, type) and issubclass(x, Op):
+            found.add(x)
+        elif isinstance(x, FunctionType) and x.__module__.startswith("tegula.ops."):
+            found |= _ops(x, seen)
+    by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.of_module
+    found |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
+    found |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
+    for name in names.attributes if not found else ():
+        method = getattr(KernelBuilder, name, None)
+        found |= _ops(method, seen) if isinstance(method, FunctionType) else set()
+    return found
+
+
+def _reached(function: FunctionType, names: Names) -> Iterator[object]:
+    """What a function names of its module, or of modules that it names, and what it closes over."""
+    for name in names.of_module:
+        x = function.__globals__.get(name)
+        if isinstance(x, ModuleType):
+            yield from (vars(x)[n] for n in names.attributes if n in vars(x))
+        else:
+            yield x
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+
+
+def _takes_operands(build: Callable[..., Any]) -> bool:
+    assert isinstance(build, FunctionType)
+    return bool(TAKES & _names(build.__code__).attributes)
+
+
+@cache
+def _names(code: CodeType) -> Names:
+    inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
+    found = [(i.opname == "LOAD_GLOBAL", i.argval) for i in dis.get_instructions(code) if i.arg is not None]
+    of_module = {name for is_global, name in found if is_global}
+    attributes = {name for is_global, name in found if not is_global and name in code.co_names}
+    return Names(
+        frozenset(of_module.union(*(n.of_module for n in inner))),
+        frozenset(attributes.union(*(n.attributes for n in inner))),
+    )
+
+
+def _texts(code: CodeType) -> Iterator[str]:
+    for x in code.co_consts:
+        if isinstance(x, str):
+            yield x
+        elif isinstance(x, CodeType):
+            yield from _texts(x)
+
+
+def _listed(ops: object) -> str:
+    assert isinstance(ops, (set, list))
+    return ", ".join(sorted(op.NAME for op in ops)) or "nothing"
