@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,14 @@ import numpy as np
 from tegula import testing
 from tegula.declaration import Refused, Sample
 from tegula.lang.cooperative import CooperativeDef
-from tegula.runtime.library import library
+from tegula.ops.documented import OF_ENTRIES, split
+from tegula.runtime.library import documentation, library
 from tegula.stdlib.tiles import DECLARED
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "cooperative.md"
+
+UNBROKEN = {"break_long_words": False, "break_on_hyphens": False}
 
 INTRODUCTION = """# Cooperative functions of the library
 
@@ -47,7 +51,7 @@ def _section(f: CooperativeDef) -> str:
         _signature(f),
         "```",
         "",
-        *_told(inspect.cleandoc(f.__doc__ or "")),
+        *_told(documentation(f)),
     ]
     if f.overwritten is not None:
         assert f.inplace.name in library()
@@ -76,17 +80,16 @@ def _signature(f: CooperativeDef) -> str:
 
 
 def _told(text: str) -> list[str]:
-    """A docstring with its sections as lists."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        title = re.fullmatch(r"([A-Z]\w+):", line)
-        if title is not None:
-            lines += ["", f"**{title[1]}**", ""]
-        elif line.startswith("    ") and not line.startswith("     "):
-            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", line.strip())
-            lines.append(f"- `{entry[1]}`: {line.strip()[entry.end() :]}" if entry else f"- {line.strip()}")
-        else:
-            lines.append("  " + line.strip() if line.startswith("     ") else line)
+    """A docstring with the entries of its sections as lists."""
+    before, sections = split(text)
+    lines = [before]
+    for title, entries in sections.items():
+        lines += ["", f"**{title}**", ""]
+        for told in entries:
+            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", told) if title in OF_ENTRIES else None
+            told = f"`{entry[1]}`: {told[entry.end() :]}" if entry else told
+            prefix = "- " if title in OF_ENTRIES else ""
+            lines.append(textwrap.fill(prefix + told, 118, subsequent_indent=" " * len(prefix), **UNBROKEN))
     return lines
 
 

@@ -58,8 +58,11 @@ class Documented(NamedTuple):
 
 def kernel_functions() -> Iterator[Documented]:
     """The functions that kernels call: of ops, and of the standard library, whose first overload speaks for all."""
+    from tegula.lang.cooperative import CooperativeDef, Inplace
     from tegula.ops import PUBLIC
     from tegula.ops.documented import documentation
+    from tegula.runtime.library import documentation as of_library
+    from tegula.runtime.library import library
 
     for name, build in sorted(PUBLIC.items()):
         if not name.startswith("_"):
@@ -68,28 +71,11 @@ def kernel_functions() -> Iterator[Documented]:
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
             found = tuple(map(_spelt, parameters))
             yield Documented(name, documentation(name), found, (*needed, "Gradient"))
-    for path in sorted((SOURCE / "stdlib").glob("*.py")):
-        first: dict[str, ast.FunctionDef] = {}
-        for node in tree_of(path).body:
-            if isinstance(node, ast.FunctionDef) and any(
-                ast.unparse(d) == "func" for d in node.decorator_list
-            ):
-                first.setdefault(node.name, node)
-        for name, node in first.items():
-            if not name.startswith("_"):
-                yield _of_library(name, node, returns=True)
-    for path in sorted((SOURCE / "stdlib" / "tiles").glob("*.py")):
-        for node in tree_of(path).body:
-            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
-                continue
-            if any(ast.unparse(d) == "cooperative" for d in node.decorator_list):
-                yield _of_library(node.name, node, node.returns is not None)
-
-
-def _of_library(name: str, node: ast.FunctionDef, returns: bool) -> Documented:
-    names = tuple(a.arg for a in node.args.args)
-    needed = ("Parameters", *(["Returns"] if returns else []), "Raises", "Gradient")
-    return Documented(name, ast.get_docstring(node) or "", names, needed)
+    for name, f in sorted(library().items()):
+        if not name.startswith("_"):
+            names = tuple(p.name for p in f.definitions[0].definition.parameters)
+            returns = not isinstance(f, Inplace) and (not isinstance(f, CooperativeDef) or bool(f.results))
+            yield Documented(name, of_library(f), names, (*_needed(names, returns), "Gradient"))
 
 
 def host_functions() -> Iterator[Documented]:

@@ -67,12 +67,12 @@ def _ops(function: FunctionType, seen: set[FunctionType]) -> set[type[Op]]:
     for x in _reached(function, names):
         if isinstance(x, type) and issubclass(x, Op):
             found.add(x)
-        elif isinstance(x, FunctionType) and x.__module__.startswith("tegula.ops."):
+        elif isinstance(x, FunctionType) and _builds(x):
             found |= _ops(x, seen)
     by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.of_module
     found |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
     found |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
-    for name in names.attributes if not found else ():
+    for name in names.attributes if not found and _builds(function) else ():
         method = getattr(KernelBuilder, name, None)
         found |= _ops(method, seen) if isinstance(method, FunctionType) else set()
     return found
@@ -87,6 +87,11 @@ def _reached(function: FunctionType, names: Names) -> Iterator[object]:
         else:
             yield x
     yield from (cell.cell_contents for cell in function.__closure__ or ())
+
+
+def _builds(function: FunctionType) -> bool:
+    """Whether a function has a builder, or is a method of one."""
+    return function.__code__.co_varnames[:1] in (("b",), ("self",))
 
 
 def _takes_operands(build: Callable[..., Any]) -> bool:

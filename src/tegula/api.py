@@ -119,12 +119,13 @@ def lookup(name: str) -> Any:
     if name in PUBLIC:
         return PublicFunction(name, documentation(name), _signature(PUBLIC[name], skip=1))
     if not name.startswith("_"):
+        from tegula.runtime.library import documentation as of_library
         from tegula.runtime.library import library
 
         found = library().get(name)
         if found is not None:
-            first = found.definitions[0]
-            return PublicFunction(name, first.__doc__, _signature(first.definition.function, skip=0))
+            function = found.definitions[0].definition.function
+            return PublicFunction(name, of_library(found), _signature(function, skip=0))
     raise AttributeError(f"tegula has no name {name!r}")
 
 

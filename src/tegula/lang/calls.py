@@ -678,7 +678,7 @@ def given(x: Any) -> Any:
         return x.type
     if isinstance(x, np.generic | np.ndarray):
         return constant_type(x)
-    return CALLEE if isinstance(x, FUNCTIONS) else x
+    return CALLEE if isinstance(x, (*FUNCTIONS, DType, VecType, MatType)) else x
 
 
 def signatures(f: FuncDef) -> str:

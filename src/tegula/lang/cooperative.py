@@ -12,9 +12,10 @@ from tegula.declaration import Parts, Rule, Variant
 from tegula.errors import TypeMismatch
 from tegula.lang.annotations import TileAnnotation, resolve
 from tegula.lang.definition import Definition, FuncDef
-from tegula.ops.documented import assembled, joined, split
+from tegula.ops.documented import Kind, Row, assembled, in_rows, joined, split
 from tegula.signature import (
     PATTERNS,
+    ConstantPattern,
     Dtypes,
     InOutPattern,
     NumberPattern,
@@ -23,6 +24,8 @@ from tegula.signature import (
 )
 from tegula.types import is_element
 
+CONSTANT = Kind("a constant.", {"not-constant": "{name} is known at run time only"})
+CHANGED = Kind("a tile bound to a name.", {"popped-tile-changed": "{name} was popped from a pipe"})
 HELP = "annotate with tg.tile[dtype, extents], tg.InOut[...], tg.constexpr[...], or a dtype"
 
 
@@ -58,6 +61,15 @@ class CooperativeDef(FuncDef, Parts):
                 raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=HELP)
             found[p.name] = known
         return found
+
+    @property
+    def rows(self) -> list[Row]:
+        """The parameters with the errors that follow from the signature: of constants, and of tiles that change."""
+        kinds = [(ConstantPattern, CONSTANT), (InOutPattern, CHANGED)]
+        return in_rows(
+            (next((kind for cls, kind in kinds if isinstance(pattern, cls)), None), name)
+            for name, pattern in self.patterns.items()
+        )
 
     @cached_property
     def results(self) -> tuple[TilePattern | NumberPattern, ...]:
@@ -123,6 +135,11 @@ class Inplace(FuncDef):
         self.target = target
         self.name = self.__name__ = f"{of.name}_inplace"
         self.__doc__ = _inplace_docstring(of, target)
+
+    @property
+    def rows(self) -> list[Row]:
+        """Those of the function whose result overwrites a parameter."""
+        return self.of.rows
 
 
 def _inplace_docstring(of: CooperativeDef, target: str) -> str:

@@ -15,6 +15,7 @@ from tegula.lang.flow import Flow
 from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
+from tegula.ops.documented import Row
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
@@ -206,6 +207,11 @@ class FuncDef(Named):
         self.__name__ = definition.name
         self.__module__ = definition.function.__module__
         self.__wrapped__ = definition.function
+
+    @property
+    def rows(self) -> list[Row]:
+        """The parameters, and what all of one kind take and raise, for the docstring."""
+        return [(None, [p.name]) for p in self.definition.parameters]
 
     @cached_property
     def overloads(self) -> tuple[FuncDef, ...]:

@@ -80,7 +80,7 @@ def ordered(
 
 
 class Callee:
-    """What stands for any function when arguments are compared with parameters."""
+    """What stands for any function, or dtype, when arguments are compared with parameters."""
 
 
 CALLEE = Callee()
@@ -92,7 +92,7 @@ type of its kind, a parameter of any type, a literal that the type does not hold
 def match(wanted: Annotation, x: Any) -> int | None:
     """How badly an argument fits an annotation; None if it does not.
 
-    `x`: the type of a value, CALLEE for a function, a Python number or another constant for itself."""
+    `x`: the type of a value, CALLEE for a function or a dtype, a Python number or another constant for itself."""
     if wanted is ANY:
         return GENERIC
     if is_element(wanted):

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from tegula.dataclass import dataclass, field
 from tegula.ops.base import FAMILIES, PUBLIC
 
 TITLES = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 """The sections of a docstring, in their order."""
+OF_ENTRIES = ("Parameters", "Raises")
+"""Sections in which each entry begins on a line of its own; the others are prose."""
 WIDTH = 112
 
 
@@ -40,10 +42,20 @@ class Family:
 @cache
 def documentation(name: str) -> str:
     """The whole docstring of a public function of kernels."""
-    build, family = PUBLIC[name], FAMILIES.get(name)
-    before, sections = split(inspect.cleandoc(build.__doc__ or ""))
+    build = PUBLIC[name]
     _, *parameters = inspect.signature(build).parameters.values()
-    entries, reasons = _parameters(build, parameters, sections.get("Parameters", []))
+    kinds = [(_kind(build, p.annotation), _spelt(p)) for p in parameters]
+    return completed(build.__doc__ or "", in_rows(kinds), FAMILIES.get(name))
+
+
+Row: TypeAlias = tuple[Kind | None, list[str]]
+"""Parameters next to each other of one kind, or one that has none."""
+
+
+def completed(text: str, rows: Iterable[Row], family: Family | None = None) -> str:
+    """A docstring with what the kinds of the parameters and the family say too."""
+    before, sections = split(inspect.cleandoc(text))
+    entries, reasons = _parameters(rows, sections.get("Parameters", []))
     shared: list[Mapping[str, str]] = [*reasons, *([family.raises] if family is not None else [])]
     sections["Parameters"] = entries
     sections["Raises"] = joined(sections.get("Raises", []), shared)
@@ -58,7 +70,7 @@ def assembled(before: str, sections: Mapping[str, Sequence[str]]) -> str:
     if any(sections.values()):
         lines.append("")
     for title in sorted(filter(sections.get, sections), key=_place):
-        lines += [f"{title}:", *map(_filled, sections[title])]
+        lines += [f"{title}:", *(_filled(entry, title in OF_ENTRIES) for entry in sections[title])]
     return "\n".join(lines)
 
 
@@ -66,13 +78,14 @@ def split(text: str) -> tuple[str, dict[str, list[str]]]:
     """The text in front of the sections of a docstring, and the entries of each section, one line each."""
     before: list[str] = []
     sections: dict[str, list[str]] = {}
-    entries: list[str] | None = None
+    title, entries = "", None
     for line in text.splitlines():
         if line.endswith(":") and line[:1].isupper() and line[:-1].isalnum():
-            entries = sections.setdefault(line[:-1], [])
+            title = line[:-1]
+            entries = sections.setdefault(title, [])
         elif entries is None:
             before.append(line)
-        elif line.startswith("     ") and entries:
+        elif entries and (line.startswith("     ") or title not in OF_ENTRIES):
             entries[-1] += f" {line.strip()}"
         elif line.strip():
             entries.append(line.strip())
@@ -83,19 +96,17 @@ def _place(title: str) -> int:
     return TITLES.index(title) if title in TITLES else len(TITLES)
 
 
-def _filled(entry: str) -> str:
-    indents = {"initial_indent": "    ", "subsequent_indent": "        "}
+def _filled(entry: str, hanging: bool) -> str:
+    indents = {"initial_indent": "    ", "subsequent_indent": "        " if hanging else "    "}
     return textwrap.fill(entry, WIDTH, break_long_words=False, break_on_hyphens=False, **indents)
 
 
-def _parameters(
-    build: Callable[..., Any], parameters: Sequence[inspect.Parameter], own: Sequence[str]
-) -> tuple[list[str], list[Mapping[str, str]]]:
+def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], list[Mapping[str, str]]]:
     """An entry for each parameter, or for several in a row of one kind, and the errors of their kinds."""
     told = {name: entry for entry in own for name in entry.partition(": ")[0].split(", ")}
     entries: list[str] = []
     reasons: list[Mapping[str, str]] = []
-    for kind, names in _in_rows(build, parameters):
+    for kind, names in rows:
         if kind is not None:
             joined = " or ".join(f"`{name}`" for name in names)
             reasons.append({code: text.format(name=joined) for code, text in kind.raises.items()})
@@ -106,21 +117,19 @@ def _parameters(
     return [*dict.fromkeys(entries)], reasons
 
 
-def _in_rows(
-    build: Callable[..., Any], parameters: Sequence[inspect.Parameter]
-) -> Iterator[tuple[Kind | None, list[str]]]:
-    """The kinds of the parameters of a function, each with the names of those in a row that have it."""
-    last: Kind | None = None
-    names: list[str] = []
-    for p in parameters:
-        kind = _kind(build, p.annotation)
-        if names and (kind is None or kind is not last):
-            yield last, names
-            names = []
-        last = kind
-        names.append({p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name)
-    if names:
-        yield last, names
+def in_rows(parameters: Iterable[tuple[Kind | None, str]]) -> list[Row]:
+    """The kinds of parameters, each with the names of those in a row that have it."""
+    rows: list[Row] = []
+    for kind, name in parameters:
+        if kind is not None and rows and rows[-1][0] is kind:
+            rows[-1][1].append(name)
+        else:
+            rows.append((kind, [name]))
+    return rows
+
+
+def _spelt(p: inspect.Parameter) -> str:
+    return {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
 
 
 def _kind(build: Callable[..., Any], annotation: object) -> Kind | None:

@@ -10,7 +10,8 @@ from typing import Any
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
 from tegula.ops import PUBLIC
-from tegula.types import DTYPES, NAMED_ELEMENTS
+from tegula.ops.documented import Family, Kind, completed
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType
 
 BOTH = frozenset({"mod"})
 """Names of functions of the library that are names of ops too."""
@@ -35,6 +36,42 @@ class Library(Mapping[str, FuncDef]):
 
     def __len__(self) -> int:
         return len(_functions()) + len(_tiles())
+
+
+NUMBERS = Family(
+    {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
+)
+"""What docstrings of functions of numbers share."""
+
+
+def documentation(f: FuncDef) -> str:
+    """The docstring of a function of the library: that of its first overload. What functions of numbers take follows
+    from the dtypes of all overloads."""
+    first, text = f.definitions[0], f.definitions[0].__doc__ or ""
+    parameters = [p for each in f.definitions for p in each.definition.parameters]
+    taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
+    names = [p.name for p in first.definition.parameters]
+    if len(taken) < len(parameters) or f.name.startswith(OF_TILES):
+        return completed(text, f.rows)
+    kind = _numbers({t.name for t in taken}, f.in_float32, several=len(names) > 1)
+    return completed(text, [(kind, names)], NUMBERS)
+
+
+def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
+    """What parameters of these dtypes take, one or several of one dtype."""
+    names = [n for n in DTYPES if n in taken or (in_float32 and "float32" in taken and n in SIXTEEN)]
+    names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
+    listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    signed = any(DTYPES[n].is_int for n in names)
+    without = "unsigned integers" if signed else "integers (nor their literals)"
+    reasons = {"wrong-arguments": f"no overload takes {without}, bools, float8, vectors or matrices"}
+    if not several:
+        return Kind(f"a {listed} scalar, or a tile of such elements.", reasons)
+    reasons["shape-mismatch"] = "the shapes of tiles do not broadcast"
+    return Kind(f"{listed} scalars of one dtype, or tiles of such elements, which broadcast.", reasons)
+
+
+SIXTEEN = ("float16", "bfloat16")
 
 
 @cache

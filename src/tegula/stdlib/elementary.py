@@ -20,13 +20,6 @@ def rsqrt(x: float32):
     Two roundings: of the root and of the quotient. The error is at most 2 units in the last place in float32, 2
     in float64; 16-bit results are the float32 ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         -adjoint / 2 * x**-1.5.
     """
@@ -46,13 +39,6 @@ def cbrt(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / (3 * cbrt(x)**2); infinite at 0.
     Source:
@@ -128,15 +114,8 @@ def hypot(x: float32, y: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
     Returns:
         a value of the type of the operands.
-    Raises:
-        wrong-arguments: no overload takes the dtypes; integers, literals among them, vectors and float8 have
-            none.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         adjoint * x / hypot(x, y) for `x`, the same with y for `y`; 0 at the origin.
     """
@@ -181,14 +160,10 @@ def mod(x: float32, y: float32):
 
     NaN where x is infinite or y is 0.
 
-    Parameters:
-        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
     Returns:
         a value of the type of the operands.
     Raises:
         mixed-scalar-types: the operands differ in dtype.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         the adjoint for `x`; -adjoint * trunc(x / y) for `y`.
     Source:
@@ -230,13 +205,8 @@ def mod(x: float64, y: float64):  # noqa: F811
 def round(x: float32):
     """The nearest integral number, halves away from 0; tg.rint takes halves to even.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
     Returns:
         a value of the type of `x`, exact.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         0 everywhere.
     """
@@ -257,12 +227,6 @@ def round(x: float64):  # noqa: F811
 def sign(x: float32):
     """The sign of x: -1 below 0, else 1, also for both zeros; NaN for NaN.
 
-    Parameters:
-        x: a scalar of a float or signed integer dtype, or a tile of such elements; float8 is refused.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; unsigned integers, bools and vectors have none.
     Gradient:
         0 everywhere.
     """
@@ -310,9 +274,6 @@ def degrees(x: float32):
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
     Returns:
         a value of the type of `x`, in degrees.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * 180 / pi.
     """
@@ -336,9 +297,6 @@ def radians(x: float32):
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in degrees.
     Returns:
         a value of the type of `x`, in radians.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * pi / 180.
     """

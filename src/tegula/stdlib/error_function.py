@@ -88,13 +88,6 @@ def erf(x: float32):
     The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * 2 / sqrt(pi) * exp(-x**2).
     Source:
@@ -123,13 +116,6 @@ def erfc(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         -adjoint * 2 / sqrt(pi) * exp(-x**2).
     Source:
@@ -159,13 +145,6 @@ def erfinv(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.
     Source:

@@ -157,13 +157,6 @@ def exp(x: float32):
     Results beyond the range are inf or 0. The error is at most 1.5 units in the last place in float32, 1 in
     float64; 16-bit results are the float32 ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * exp(x).
     Source:
@@ -205,13 +198,6 @@ def exp2(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * exp2(x) * ln 2.
     Source:
@@ -253,13 +239,6 @@ def exp10(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * exp10(x) * ln 10.
     Source:
@@ -304,13 +283,6 @@ def expm1(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * (expm1(x) + 1).
     Source:
@@ -353,13 +325,6 @@ def sinh(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * cosh(x).
     """
@@ -389,13 +354,6 @@ def cosh(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * sinh(x).
     """
@@ -417,13 +375,6 @@ def tanh(x: float32):
     The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.
     """

@@ -18,13 +18,8 @@ def asin(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / sqrt(1 - x**2).
     Source:
@@ -58,13 +53,8 @@ def acos(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from 0 to pi.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         -adjoint / sqrt(1 - x**2).
     Source:
@@ -134,13 +124,8 @@ def atan(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / (1 + x**2).
     Source:
@@ -174,15 +159,8 @@ def atan2(y: float32, x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        y, x: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
     Returns:
         a value of the type of the operands, in radians from -pi to pi.
-    Raises:
-        wrong-arguments: no overload takes the dtypes; integers, literals among them, vectors and float8 have
-            none.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         adjoint * x / r**2 for `y`, -adjoint * y / r**2 for `x`, with r = hypot(x, y); 0 at the origin.
     Source:

@@ -107,13 +107,6 @@ def log(x: float32):
     The error is at most 1.5 units in the last place in float32, 1 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / x.
     Source:
@@ -156,13 +149,6 @@ def log2(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / (x * ln 2).
     Source:
@@ -186,13 +172,6 @@ def log10(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / (x * ln 10).
     Source:
@@ -220,13 +199,6 @@ def log1p(x: float32):
     The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint / (1 + x).
     Source:
@@ -317,15 +289,8 @@ def pow(x: float64, y: float64):
     The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
     ones, rounded once more.
 
-    Parameters:
-        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
     Returns:
         a value of the type of the operands.
-    Raises:
-        wrong-arguments: no overload takes the dtypes; integers, literals among them, vectors and float8 have
-            none.
-        shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         adjoint * y * x**(y - 1) for `x`; adjoint * x**y * log(x) for `y`, 0 where x <= 0. x**0 is constant.
     Source:

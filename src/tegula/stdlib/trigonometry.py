@@ -245,11 +245,6 @@ def sin(x: float32):
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * cos(x).
     Source:
@@ -278,11 +273,6 @@ def cos(x: float32):
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         -adjoint * sin(x).
     Source:
@@ -324,11 +314,6 @@ def tan(x: float32):
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
-    Returns:
-        a value of the type of `x`.
-    Raises:
-        wrong-arguments: no overload takes the dtype; integers, literals among them, vectors and float8 have
-            none.
     Gradient:
         adjoint * (1 + tan(x)**2).
     Source:

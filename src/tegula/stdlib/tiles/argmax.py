@@ -23,13 +23,13 @@ def tile_argmax(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
     threads are skipped.
 
     Parameters:
-        a: a tile of scalars.
+        a: a tile of scalars of any dtype, of any shape.
     Returns:
         a tile (1,) of int32.
     Raises:
         type-mismatch: `a` is no tile of scalars.
     Gradient:
-        refused (no-gradient): an index has none.
+        refused (no-gradient), of floats: an index has none.
     """
     return tg._tile_place_of_least(tg._tile_reversed_bits(a))
 

@@ -26,11 +26,14 @@ def tile_cholesky(a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower") -> Ti
             are computed in float32.
         fill_mode: "lower" or "upper", a constant.
     Returns:
-        a tile like a, 0 in the other triangle. A pivot that is not positive is NaN, and so is what depends on it.
+        a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so is
+        what depends on it.
     Raises:
-        type-mismatch: a is not square or not of floats, or there is no such fill_mode.
+        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
-        of the triangle that is read.
+        with L the result, G the adjoint and P the lower triangle of L.T @ G with half of its diagonal: the lower
+        triangle of inv(L).T @ (P + P.T) @ inv(L) with half of its diagonal, 0 in the triangle that is not read;
+        transposed for "upper".
     Source:
         right-looking factorisation; the adjoint of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """

@@ -28,12 +28,16 @@ def tile_cholesky_solve(
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of l.
         fill_mode: "lower" or "upper", a constant.
     Returns:
-        a tile like y.
+        a tile of the shape and dtype of `y`.
     Raises:
-        shape-mismatch: l and y do not fit.
-        type-mismatch: l is not square, the dtypes differ or are no floats, or there is no such fill_mode.
+        shape-mismatch: the extents of `l` and `y`, or their batches, differ.
+        type-mismatch: `l` is no tile of square matrices, the dtypes differ or are no floats, or there is no such
+            fill_mode.
     Gradient:
-        of y, and of the triangle of l that is read.
+        with a = l @ l.T, x the result and b = inv(a) @ the adjoint: b for `y`; for `l` the lower triangle of
+        -(b @ x.T + x @ b.T) @ l, transposed for "upper".
+    Source:
+        LAPACK potrs.
     """
 
 

@@ -22,12 +22,14 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
             float32.
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of l.
     Returns:
-        a tile like y. A 0 on the diagonal divides as IEEE 754 says.
+        a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
-        shape-mismatch: l and y do not fit.
-        type-mismatch: l is not square, or the dtypes differ or are no floats.
+        shape-mismatch: the extents of `l` and `y`, or their batches, differ.
+        type-mismatch: `l` is no tile of square matrices, or the dtypes differ or are no floats.
     Gradient:
-        of y, and of the lower triangle of l.
+        with z the result and b = inv(l).T @ the adjoint: b for `y`, the lower triangle of -b @ z.T for `l`.
+    Source:
+        BLAS trsm.
     """
     n = l.shape[0]
     z = tg.tile_reshape(y, (n, -1))

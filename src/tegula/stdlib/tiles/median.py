@@ -22,9 +22,9 @@ def tile_median(t: Tile[Real, ..., N]) -> Tile[Real, ..., M]:
     Returns:
         a tile (..., 1) of the same dtype; NaN where an element is.
     Raises:
-        type-mismatch: t is not of floats.
+        type-mismatch: `t` is no tile of floats.
     Gradient:
-        to the element in the middle, or half of it to each of two.
+        the adjoint for the element in the middle, or half of it for each of two.
     """
     n = t.shape[0]
     keys = tg.tile_reshape(t, (n,))

@@ -25,10 +25,10 @@ def tile_sort(keys: InOut[Tile[Key, *S]], values: InOut[Tile[Element, *S]]):
         keys: a tile of float32, float64, int32, int64, uint32 or uint64.
         values: a tile of the same shape and any dtype; it may be the same tile.
     Raises:
-        shape-mismatch: keys and values have different shapes.
-        type-mismatch: keys of another dtype, or what is no tile bound to a name.
+        shape-mismatch: `keys` and `values` have different shapes.
+        type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
     Gradient:
-        that of each element goes to where it came from.
+        the adjoint of each element, for the element where it came from.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """

@@ -23,12 +23,14 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
             float32.
         z: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of u.
     Returns:
-        a tile like z. A 0 on the diagonal divides as IEEE 754 says.
+        a tile of the shape and dtype of `z`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
-        shape-mismatch: u and z do not fit.
-        type-mismatch: u is not square, or the dtypes differ or are no floats.
+        shape-mismatch: the extents of `u` and `z`, or their batches, differ.
+        type-mismatch: `u` is no tile of square matrices, or the dtypes differ or are no floats.
     Gradient:
-        of z, and of the upper triangle of u.
+        with x the result and b = inv(u).T @ the adjoint: b for `z`, the upper triangle of -b @ x.T for `u`.
+    Source:
+        BLAS trsm.
     """
     n = u.shape[0]
     x = tg.tile_reshape(z, (n, -1))
