@@ -274,7 +274,7 @@ class Unified:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """By name: extents, and dtypes of classes."""
+        """The extents of letters and the dtypes of classes, by name."""
         return {**self.letters, **self.dtypes}
 
 

@@ -28,7 +28,7 @@ class SampleProgram:
     outs: list[np.ndarray]
 
     def run(self, block_dim: int, device: str = "cpu") -> list[np.ndarray]:
-        """What it leaves in `outs`."""
+        """The arrays `outs` after a launch on a device."""
         arrays = [tg.array(x, device=device) for x in (*self.tiles, *self.outs)]
         tg.launch_tiled(self.kernel, dim=1, inputs=arrays, block_dim=block_dim, device=device)
         return [a.numpy() for a in arrays[len(self.tiles) :]]

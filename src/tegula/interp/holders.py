@@ -26,7 +26,7 @@ class Held:
 
     @property
     def owned(self) -> Held:
-        """Each element once."""
+        """The elements, each from its owner."""
         return self.only(self.owner)
 
 

@@ -33,7 +33,8 @@ class DataRace(InternalError):
 
 @dataclass(frozen=True, slots=True)
 class TracedAccess:
-    """`kind`: read, write, atomic, or issue (a copy in flight). `scalar`: of an array, by lanes on their own."""
+    """An access that an op makes. `kind`: read, write, atomic, or issue (a copy in flight). `scalar`: of an array, by
+    lanes on their own."""
 
     op: Op
     kind: str

@@ -40,7 +40,7 @@ class Carried:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """All of them."""
+        """The values that are carried in, own ones first."""
         return *self.own, *self.sources
 
 
@@ -208,7 +208,7 @@ class Relabelling(Op):
     @property
     @abstractmethod
     def changes_nothing(self) -> bool:
-        """Whether the indices are the same."""
+        """Whether the op leaves the index of every element as it is."""
 
     @abstractmethod
     def after(self, earlier: Op) -> Op | None:

@@ -16,7 +16,7 @@ Fitting = dict[tuple[object, ...], list[object]]
 
 
 def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
-    """InternalError, naming the op and its location, unless
+    """Raise InternalError, with the op and its location, unless the kernel is valid IR:
 
     - every operand is defined before its use, in the same region or an enclosing one (isolated regions see
       only themselves),

@@ -115,7 +115,7 @@ def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is one of PyTorch's."""
+    """Whether a value is a tensor of PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

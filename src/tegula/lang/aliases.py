@@ -42,8 +42,8 @@ class Joined:
 
 @dataclass(slots=True)
 class Blurred:
-    """`errors`: one for each object of which a change would be missed, or that would miss one. `references`: objects
-    made at joins that must be the objects they came from."""
+    """Objects that several names may stand for. `errors`: one for each object of which a change would be missed, or
+    that would miss one. `references`: objects made at joins that must be the objects they came from."""
 
     errors: list[MergedSharedTiles] = field(default_factory=list)
     references: set[Value] = field(default_factory=set)

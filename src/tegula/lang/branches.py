@@ -100,7 +100,8 @@ class Branches(Joins):
         raise NotImplementedError
 
     def trace_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        """Trace an `if`. Where one side leaves for good, the rest of the block goes into the other; True then."""
+        """Trace the statement `if`; True where one side leaves for good, and the rest of the block goes into the
+        other."""
         condition = self.test(node.test)
         if isinstance(condition, bool):
             self.block(node.body if condition else node.orelse)

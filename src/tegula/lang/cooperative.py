@@ -73,7 +73,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @cached_property
     def results(self) -> tuple[TilePattern | NumberPattern, ...]:
-        """What it returns."""
+        """The patterns of the results."""
         declared = self.definition.returned
         each = get_args(declared) if self.gives_tuple else () if declared is None else (declared,)
         made = tuple(map(_pattern, each))

@@ -264,7 +264,7 @@ class Loops(Branches):
         self.assign(node.target, bounds.item(loop.index))
 
     def tile_bounds(self, call: ast.Call) -> Bounds:
-        """Those of persistent_tiles."""
+        """The bounds of a loop over persistent_tiles."""
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Any) -> None:

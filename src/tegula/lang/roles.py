@@ -49,7 +49,7 @@ class RoleTracer(ElectedTracer):
     differentiable: bool
 
     def trace_with(self, node: ast.With) -> None:
-        """One role."""
+        """Trace a statement `with tg.role(...)`: one role of the kernel."""
         wanted = self._wanted(node)
         if not self.frame.is_kernel or self.builder.region is not self.body:
             raise E.RolePlacement(

@@ -264,8 +264,8 @@ class TracerState:
     # Binding ---------------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, x: Binding) -> None:
-        """name = x. Literals get their default type, except inside tuples; tiles become objects, shared ones keep their
-        identity."""
+        """Bind a name to a value. Literals get their default type, except inside tuples; tiles become objects, shared
+        ones keep their identity."""
         bound = self.bound(x)
         self.frame.names[name] = bound
         if isinstance(bound, Value) and not bound.name:

@@ -9,7 +9,7 @@ from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.base import public, require, require_range
 from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.kinds import Stack
+from tegula.ops.kinds import ElementDtype, OfEachThread, Stack
 from tegula.ops.lane import LaneUniform
 from tegula.ops.stack import StackClear, StackCount, StackNew, StackPop, StackPush
 from tegula.types import ArrayType, StackType, element_type
@@ -32,7 +32,7 @@ def block_dim(b: OpBuilder) -> int:
 
 
 @public("uniform")
-def uniform(b: OpBuilder, x: Operand) -> Value:
+def uniform(b: OpBuilder, x: OfEachThread) -> Value:
     """The value of thread 0, the same in every thread of the block, or inside a role of the role.
 
     Parameters:
@@ -40,7 +40,6 @@ def uniform(b: OpBuilder, x: Operand) -> Value:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is no scalar, vector or matrix.
         divergent-cooperative-op: only some threads reach the call.
         broken-promise: a thread has another value, in debug mode.
     Gradient:
@@ -135,7 +134,7 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
 
 
 @public("tile_stack")
-def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
+def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
     """An empty stack, which all threads of the block push to and pop from.
 
     Parameters:
@@ -198,7 +197,7 @@ def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     """Empties a stack.
 
     Gradient:
-        none.
+        none: no value comes of it.
     """
     b.emit(StackClear, [_stack(s)[0]])
 

@@ -122,7 +122,7 @@ def mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 
 @public("div")
 def div(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The quotient x / y.
+    """The quotient of two numbers, x / y.
 
     Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
 
@@ -235,7 +235,7 @@ def cw_div(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
 
 @public("abs")
 def absolute(b: OpBuilder, x: Number) -> Operand:
-    """The magnitude of x.
+    """The magnitude of a number x.
 
     Returns:
         a value of the type of `x`; the least signed integer stays what it is.

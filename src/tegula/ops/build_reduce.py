@@ -148,6 +148,7 @@ def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
         mixed-scalar-types: the dtypes differ.
         shape-mismatch: the shapes do not broadcast.
         type-mismatch: there is no tile, or one of bools or matrices.
+        out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
         adjoint * c for `a`, adjoint * a for `c`.
     Source:

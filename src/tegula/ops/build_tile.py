@@ -141,7 +141,7 @@ def tile_empty(
     Returns:
         a tile of `shape` and `dtype`.
     Gradient:
-        none.
+        none: nothing is computed.
     """
     made = TileType(element_type(dtype), constant_shape(shape))
     return stored(b, b.one(TileEmpty, [], {"type": made}), storage)

@@ -13,6 +13,7 @@ from tegula.ops import scalar as S
 from tegula.ops.base import element, public, require, require_components, require_range
 from tegula.ops.buffer import BufGet
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, float_literal, is_constant_array
+from tegula.ops.kinds import AMatrix, AVector
 from tegula.ops.tile import TileExtract
 from tegula.ops.vector import VecMake, VecSplat
 from tegula.types import (
@@ -99,7 +100,7 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
         type-mismatch: `data` is no NumPy array, or `dtype` no scalar type.
         out-of-range: an element does not fit `dtype`.
     Gradient:
-        none.
+        none: it is a constant.
     """
     if not is_constant_array(data):
         raise TypeRule(f"a table is made of a NumPy array, got {describe(data)}", culprit=data)
@@ -198,7 +199,7 @@ def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
         a matrix (n, n).
     Raises:
         not-constant: `n` is known at run time only.
-        type-mismatch: `n` is below 1 or above 32.
+        type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
     Gradient:
         none: it is a constant.
     """
@@ -212,15 +213,13 @@ def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
 
 
 @public("transpose")
-def transpose(b: OpBuilder, m: Operand) -> Value:
+def transpose(b: OpBuilder, m: AMatrix) -> Value:
     """The transpose of a matrix.
 
     Parameters:
         m: a matrix (M, N); tiles have tg.tile_transpose.
     Returns:
         a matrix (N, M).
-    Raises:
-        type-mismatch: `m` is no matrix.
     Gradient:
         the transpose of the adjoint.
     """
@@ -239,7 +238,7 @@ def _vector(b: OpBuilder, x: Operand) -> Value:
 
 
 @public("dot")
-def dot(b: OpBuilder, x: Operand, y: Operand) -> Value:
+def dot(b: OpBuilder, x: AVector, y: AVector) -> Value:
     """The inner product of two vectors, summed from the first component on.
 
     Parameters:
@@ -247,7 +246,7 @@ def dot(b: OpBuilder, x: Operand, y: Operand) -> Value:
     Returns:
         a scalar of their dtype.
     Raises:
-        type-mismatch: an operand is no vector, or the types differ.
+        type-mismatch: the types differ, or are of bools.
     Gradient:
         adjoint * y for `x`, adjoint * x for `y`.
     Source:
@@ -259,7 +258,7 @@ def dot(b: OpBuilder, x: Operand, y: Operand) -> Value:
 
 
 @public("length_sq")
-def length_sq(b: OpBuilder, x: Operand) -> Value:
+def length_sq(b: OpBuilder, x: AVector) -> Value:
     """The squared length of a vector: dot(x, x).
 
     Parameters:
@@ -267,7 +266,7 @@ def length_sq(b: OpBuilder, x: Operand) -> Value:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `x` is no vector.
+        type-mismatch: `x` is of bools.
     Gradient:
         2 * adjoint * x.
     """
@@ -281,7 +280,7 @@ def length(b: OpBuilder, x: Operand) -> Value:
 
 
 @public("normalize")
-def normalize(b: OpBuilder, x: Operand) -> Value:
+def normalize(b: OpBuilder, x: AVector) -> Value:
     """The vector divided by its length; zeros for a vector of length 0.
 
     Parameters:
@@ -289,7 +288,7 @@ def normalize(b: OpBuilder, x: Operand) -> Value:
     Returns:
         a vector of the type of `x`.
     Raises:
-        type-mismatch: `x` is no vector of floats.
+        type-mismatch: `x` holds no floats.
     Gradient:
         (adjoint - y * dot(y, adjoint)) / length(x) with y the result; 0 at length 0.
     """
@@ -302,7 +301,7 @@ def normalize(b: OpBuilder, x: Operand) -> Value:
 
 
 @public("cross")
-def cross(b: OpBuilder, x: Operand, y: Operand) -> Value:
+def cross(b: OpBuilder, x: AVector, y: AVector) -> Value:
     """The cross product of two vectors of three components.
 
     Parameters:
@@ -310,7 +309,7 @@ def cross(b: OpBuilder, x: Operand, y: Operand) -> Value:
     Returns:
         a vector (3,) of that type.
     Raises:
-        type-mismatch: an operand is no vector of three components.
+        type-mismatch: an operand has not three components, or is of bools.
         mixed-scalar-types: the dtypes differ.
     Gradient:
         cross(y, adjoint) for `x`, cross(adjoint, x) for `y`.
@@ -325,7 +324,7 @@ def cross(b: OpBuilder, x: Operand, y: Operand) -> Value:
 
 
 @public("outer")
-def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
+def outer(b: OpBuilder, x: AVector, y: AVector) -> Value:
     """The outer product of two vectors: entry (i, j) is x[i] * y[j].
 
     Parameters:
@@ -333,7 +332,7 @@ def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
     Returns:
         a matrix (M, N).
     Raises:
-        type-mismatch: an operand is no vector, or the matrix would have more than 1024 entries.
+        type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools.
         mixed-scalar-types: the dtypes differ.
     Gradient:
         adjoint @ y for `x`, transpose(adjoint) @ x for `y`.
@@ -348,7 +347,7 @@ def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
 
 
 @public("trace")
-def trace(b: OpBuilder, m: Operand) -> Value:
+def trace(b: OpBuilder, m: AMatrix) -> Value:
     """The sum of the diagonal of a matrix.
 
     Parameters:
@@ -356,7 +355,7 @@ def trace(b: OpBuilder, m: Operand) -> Value:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `m` is no square matrix.
+        type-mismatch: `m` is not square, or of bools.
     Gradient:
         the adjoint on the diagonal, 0 elsewhere.
     """

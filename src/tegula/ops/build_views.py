@@ -356,6 +356,7 @@ def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     Gradient:
         adds to the adjoint of that element.
     """
+    tile_shape(a)
     return b.subscript(a, index)
 
 

@@ -340,7 +340,7 @@ class OpBuilder(Builder):
         return self.elementwise(REGISTRY[op], [a])
 
     def logical_not(self, a: Operand) -> Operand:
-        """The value of `not a`."""
+        """The negation of a condition, `not a`."""
         if isinstance(a, LITERALS):
             return not a
         return self.one(REGISTRY["not"], [self.truth(a)])
@@ -408,7 +408,7 @@ class OpBuilder(Builder):
     # Operators -------------------------------------------------------------------------------------------------------
 
     def binary(self, op: str, a: Operand, b: Operand) -> Operand:
-        """+ - * / // % ** & | ^ << >> @ on any operands."""
+        """The result of an operator, + - * / // % ** & | ^ << >> @, on any operands."""
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return fold_literals(op, a, b)
         if op == "matmul":

@@ -49,7 +49,7 @@ class GroupMemory(Protocol):
         ...
 
     def const(self, value: Any, dtype: ElementType) -> Value:
-        """A constant."""
+        """A constant of an element type."""
         ...
 
     def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:

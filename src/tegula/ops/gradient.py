@@ -167,7 +167,7 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Add, [a, b])
 
     def summed(self, tile: Value, axis: int | None = None, keepdims: bool = False) -> Value:
-        """`tile_sum`."""
+        """The sum of a tile, along an axis or of all elements, as `tile_sum` gives it."""
         return PUBLIC["tile_sum"](self, tile, axis, keepdims)
 
     def total(self, tile: Value) -> Value:

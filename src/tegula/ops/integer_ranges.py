@@ -40,12 +40,12 @@ def of_type(t: Type) -> Range | None:
 
 
 def within(a: Range, b: Range) -> bool:
-    """Whether b holds all of a."""
+    """Whether the range b holds all of the range a."""
     return b[0] <= a[0] and a[1] <= b[1]
 
 
 def hull(*ranges: Range) -> Range:
-    """From the least to the greatest of all."""
+    """The range from the least to the greatest number of several ranges."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 

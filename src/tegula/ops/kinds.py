@@ -89,6 +89,8 @@ Chosen: TypeAlias = Annotated[
         },
     ),
 ]
+AVector: TypeAlias = Annotated[Any, Kind("a vector.", {"type-mismatch": "{name} is no vector", **_LITERAL})]
+AMatrix: TypeAlias = Annotated[Any, Kind("a matrix.", {"type-mismatch": "{name} is no matrix", **_LITERAL})]
 ComponentType: TypeAlias = Annotated[
     Any,
     Kind(

@@ -177,7 +177,7 @@ class FloorDiv(Binary):
 
 
 class Mod(Binary):
-    """a % b for integers: the remainder of the truncated quotient, 0 where b is 0. (Floats: the function `mod`.)"""
+    """a % b for integers: the remainder of the truncated quotient, 0 where b is 0. Floats have the function `mod`."""
 
     __slots__ = ()
     NAME = "mod"
@@ -495,7 +495,7 @@ class Ceil(Unary):
 
 
 class Trunc(Unary):
-    """a without its fraction."""
+    """The number a without its fraction."""
 
     __slots__ = ()
     NAME = "trunc"

@@ -110,7 +110,7 @@ def _is_aligned(array: Value, offsets: Sequence[Value]) -> bool:
 
 
 def unit_of(array: ArrayType) -> int:
-    """Elements of `UNIT_BYTES`."""
+    """The number of elements of an array that make a multiple of `UNIT_BYTES`."""
     return UNIT_BYTES // gcd(UNIT_BYTES, element_bytes(array.dtype))
 
 

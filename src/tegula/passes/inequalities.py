@@ -25,7 +25,7 @@ def constant(n: int) -> Form:
 
 
 def plus(a: Form, b: Form, factor: int = 1) -> Form:
-    """a + factor * b."""
+    """The linear form a + factor * b."""
     if not factor:
         return a
     total = dict(a[0])
@@ -47,7 +47,7 @@ def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
 
 
 def below(a: Form, b: Form) -> Form:
-    """What is 0 or more where a < b."""
+    """The linear form that is 0 or more where a < b."""
     return plus(plus(b, a, -1), constant(-1))
 
 

@@ -44,9 +44,9 @@ def device_of(specialisation: tuple[Any, ...]) -> Device:
 
 
 class Description:
-    """`launch_id`: the number of what kernels are specialised on; `low`, `high`: where its first byte is and where its
-    last one ends, from its address; `rest`: the bytes that follow the address in what kernels read. `start`: the
-    address modulo ALIGNMENT."""
+    """What launches ask of an array. `launch_id`: the number of what kernels are specialised on; `low`, `high`: where
+    its first byte is and where its last one ends, from its address; `rest`: the bytes that follow the address in what
+    kernels read. `start`: the address modulo ALIGNMENT."""
 
     __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "strides")
 

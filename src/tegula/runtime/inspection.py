@@ -46,7 +46,7 @@ class Inspection:
         return assembly(self.code.text, self.target)
 
     def text(self) -> str:
-        """For people."""
+        """The explanation of a compiled form, for people."""
         loops = sum(isinstance(op, Lanes) for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), *self.roles]
@@ -78,7 +78,7 @@ class CudaInspection:
     products: list[str]
 
     def assembly(self) -> str:
-        """PTX."""
+        """The PTX of the compiled form."""
         from tegula.backend.llvm import compile_ptx
 
         return compile_ptx(self.code.text, self.target.arch)
@@ -88,7 +88,7 @@ class CudaInspection:
         return self.made
 
     def text(self) -> str:
-        """For people."""
+        """The explanation of a compiled form, for people."""
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 
 class Observer(Protocol):
-    """A tape."""
+    """What is told of launches and assignments: a tape."""
 
     def launched(self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any) -> None:
         """A kernel was launched."""

@@ -100,7 +100,8 @@ def length(x):
     Returns:
         a scalar of the dtype of `x`; a tile of scalars of a tile.
     Raises:
-        type-mismatch: `x` is no vector of floats.
+        type-mismatch: `x` is no vector of floats, or tile of such vectors.
+        out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * x / length(x); 0 at length 0.
     """

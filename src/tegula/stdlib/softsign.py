@@ -16,7 +16,9 @@ def softsign(x):
     Returns:
         a value of the type of `x`.
     Raises:
-        mixed-scalar-types: `x` is an integer.
+        mixed-scalar-types: `x` holds integers.
+        type-mismatch: `x` is no scalar, vector, matrix or tile.
+        out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + |x|)**2.
     """

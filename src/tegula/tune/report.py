@@ -10,7 +10,7 @@ from tegula.tune.candidates import Candidate
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one candidate: seconds of a launch, or why it was not timed."""
+    """The outcome of one candidate: seconds of a launch, or why it was not timed."""
 
     candidate: Candidate
     seconds: float | None = None

@@ -481,7 +481,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
 def buffer_store(
     s: GpuState, view: View, layout: Layout, held: Registers, aligned: bool, over_lanes: bool
 ) -> None:
-    """Each element once. Elements of absent lanes are 0 in a buffer."""
+    """Store a tile to a buffer, each element once; elements of absent lanes are 0 there."""
     width = _shared_width(view, layout) if aligned else 1
     if over_lanes and s.some_absent:
         held = [_or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(held)]

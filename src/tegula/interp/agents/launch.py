@@ -78,7 +78,8 @@ class AgentLaunch:
         self.programs = list(self._programs())
 
     def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
-        """What is stored. Failed; `blind`: not for accesses without an order."""
+        """The bytes that the launch stores in an order. Failed where it faults; with `blind` not for unordered
+        accesses."""
         replay = self.replay(order, blind)
         return replay.play()
 

@@ -13,9 +13,9 @@ EARLY, LATE, RANDOM = "early", "late", "random"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`ranks`: the warps, those first that go on when they can; none: any. `copies`, `products`, `stores`: EARLY, LATE
-    or RANDOM; `newest`: whether what came last is over first. `reads`: whether threads look at what they read as late
-    as they may; `turn`: the acts of a turn."""
+    """An order in which agents go on. `ranks`: the warps, those first that go on when they can; none: any. `copies`,
+    `products`, `stores`: EARLY, LATE or RANDOM; `newest`: whether what came last is over first. `reads`: whether
+    threads look at what they read as late as they may; `turn`: the acts of a turn."""
 
     name: str
     ranks: tuple[int, ...] = ()

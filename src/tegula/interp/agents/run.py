@@ -44,8 +44,9 @@ class TermNumbers:
 
 
 class AgentReplay:
-    """`programs`: of each warp its role, number, name and acts; `barriers`: name and arrivals of each; `cells`: how
-    many there are, and `guarded`, those that barriers lie in. `blind`: go on where accesses are not ordered."""
+    """A run of recorded programs. `programs`: of each warp its role, number, name and acts; `barriers`: name and
+    arrivals of each; `cells`: how many there are, and `guarded`, those that barriers lie in. `blind`: go on where
+    accesses are not ordered."""
 
     def __init__(
         self,

@@ -17,8 +17,9 @@ def memory_root(value: Value) -> Value:
 
 
 class Activity:
-    """`active`: the values through which a gradient flows. Bools carry none: where a condition changes, a kernel's
-    derivative is not defined. Integers count where floats were rounded to them, so that they can be refused."""
+    """Which values of a kernel matter to its gradients. `active`: the values through which a gradient flows. Bools
+    carry none: where a condition changes, a kernel's derivative is not defined. Integers count where floats were
+    rounded to them, so that they can be refused."""
 
     def __init__(self, body: Region, varied: Iterable[Value], useful: Iterable[Value]) -> None:
         """`varied`: what is differentiated by; `useful`: what is differentiated."""

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Differentiation(Compilation):
-    """`gradients`: the array parameters that the adjoint adds to and whose bytes no other array of the launch has;
-    `replays`: its loops that run others again; `forward`: the kernel that it is the adjoint of."""
+    """What is known of an adjoint kernel. `gradients`: the array parameters that the adjoint adds to and whose bytes
+    no other array of the launch has; `replays`: its loops that run others again; `forward`: the kernel that it is the
+    adjoint of."""
 
     gradients: Sequence[Value]
     replays: Sequence[LoopReplay] = ()

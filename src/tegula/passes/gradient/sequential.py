@@ -44,7 +44,8 @@ def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
 
 @dataclass(slots=True)
 class Sequentialisation(Compilation):
-    """`grid`: the rows and columns of a kernel whose blocks took tiles in turn."""
+    """How blocks in a sequence are numbered. `grid`: the rows and columns of a kernel whose blocks took tiles in
+    turn."""
 
     grid: tuple[Value, Value] | None = None
 

@@ -34,7 +34,8 @@ class LoadedProduct:
 
 
 def find_products(kernel: Kernel) -> list[LoadedProduct]:
-    """All products. Declined where none that is repeated has a loaded right operand, or a load cannot go ahead."""
+    """All matmuls of a kernel. Declined where none that is repeated has a loaded right operand, or a load cannot go
+    ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
     found = [LoadedProduct(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):

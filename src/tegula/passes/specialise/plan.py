@@ -52,9 +52,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """`consumers`: warp groups that multiply. `stages`: of each pipe. `registers`: of a thread that
-    multiplies, 0 where they follow from the others'. `persistent`: whether a block makes several tiles of the output,
-    in groups of `raster` rows. `overlaps`: whether chains of products do, which takes registers."""
+    """How a kernel is divided into roles. `consumers`: warp groups that multiply. `stages`: of each pipe.
+    `registers`: of a thread that multiplies, 0 where they follow from the others'. `persistent`: whether a block
+    makes several tiles of the output, in groups of `raster` rows. `overlaps`: whether chains of products do, which
+    takes registers."""
 
     consumers: int
     stages: tuple[int, ...]
