@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +19,12 @@ def tool() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docstrings", ROOT / "tools" / "docstrings.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        spec.loader.exec_module(made)
+        importlib.import_module("stated_gradients")
+    finally:
+        sys.path.pop(0)
     return made
 
 
@@ -87,6 +94,57 @@ def test_a_docstring_with_all_sections_lacks_nothing() -> None:
 )
 def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
     assert any(found.startswith(fault) for found in lacks(RIGHT.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "fault"),
+    [
+        ("tile_sum", "none.", "gradient: add, cast, tile.reduce has one"),
+        ("sqrt", "refused (no-gradient).", "gradient: no op refuses one, of sqrt"),
+        ("mbarrier_wait", "the adjoint.", "gradient: mbarrier.wait refuses one"),
+        ("bit_count", "the adjoint.", "gradient: none of bit_count has one"),
+        ("lane_ballot", "the adjoint.", "gradient: integers and bools have none"),
+        ("clamp", "of the kernel as it is without roles.", "gradient: it makes nothing of roles"),
+    ],
+)
+def test_gradients_are_those_that_ops_declare(name: str, said: str, fault: str) -> None:
+    (of,) = (of for of in tool().kernel_functions() if of.name == name)
+    before, _, rest = of.text.partition("Gradient:\n    ")
+    right = rest.partition("\nSource:")[0]
+    assert tool().faults(of) == []
+    wrong = of._replace(text=f"{before}Gradient:\n    {said}" + rest.removeprefix(right))
+    assert any(found.startswith(fault) for found in tool().faults(wrong))
+
+
+def test_gradients_of_the_library_are_those_of_its_samples() -> None:
+    declared = {of.name: of for of in tool().kernel_functions()}
+    for name, said in (("sin", "none."), ("tile_sort", "refused."), ("tile_argmax", "the adjoint.")):
+        text = declared[name].text
+        at = text.index("Gradient:\n    ") + len("Gradient:\n    ")
+        wrong = declared[name]._replace(text=text[:at] + said)
+        assert any(found.startswith("gradient: ") for found in tool().faults(wrong))
+
+
+def test_what_samples_are_refused_with_is_stated() -> None:
+    (of,) = (of for of in tool().kernel_functions() if of.name == "tile_histogram")
+    lines = [line for line in of.text.splitlines() if not line.startswith("    out-of-range:")]
+    assert tool().faults(of._replace(text="\n".join(lines))) == [
+        "errors: a sample is refused with out-of-range"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("The sum of two tiles.", True),
+        ("All of them, where it is so.", False),
+        ("`left`: the types of operands.", False),
+        ("`tile_sum`.", False),
+        ("A region without an end", False),
+    ],
+)
+def test_first_sentences_have_nouns(text: str, has: bool) -> None:
+    assert tool()._has_noun(text) is has
 
 
 def test_methods_that_override_documented_ones_need_no_docstring() -> None:

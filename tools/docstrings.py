@@ -3,8 +3,9 @@
 Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): what those lack
 
 What users call has sections, in the order of `SECTIONS` (CONTRIBUTING.md, "Docstrings"). Every other public definition
-has a docstring, overrides one that has, or is about an op whose class says what the op does. All is read from syntax
-trees; of the package only the functions of kernels are imported, since some are made in loops."""
+has a docstring that begins with a sentence, overrides one that has, or is about an op whose class says what the op
+does. All is read from syntax trees, but functions of kernels: of their docstrings a part follows from declarations
+(`ops/documented.py`), which say too what has a gradient (`stated_gradients.py`) and what is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ PYTHON = (
 ABOUT_AN_OP = re.compile(r"(handles|touches|does)\(")
 """Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py")
+WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py", "testing.py")
 """Files of the host's interface, beside api.py."""
 
 
@@ -51,6 +52,8 @@ class Documented(NamedTuple):
     text: str
     parameters: tuple[str, ...]
     needed: tuple[str, ...]
+    declared: object = None
+    """Of a function of kernels what declares it: a build function, or a function of the library."""
 
 
 # What users call ------------------------------------------------------------------------------------------------------
@@ -61,8 +64,8 @@ def kernel_functions() -> Iterator[Documented]:
     from tegula.lang.cooperative import CooperativeDef, Inplace
     from tegula.ops import PUBLIC
     from tegula.ops.documented import documentation
+    from tegula.runtime.library import BOTH, library
     from tegula.runtime.library import documentation as of_library
-    from tegula.runtime.library import library
 
     for name, build in sorted(PUBLIC.items()):
         if not name.startswith("_"):
@@ -70,12 +73,14 @@ def kernel_functions() -> Iterator[Documented]:
             _, *parameters = signature.parameters.values()
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
             found = tuple(map(_spelt, parameters))
-            yield Documented(name, documentation(name), found, (*needed, "Gradient"))
+            yield Documented(
+                name, documentation(name), found, (*needed, "Gradient"), None if name in BOTH else build
+            )
     for name, f in sorted(library().items()):
         if not name.startswith("_"):
             names = tuple(p.name for p in f.definitions[0].definition.parameters)
             returns = not isinstance(f, Inplace) and (not isinstance(f, CooperativeDef) or bool(f.results))
-            yield Documented(name, of_library(f), names, (*_needed(names, returns), "Gradient"))
+            yield Documented(name, of_library(f), names, (*_needed(names, returns), "Gradient"), f)
 
 
 def host_functions() -> Iterator[Documented]:
@@ -107,7 +112,19 @@ MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "PublicFunction", 
 def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> Documented:
     names = tuple(_names(node.args))[skip:]
     returns = node.returns is None or ast.unparse(node.returns) not in ("None", "NoReturn")
-    return Documented(name, ast.get_docstring(node) or "", names, _needed(names, returns))
+    of_kernels = ("Gradient",) if name in _names_of_tracer() else ()
+    return Documented(name, ast.get_docstring(node) or "", names, (*_needed(names, returns), *of_kernels))
+
+
+@cache
+def _names_of_tracer() -> frozenset[str]:
+    """Functions that kernels call and the tracer knows itself: those marked `f.__tegula_builtin__ = ...`."""
+    marks = (
+        n.targets[0] for n in tree_of(SOURCE / "lang" / "decorators.py").body if isinstance(n, ast.Assign)
+    )
+    return frozenset(
+        ast.unparse(m.value) for m in marks if isinstance(m, ast.Attribute) and m.attr == "__tegula_builtin__"
+    )
 
 
 def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
@@ -203,7 +220,36 @@ def faults(of: Documented) -> list[str]:
         found.append(f"sections in another order: {', '.join(order)}")
     found += [f"nothing in section {name}" for name, lines in sections.items() if not lines]
     found += _parameter_faults(sections.get("Parameters"), of.parameters)
-    return found + _raise_faults(sections.get("Raises", []))
+    found += _raise_faults(sections.get("Raises", []))
+    return found + (_declared_faults(of, sections) if of.declared is not None and not found else [])
+
+
+def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str]:
+    """Where the docstring of a function of kernels differs from what its declaration says of gradients and errors."""
+    from stated_gradients import gradient_faults
+
+    from tegula.declaration import Refused
+    from tegula.lang.cooperative import CooperativeDef, Inplace
+    from tegula.testing import samples
+
+    said = " ".join(sections["Gradient"])
+    if inspect.isfunction(of.declared):
+        return gradient_faults(of.declared, said, " ".join(sections.get("Returns", [])))
+    made = of.declared.of if isinstance(of.declared, Inplace) else of.declared
+    if not isinstance(made, CooperativeDef):
+        return [f"gradient: the library has one, not {said}"] if re.match("none|refused", said) else []
+    stated = {line.partition(":")[0] for line in sections["Raises"]}
+    tried = samples(made)
+    found = [
+        f"errors: a sample is refused with {x.code}"
+        for x in tried
+        if isinstance(x, Refused) and x.code not in stated
+    ]
+    if re.match("none|refused", said) and any(x.differentiable for x in tried):
+        found.append(f"gradient: a sample is differentiable, not {said}")
+    if not re.match("none|refused", said) and not any(x.differentiable for x in tried):
+        found.append("gradient: no sample is differentiable")
+    return found
 
 
 def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> list[str]:
@@ -328,6 +374,38 @@ def without_docstring() -> dict[str, list[str]]:
     return found
 
 
+SENTENCE = re.compile(r"(?!`\w+`:).*?[.:](\s|$)")
+"""How a docstring begins: with a sentence, and not with a field."""
+NO_NOUNS = """
+    a about above across after again all also an and another any are as at be been before behind being below
+    between both but by can could do does done down during each either else even ever every few for from had has
+    have having he her here his how i if in into is it its itself just least less like many may might more most
+    much must neither never no none nor not nothing now of off on once one only onto or other others our out
+    over own same shall should since so some something still such than that the their them then there these they
+    this those though three through to too two under unless until up upon we were what when where whether which
+    while who whom whose why will with within without would yet you your
+"""
+
+
+def without_noun() -> dict[str, list[str]]:
+    """The public definitions of each file whose docstring does not begin with a sentence that has a noun: a word, not
+    of code, that is no pronoun, article, preposition, conjunction or auxiliary verb."""
+    found: dict[str, list[str]] = {}
+    for path in files():
+        for name, node, _ in public_definitions(path):
+            text = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+            if text and not _has_noun(text):
+                found.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
+    return found
+
+
+def _has_noun(text: str) -> bool:
+    first = SENTENCE.match(text)
+    no_nouns = frozenset(NO_NOUNS.split())
+    words = re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", first[0])) if first is not None else []
+    return any(word.lower() not in no_nouns for word in words)
+
+
 def _first_overloads(path: Path) -> set[int]:
     """The first definition of each name of a file of the standard library."""
     first: dict[str, ast.stmt] = {}
@@ -354,6 +432,7 @@ def now() -> dict[str, object]:
     return {
         "without sections": sorted(lacking()),
         "without docstring": {name: len(names) for name, names in without_docstring().items()},
+        "without noun": {name: len(names) for name, names in without_noun().items()},
     }
 
 
@@ -364,20 +443,23 @@ def kept() -> dict[str, object]:
 def grown(found: dict[str, object], before: dict[str, object]) -> list[str]:
     """What was not lacking before, in words."""
     sections, allowed = found["without sections"], before["without sections"]
-    counts, most = found["without docstring"], before["without docstring"]
     assert isinstance(sections, list) and isinstance(allowed, list)
-    assert isinstance(counts, dict) and isinstance(most, dict)
     return [
         *(
             f"{name}: sections, see python tools/docstrings.py {name}"
             for name in sections
             if name not in allowed
         ),
-        *(
-            f"{name}: {n} without a docstring, not {most.get(name, 0)}"
-            for name, n in counts.items()
-            if n > most.get(name, 0)
-        ),
+        *_more("without docstring", found, before),
+        *_more("without noun", found, before),
+    ]
+
+
+def _more(what: str, found: dict[str, object], before: dict[str, object]) -> list[str]:
+    counts, most = found[what], before.get(what, {})
+    assert isinstance(counts, dict) and isinstance(most, dict)
+    return [
+        f"{name}: {n} {what}, not {most.get(name, 0)}" for name, n in counts.items() if n > most.get(name, 0)
     ]
 
 

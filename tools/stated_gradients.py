@@ -6,8 +6,11 @@ where nothing flows through it: of integers, of barriers."""
 
 from __future__ import annotations
 
+import ast
 import dis
+import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
@@ -20,7 +23,7 @@ REFUSED = "refused (no-gradient)"
 WITHOUT_ROLES = "of the kernel as it is without roles"
 UNTYPED = re.compile(r"\(?(an int\b|an int32|a uint32|a bool|value, slot)")
 """How `Returns` begins for results that have no gradient."""
-TAKES = {"value", "elementwise", "unified", "binary", "unary", "map", "stored"}
+TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary", "map", "stored"}
 """Methods of the builder that make a value of an operand."""
 
 
@@ -35,7 +38,7 @@ def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list
         return [] if in_roles else ["gradient: it makes nothing of roles"]
     if said.startswith(REFUSED):
         return [] if against or partly else [f"gradient: no op refuses one, of {_listed(made)}"]
-    if against and REFUSED not in said and not rules:
+    if against and REFUSED not in said and not said.startswith("none"):
         return [f"gradient: {_listed(against)} refuses one"]
     if said.startswith("none"):
         typed = rules and not UNTYPED.match(returned) and "integers" not in said and _takes_operands(build)
@@ -95,8 +98,16 @@ def _builds(function: FunctionType) -> bool:
 
 
 def _takes_operands(build: Callable[..., Any]) -> bool:
-    assert isinstance(build, FunctionType)
-    return bool(TAKES & _names(build.__code__).attributes)
+    """Whether a function makes values of its parameters, which are not all constants then."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(build)))
+    parameters = set(inspect.signature(build).parameters) - {"b"}
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in TAKES
+        and any(isinstance(n, ast.Name) and n.id in parameters for arg in call.args for n in ast.walk(arg))
+        for call in ast.walk(tree)
+    )
 
 
 @cache

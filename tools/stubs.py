@@ -21,7 +21,7 @@ from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
 from tegula.ops import PUBLIC
-from tegula.runtime.library import library
+from tegula.runtime.library import documentation, library
 from tegula.signature import ConstantPattern
 
 ROOT = Path(__file__).parent.parent
@@ -91,9 +91,8 @@ def _of_tracer(name: str) -> str:
     """A function that only the tracer knows. It is an iterable, a context or a number in kernels."""
     found = api.NAMES.get(name)
     parameters = inspect.signature(found).parameters.values() if found is not None else ()
-    doc = inspect.getdoc(found) if found is not None else "The thread index."
-    text = json.dumps((doc or name).replace("\n", " "), ensure_ascii=False)
-    return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {text}"
+    doc = inspect.getdoc(found) if found is not None else None
+    return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {_begins(doc or name)}"
 
 
 def _constants() -> str:
@@ -103,8 +102,12 @@ def _constants() -> str:
 
 def _function(name: str, called: str = "") -> str:
     parameters, result, doc = _signature(name)
-    text = json.dumps(doc.strip().split("\n\n")[0].replace("\n", " "), ensure_ascii=False)
-    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {text}"
+    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_begins(doc)}"
+
+
+def _begins(doc: str) -> str:
+    """The first paragraph of a docstring as a literal."""
+    return json.dumps(" ".join(doc.strip().split("\n\n")[0].split()), ensure_ascii=False)
 
 
 def _signature(name: str) -> tuple[list[str], str, str]:
@@ -115,7 +118,7 @@ def _signature(name: str) -> tuple[list[str], str, str]:
         result = "None" if signature.return_annotation in (None, "None") else "Any"
         return [_parameter(p) for p in parameters], result, inspect.getdoc(PUBLIC[name]) or name
     f = library()[name]
-    doc = f.__doc__ or name
+    doc = documentation(f)
     if isinstance(f, Inplace):
         return _of_patterns(f.of), "None", doc
     if isinstance(f, CooperativeDef):

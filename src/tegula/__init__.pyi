@@ -112,64 +112,64 @@ two_pi: float
 def __getattr__(name: str) -> Any: ...
 
 def elect() -> Any:
-    "In a role, the condition that one of its threads is: `if tg.elect():`.  Raises:     launch: outside of kernels.     elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around         them. Source:     PTX ISA, elect.sync."
+    "In a role, the condition that one of its threads is: `if tg.elect():`."
 
 def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
-    "In a kernel, a loop over the part of a grid of output tiles that this block works on: `for i, j in tg.persistent_tiles((rows, columns))`.  Block b of G takes every G-th tile from the b-th on. Every role of a block has the same tiles in the same order.  Parameters:     grid: the numbers of rows and columns of tiles, integers.     raster: how many rows are numbered down before the next column, a constant; 8 by default. Raises:     launch: outside of kernels.     wrong-arguments: `grid` is no pair, or `raster` no positive constant.     assertion: there are more than 2**31 - 1 tiles."
+    "In a kernel, a loop over the part of a grid of output tiles that this block works on: `for i, j in tg.persistent_tiles((rows, columns))`."
 
 def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) -> Any:
-    "In a kernel, a role of so many warps, placed by the compiler: `with tg.role(\"load\", warps=1):`.  Parameters:     name: the name, for messages.     warps: the number of warps of 32 threads.     warp_groups: the number of groups of 4 warps, in the place of `warps`.     registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.         Roles that share a warp group have the same. Raises:     launch: outside of kernels.     role-placement: it is not at the end of a kernel, at the top level.     role-groups: there are no warps for it.     role-registers: the registers are more than the hardware has. Source:     PTX ISA, setmaxnreg."
+    "In a kernel, a role of so many warps, placed by the compiler: `with tg.role(\"load\", warps=1):`."
 
 def tid() -> Any:
-    "The thread index."
+    "In a kernel, the index of this thread in the launch: `i = tg.tid()`, or `i, j = tg.tid()` for a launch of two dimensions."
 
 def ws(*groups: Any, registers: Any = 0) -> Any:
-    "In a kernel, a role of whole warp groups of 128 threads: `with tg.ws(1, 2):`.  Parameters:     *groups: the numbers of the warp groups, constants, which must be neighbours.     registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose. Raises:     launch: outside of kernels.     role-placement: it is not at the end of a kernel, at the top level.     role-groups: the groups are no neighbours, or taken.     role-registers: the registers are more than the hardware has. Source:     PTX ISA, setmaxnreg."
+    "In a kernel, a role of whole warp groups of 128 threads: `with tg.ws(1, 2):`."
 
 def abs(x: Any) -> Any:
-    "The magnitude of x."
+    "The magnitude of a number x."
 
 def acos(x: Any) -> Any:
-    "The arccosine, in radians; NaN outside -1 .. 1."
+    "The arccosine of x; NaN outside -1 to 1."
 
 def add(x: Any, y: Any) -> Any:
     "The sum x + y; integers wrap."
 
 def asin(x: Any) -> Any:
-    "The arcsine, in radians; NaN outside -1 .. 1."
+    "The arcsine of x; NaN outside -1 to 1."
 
 def atan(x: Any) -> Any:
-    "The arctangent, in radians."
+    "The arctangent of x."
 
 def atan2(y: Any, x: Any) -> Any:
-    "The angle of the point (x, y), in radians, -pi .. pi; the special cases are those of C."
+    "The angle of the point (x, y), from the positive x axis."
 
 def atomic_add(a: Any, *args: Any) -> Any:
-    "Adds a value to the element at a[i, ...], atomically, once for each thread: atomic_add(a, i, ..., value)."
+    "Adds a value to the element at a[i, ...], atomically, once for each thread."
 
 def atomic_and(a: Any, *args: Any) -> Any:
-    "Stores the bitwise and of a value and the element at a[i, ...], atomically, once for each thread: atomic_and(a, i, ..., value)."
+    "Stores the bitwise and of a value and the element at a[i, ...], atomically, once for each thread."
 
 def atomic_cas(a: Any, *args: Any) -> Any:
     "Compares an element of an array with a value and, where they are equal, stores another one, atomically: atomic_cas(a, i, ..., expected, value)."
 
 def atomic_exch(a: Any, *args: Any) -> Any:
-    "Exchanges the element for a value at a[i, ...], atomically, once for each thread: atomic_exch(a, i, ..., value)."
+    "Exchanges the element for a value at a[i, ...], atomically, once for each thread."
 
 def atomic_max(a: Any, *args: Any) -> Any:
-    "Stores the larger of a value and the element at a[i, ...], atomically, once for each thread: atomic_max(a, i, ..., value)."
+    "Stores the larger of a value and the element at a[i, ...], atomically, once for each thread."
 
 def atomic_min(a: Any, *args: Any) -> Any:
-    "Stores the smaller of a value and the element at a[i, ...], atomically, once for each thread: atomic_min(a, i, ..., value)."
+    "Stores the smaller of a value and the element at a[i, ...], atomically, once for each thread."
 
 def atomic_or(a: Any, *args: Any) -> Any:
-    "Stores the bitwise or of a value and the element at a[i, ...], atomically, once for each thread: atomic_or(a, i, ..., value)."
+    "Stores the bitwise or of a value and the element at a[i, ...], atomically, once for each thread."
 
 def atomic_sub(a: Any, *args: Any) -> Any:
-    "Subtracts a value from the element at a[i, ...], atomically, once for each thread: atomic_sub(a, i, ..., value)."
+    "Subtracts a value from the element at a[i, ...], atomically, once for each thread."
 
 def atomic_xor(a: Any, *args: Any) -> Any:
-    "Stores the bitwise exclusive or of a value and the element at a[i, ...], atomically, once for each thread: atomic_xor(a, i, ..., value)."
+    "Stores the bitwise exclusive or of a value and the element at a[i, ...], atomically, once for each thread."
 
 def bit_and(x: Any, y: Any) -> Any:
     "The bitwise and x & y; logical for bools."
@@ -196,7 +196,7 @@ def cast(x: Any, dtype: Any) -> Any:
     "The value x converted to another scalar type, component by component."
 
 def cbrt(x: Any) -> Any:
-    "The cube root."
+    "The cube root of x, of either sign."
 
 def ceil(x: Any) -> Any:
     "The smallest integral number not below x."
@@ -208,13 +208,13 @@ def clz(x: Any) -> Any:
     "The number of zero bits above the highest set bit of x; all bits where x is 0."
 
 def copysign(x: Any, y: Any) -> Any:
-    "The magnitude of x with the sign of y."
+    "The magnitude of x with the sign of y, also of a 0 or a NaN."
 
 def cos(x: Any) -> Any:
-    "The cosine of x in radians."
+    "The cosine of an angle; NaN for infinite x."
 
 def cosh(x: Any) -> Any:
-    "The hyperbolic cosine."
+    "The hyperbolic cosine of x."
 
 def cross(x: Any, y: Any) -> Any:
     "The cross product of two vectors of three components."
@@ -226,34 +226,34 @@ def cw_mul(x: Any, y: Any) -> Any:
     "The component-wise product of two vectors or matrices."
 
 def degrees(x: Any) -> Any:
-    "Radians to degrees."
+    "An angle in degrees."
 
 def div(x: Any, y: Any) -> Any:
-    "The quotient x / y."
+    "The quotient of two numbers, x / y."
 
 def dot(x: Any, y: Any) -> Any:
     "The inner product of two vectors, summed from the first component on."
 
 def erf(x: Any) -> Any:
-    "The error function."
+    "The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."
 
 def erfc(x: Any) -> Any:
-    "1 - erf(x), accurate where that is small."
+    "The complement of the error function, 1 - erf(x), accurate where that is small."
 
 def erfinv(x: Any) -> Any:
-    "The y with erf(y) = x; NaN outside -1 .. 1."
+    "The inverse of the error function: the y with erf(y) = x; NaN outside -1 to 1."
 
 def exp(x: Any) -> Any:
-    "e to the power x."
+    "The exponential function, e**x."
 
 def exp10(x: Any) -> Any:
-    "10 to the power x."
+    "The power 10**x."
 
 def exp2(x: Any) -> Any:
-    "2 to the power x."
+    "The power 2**x."
 
 def expm1(x: Any) -> Any:
-    "exp(x) - 1, accurate near 0."
+    "The exponential function less 1, exp(x) - 1, accurate near 0."
 
 def fence_async() -> None:
     "Orders accesses of threads to shared tiles before copies and tensor core products that start after it."
@@ -277,7 +277,7 @@ def group_size() -> Any:
     "The number of threads of the role; outside of roles that of the block."
 
 def hypot(x: Any, y: Any) -> Any:
-    "The root of x x + y y, without overflow on the way; inf if either is."
+    "The length of the hypotenuse, sqrt(x**2 + y**2), without overflow on the way; inf if either is infinite."
 
 def identity(n: Any, dtype: Any = ...) -> Any:
     "The identity matrix of n rows."
@@ -325,16 +325,16 @@ def length_sq(x: Any) -> Any:
     "The squared length of a vector: dot(x, x)."
 
 def log(x: Any) -> Any:
-    "The natural logarithm."
+    "The natural logarithm of x; -inf at 0, NaN below."
 
 def log10(x: Any) -> Any:
-    "The logarithm to base 10."
+    "The logarithm of x to base 10; -inf at 0, NaN below."
 
 def log1p(x: Any) -> Any:
-    "log(1 + x), accurate near 0."
+    "The logarithm log(1 + x), accurate near 0; -inf at -1, NaN below."
 
 def log2(x: Any) -> Any:
-    "The logarithm to base 2."
+    "The logarithm of x to base 2; -inf at 0, NaN below."
 
 def match_any(x: Any, width: Any = 32) -> Any:
     "The lanes of the segment of this thread that have the same x, as bits: bit k is lane k."
@@ -385,31 +385,31 @@ def outer(x: Any, y: Any) -> Any:
     "The outer product of two vectors: entry (i, j) is x[i] * y[j]."
 
 def pow(x: Any, y: Any) -> Any:
-    "x to the power y; the special cases are those of C. Computed in float64, which is no slower than pairs."
+    "The power x**y."
 
 def radians(x: Any) -> Any:
-    "Degrees to radians."
+    "An angle in radians."
 
 def rint(x: Any) -> Any:
     "The integral number nearest to x, halves to even."
 
 def round(x: Any) -> Any:
-    "x rounded to the nearest integral number, halves away from zero."
+    "The nearest integral number, halves away from 0; tg.rint takes halves to even."
 
 def rsqrt(x: Any) -> Any:
-    "1 / sqrt(x)."
+    "The reciprocal of the square root, 1 / sqrt(x); inf at 0, NaN below."
 
 def select(condition: Any, value_if_false: Any, value_if_true: Any) -> Any:
     "The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another order."
 
 def sign(x: Any) -> Any:
-    "-1 for negative x, else 1."
+    "The sign of x: -1 below 0, else 1, also for both zeros; NaN for NaN."
 
 def sin(x: Any) -> Any:
-    "The sine of x in radians."
+    "The sine of an angle; NaN for infinite x."
 
 def sinh(x: Any) -> Any:
-    "The hyperbolic sine."
+    "The hyperbolic sine of x."
 
 def softsign(x: Any) -> Any:
     "x / (1 + |x|), which goes from -1 to 1."
@@ -430,10 +430,10 @@ def table(data: Any, dtype: Any = None) -> Any:
     "Constants that are read at indices known at run time only: read-only data of the kernel."
 
 def tan(x: Any) -> Any:
-    "The tangent of x in radians."
+    "The tangent of an angle; NaN for infinite x."
 
 def tanh(x: Any) -> Any:
-    "The hyperbolic tangent."
+    "The hyperbolic tangent of x."
 
 def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any:
     "A tile of evenly spaced numbers: start, start + step, and so on below stop."
@@ -469,13 +469,13 @@ def tile_cholesky(a: Any, fill_mode: str = 'lower') -> Any:
     "The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a."
 
 def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower') -> None:
-    "tile_cholesky, whose result overwrites 'a'. Returns nothing."
+    "The function tg.tile_cholesky, whose result overwrites `a`: nothing is returned."
 
 def tile_cholesky_solve(l: Any, y: Any, fill_mode: str = 'lower') -> Any:
     "x with l @ l.T @ x = y, or l.T @ l @ x = y for fill_mode=\"upper\", where l is what `tile_cholesky` gives."
 
 def tile_cholesky_solve_inplace(l: Any, y: Any, fill_mode: str = 'lower') -> None:
-    "tile_cholesky_solve, whose result overwrites 'y'. Returns nothing."
+    "The function tg.tile_cholesky_solve, whose result overwrites `y`: nothing is returned."
 
 def tile_concat(tiles: Any, axis: Any = 0) -> Any:
     "Tiles joined along a dimension."
@@ -517,7 +517,7 @@ def tile_lower_solve(l: Any, y: Any) -> Any:
     "z with l @ z = y, for lower triangular matrices: forward substitution."
 
 def tile_lower_solve_inplace(l: Any, y: Any) -> None:
-    "tile_lower_solve, whose result overwrites 'y'. Returns nothing."
+    "The function tg.tile_lower_solve, whose result overwrites `y`: nothing is returned."
 
 def tile_map(op: Any, *args: Any) -> Any:
     "A function applied to every element of tiles."
@@ -637,7 +637,7 @@ def tile_upper_solve(u: Any, z: Any) -> Any:
     "x with u @ x = z, for upper triangular matrices: backward substitution."
 
 def tile_upper_solve_inplace(u: Any, z: Any) -> None:
-    "tile_upper_solve, whose result overwrites 'z'. Returns nothing."
+    "The function tg.tile_upper_solve, whose result overwrites `z`: nothing is returned."
 
 def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
     "A view of part of a tile, like t[offset]."

@@ -41,7 +41,6 @@ from tegula.lang.decorators import (
 )
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
-from tegula.ops.documented import documentation
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import (
@@ -81,7 +80,7 @@ from tegula.runtime.tape import Tape
 from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
-_NOT_OURS = ("annotations", "Any", "Callable", "documentation", "import_module", "inspect")
+_NOT_OURS = ("annotations", "Any", "Callable", "import_module", "inspect")
 
 NAMES: dict[str, Any] = {
     **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
@@ -117,6 +116,8 @@ def lookup(name: str) -> Any:
     if name in LAZY:
         return getattr(import_module(LAZY[name]), name)
     if name in PUBLIC:
+        from tegula.ops.documented import documentation
+
         return PublicFunction(name, documentation(name), _signature(PUBLIC[name], skip=1))
     if not name.startswith("_"):
         from tegula.runtime.library import documentation as of_library

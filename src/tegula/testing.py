@@ -28,14 +28,33 @@ class SampleProgram:
     outs: list[np.ndarray]
 
     def run(self, block_dim: int, device: str = "cpu") -> list[np.ndarray]:
-        """The arrays `outs` after a launch on a device."""
+        """The arrays `outs` after a launch of one block.
+
+        Parameters:
+            block_dim: the number of threads in the block, 1 to 1024.
+            device: the name of the device; "cpu" by default.
+        Returns:
+            the arrays, on the host.
+        Raises:
+            RuntimeError: the function refuses the sample (tg.CompileError), or the kernel finds a fault
+                (tg.RunError).
+            launch: there is no such device.
+        """
         arrays = [tg.array(x, device=device) for x in (*self.tiles, *self.outs)]
         tg.launch_tiled(self.kernel, dim=1, inputs=arrays, block_dim=block_dim, device=device)
         return [a.numpy() for a in arrays[len(self.tiles) :]]
 
 
 def found(op: Any) -> CooperativeDef:
-    """A cooperative function by itself or, for those of the library, by name; TypeError for anything else."""
+    """A cooperative function by itself or, for those of the library, by name.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+    Returns:
+        the function.
+    Raises:
+        TypeError: `op` is no cooperative function.
+    """
     made = library().get(op) if isinstance(op, str) else op
     if not isinstance(made, CooperativeDef):
         raise TypeError(f"{op!r} is no cooperative function")
@@ -43,13 +62,31 @@ def found(op: Any) -> CooperativeDef:
 
 
 def samples(op: Any, seed: int = 0) -> list[Sample]:
-    """The samples that a function declares."""
+    """The samples that a function declares.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        seed: of the random numbers that the samples get; 0 by default.
+    Returns:
+        the samples, none where the function declares none.
+    Raises:
+        TypeError: `op` is no cooperative function.
+    """
     examples = found(op).examples
     return list(examples(np.random.default_rng(seed))) if examples is not None else []
 
 
 def arguments(op: Any, sample: Sample) -> dict[str, Any]:
-    """A sample's arguments by parameter, defaults included; TypeError where they are not those of the function."""
+    """The arguments of a sample by parameter, defaults included.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: the sample.
+    Returns:
+        the arguments.
+    Raises:
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+    """
     f = found(op)
     try:
         given = inspect.signature(f.definition.function).bind(*sample.arguments, **sample.named)
@@ -60,8 +97,17 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
 
 
 def expected(op: Any, sample: Sample) -> list[np.ndarray]:
-    """The reference's results, computed in float64: what is returned, then what changed tiles hold. ValueError where
-    there is none, or not as many as the signature says."""
+    """The results of the reference, computed in float64.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: the sample.
+    Returns:
+        arrays: the results, then what the tiles hold that the function changes.
+    Raises:
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        ValueError: the function has no reference, or that gives another number of results than the signature.
+    """
     f = found(op)
     if f.numpy is None:
         raise ValueError(f"{f.name} has no reference: add one with @{f.name}.reference")
@@ -80,8 +126,19 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
 
 
 def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True) -> SampleProgram:
-    """The kernel for a sample. `in_role`: one role of 128 threads calls the function. `checked`: it stores the results,
-    whose shapes the reference says."""
+    """The kernel that calls a function on a sample.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: the sample.
+        in_role: whether one role of 128 threads calls the function; False by default.
+        checked: whether the kernel stores the results, whose shapes are those of the reference; True by default.
+    Returns:
+        the kernel and its arrays.
+    Raises:
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        ValueError: results are stored, and there is no reference that fits the signature.
+    """
     f = found(op)
     given = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
@@ -130,15 +187,38 @@ def _check_shape(got: tuple[int, ...], want: tuple[int, ...]) -> int:
 
 
 def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", in_role: bool = False) -> None:
-    """AssertionError unless the function does on a sample what its reference says, in blocks of so many threads."""
+    """Compares a function on one sample with its reference.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: the sample.
+        block_dim: the number of threads in the block, 1 to 1024.
+        device: the name of the device; "cpu" by default.
+        in_role: whether one role of 128 threads calls the function; False by default.
+    Raises:
+        AssertionError: a result is not that of the reference.
+        RuntimeError: the function refuses the sample (tg.CompileError), or the kernel finds a fault (tg.RunError).
+        ValueError: the function has no reference that fits its signature.
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        launch: there is no such device.
+    """
     made = program(op, sample, in_role)
     for got, want in zip(made.run(block_dim, device), expected(op, sample), strict=True):
         check_close(got, want, sample.tolerance)
 
 
 def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
-    """AssertionError unless numbers are near those of a reference; integers are the same. `tolerance`: in units of the
-    last place of the largest number."""
+    """Compares numbers with those of a reference; integers and bools have to be equal.
+
+    Parameters:
+        got: an array of any dtype.
+        want: the numbers of the reference, as many.
+        tolerance: the largest difference, in units of the last place of `got` at its largest finite number; 0 for
+            equal numbers, and zeros of equal signs.
+    Raises:
+        AssertionError: a number differs by more.
+        ValueError: the number of elements differs.
+    """
     want = want.reshape(got.shape)
     if got.dtype.kind in "iub":
         np.testing.assert_array_equal(got, want)
@@ -159,7 +239,17 @@ def _epsilon(dtype: np.dtype) -> float:
 
 
 def check_refused(op: Any, sample: Refused) -> str:
-    """AssertionError unless the function refuses a sample with the error that it says; the error's text."""
+    """Checks that a function refuses a sample with the error that the sample states.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: arguments, the code of the error and parts of its text.
+    Returns:
+        the text of the error.
+    Raises:
+        AssertionError: the function takes the sample, or the error has another code or lacks a part.
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+    """
     made = program(op, sample, checked=False)
     try:
         made.run(32)
@@ -173,8 +263,18 @@ def check_refused(op: Any, sample: Refused) -> str:
 
 
 def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
-    """GradientMismatch unless the function's gradient agrees with differences at a sample, whose floats become
-    float64."""
+    """Compares the gradient of a function at a sample, whose floats become float64, with finite differences.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        sample: the sample.
+        block_dim: the number of threads in the block, 1 to 1024; 32 by default.
+    Raises:
+        AssertionError: a derivative differs (tg.GradientMismatch).
+        RuntimeError: the function refuses the sample (tg.CompileError), or a gradient through it.
+        ValueError: the function has no reference that fits its signature.
+        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+    """
     wide = [
         x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
         for x in sample.arguments
@@ -186,8 +286,22 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
 
 
 def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: str = "cpu") -> None:
-    """All that a function's samples say: results in blocks of several sizes and in a role, gradients, refusals.
-    ValueError where it has none."""
+    """Checks all that the samples of a function say: results in blocks of several sizes and in a role, gradients where a
+    sample is differentiable, and errors where it is refused.
+
+    Parameters:
+        op: a cooperative function, or the name of one of the library.
+        block_dims: the numbers of threads in a block; 1, 33, 64, 100 and 256 by default.
+        device: the name of the device; "cpu" by default.
+    Raises:
+        AssertionError: a result is not that of the reference, a derivative differs (tg.GradientMismatch), or an error is
+            another one.
+        RuntimeError: the function refuses a sample that it should take (tg.CompileError), or a kernel finds a fault
+            (tg.RunError).
+        ValueError: the function has no samples, or no reference that fits its signature.
+        TypeError: `op` is no cooperative function, or the arguments of a sample are not those of the function.
+        launch: there is no such device.
+    """
     known = samples(op)
     if not known:
         raise ValueError(f"{found(op).name} has no samples: add some with @{found(op).name}.samples")

@@ -313,6 +313,8 @@ def constant(x: T) -> T:
         the value itself.
     Raises:
         nothing.
+    Gradient:
+        none: it is a constant.
     """
     return x
 
@@ -323,9 +325,11 @@ def static(x: T) -> T:
     Parameters:
         x: the expression; of names from outside of the kernel and constants.
     Returns:
-        its value.
+        the value of the expression, a constant.
     Raises:
         unrolled-too-far: a loop over the value would be written out more than 4096 times.
+    Gradient:
+        none: it is a constant.
     """
     return x
 
@@ -343,6 +347,8 @@ def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
     Raises:
         wrong-arguments: `stages` is no constant from 1 to 8, or `specialize` no constant bool.
         TypeError: outside of kernels: `stop` is no integer.
+    Gradient:
+        of the body, as of a loop over range(stop).
     """
     return range(stop)
 
@@ -362,6 +368,8 @@ def unrolled(*bounds: int) -> range:
         unrolled-too-far: there are more than 4096 iterations.
         unsupported-python: the loop is left by break or return.
         TypeError: outside of kernels: the bounds are no integers.
+    Gradient:
+        of the body, as of a loop over range(*bounds).
     """
     return range(*bounds)
 
@@ -376,10 +384,14 @@ def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
     Parameters:
         grid: the numbers of rows and columns of tiles, integers.
         raster: how many rows are numbered down before the next column, a constant; 8 by default.
+    Returns:
+        pairs (i, j) of int32: the row and the column of a tile.
     Raises:
         launch: outside of kernels.
         wrong-arguments: `grid` is no pair, or `raster` no positive constant.
         assertion: there are more than 2**31 - 1 tiles.
+    Gradient:
+        of the body, as of a launch with a block for each tile: see docs/gradients.md.
     """
     raise LaunchError("tg.persistent_tiles works in kernels only", "loop over range(...) here")
 
@@ -395,6 +407,8 @@ def ws(*groups: int, registers: int = 0) -> NoReturn:
         role-placement: it is not at the end of a kernel, at the top level.
         role-groups: the groups are no neighbours, or taken.
         role-registers: the registers are more than the hardware has.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -415,6 +429,8 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
         role-placement: it is not at the end of a kernel, at the top level.
         role-groups: there are no warps for it.
         role-registers: the registers are more than the hardware has.
+    Gradient:
+        of the kernel as it is without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -432,7 +448,10 @@ def tid() -> NoReturn:
         an int32 from 0, or as many as there are names: 1 to 4.
     Raises:
         launch: outside of kernels.
-        wrong-arguments: the call has arguments.
+        wrong-arguments: the call has arguments, or there are more names than dimensions of the launch.
+        unsupported-python: the call is in a cooperative function, which takes indices as parameters.
+    Gradient:
+        none: it is an integer.
     Source:
         CUDA's blockIdx and threadIdx.
     """
@@ -442,10 +461,14 @@ def tid() -> NoReturn:
 def elect() -> NoReturn:
     """In a role, the condition that one of its threads is: `if tg.elect():`.
 
+    Returns:
+        a bool, true in one thread of the role.
     Raises:
         launch: outside of kernels.
         elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
             them.
+    Gradient:
+        refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, elect.sync.
     """

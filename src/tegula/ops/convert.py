@@ -40,8 +40,8 @@ def _made_odd(x: np.ndarray) -> np.ndarray:
 
 
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
-    """x as `to`: floats and integers become floats rounded to nearest even once; float to integer truncates and
-    saturates, NaN gives 0; integers wrap; anything to bool is `!= 0`."""
+    """The numbers of x in the type `to`: floats and integers become floats rounded to nearest even once; float to
+    integer truncates and saturates, NaN gives 0; integers wrap; anything to bool is `!= 0`."""
     source = x.dtype
     with np.errstate(all="ignore"):
         if to == np.bool_:

@@ -158,7 +158,7 @@ def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class FloorDiv(Binary):
-    """a // b: the quotient rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
+    """The quotient a // b, rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
 
     __slots__ = ()
     NAME = "floordiv"

@@ -39,7 +39,8 @@ BYTES = ("s8", "u8")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type of the accumulators."""
+    """The types of a product. `left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type
+    of the accumulators."""
 
     left: str
     right: str
