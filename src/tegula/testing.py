@@ -286,16 +286,16 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
 
 
 def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: str = "cpu") -> None:
-    """Checks all that the samples of a function say: results in blocks of several sizes and in a role, gradients where a
-    sample is differentiable, and errors where it is refused.
+    """Checks all that the samples of a function say: results in blocks of several sizes and in a role, gradients
+    where a sample is differentiable, and errors where it is refused.
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
         block_dims: the numbers of threads in a block; 1, 33, 64, 100 and 256 by default.
         device: the name of the device; "cpu" by default.
     Raises:
-        AssertionError: a result is not that of the reference, a derivative differs (tg.GradientMismatch), or an error is
-            another one.
+        AssertionError: a result is not that of the reference, a derivative differs (tg.GradientMismatch), or an
+            error is another one.
         RuntimeError: the function refuses a sample that it should take (tg.CompileError), or a kernel finds a fault
             (tg.RunError).
         ValueError: the function has no samples, or no reference that fits its signature.
