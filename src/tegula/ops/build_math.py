@@ -100,7 +100,7 @@ def sub(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
 
 
 @public("mul")
-def mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def mul(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     """The product x * y: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
 
     Integers wrap. A product that is added to something may be rounded once with the sum (docs/semantics.md).
@@ -111,9 +111,8 @@ def mul(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     Returns:
         a value of the wider of the two types; a matrix (M, N) of matrices.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: two vectors, or tiles of vectors, which have tg.cw_mul; matrices that do not fit; bools.
+        type-mismatch: the operands are two vectors, or tiles of vectors, which have tg.cw_mul, or matrices whose
+            shapes do not fit, or bools.
     Gradient:
         the adjoint times the other operand.
     """
@@ -129,7 +128,7 @@ def div(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: two vectors or matrices, which have tg.cw_div; bools.
+        type-mismatch: both operands are vectors or matrices, which have tg.cw_div, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         adjoint / y for `x`, -adjoint * x / y**2 for `y`; none through integers.
@@ -146,7 +145,7 @@ def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     Returns:
         a value of the wider of the two types; of floats, the floor of the rounded quotient.
     Raises:
-        type-mismatch: two vectors or matrices; bools.
+        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         0 everywhere.
@@ -155,7 +154,7 @@ def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
 
 
 @public("mod")
-def mod(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def mod(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     """The remainder x % y, with the sign of x.
 
     The remainder of the truncated quotient: of floats exact, NaN where x is infinite or y is 0; of integers 0
@@ -166,9 +165,7 @@ def mod(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     Returns:
         a value of the wider of the two types.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
-        shape-mismatch: the shapes of tiles do not broadcast.
-        type-mismatch: two vectors or matrices; bools.
+        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         the adjoint for `x`; that times minus the truncated quotient for `y`.

@@ -42,6 +42,7 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
         type-mismatch: `op` is no function, there is no tile, or `op` uses tiles or gives no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         wrong-arguments: `op` has another number of parameters.
+        out-of-range: a literal does not fit its dtype.
     Gradient:
         that of `op`, element by element.
     """

@@ -146,6 +146,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         not-constant: a length is known at run time only.
         out-of-range: the number of elements would change.
         shape-mismatch: the same, of a value that has no name.
+        tile-too-large: `shape` has more than 2**26 elements.
     Gradient:
         the adjoint under the shape of `t`.
     """

@@ -28,15 +28,15 @@ class Kind:
     """What parameters of a kind take, and why other arguments are errors, by code; `{name}` is the parameter."""
 
     text: str
-    raises: Mapping[str, str] = field(default_factory=dict)
+    raises: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """What the docstrings of several functions share: sections by title, and errors by code."""
 
-    sections: Mapping[str, str] = field(default_factory=dict)
-    raises: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    raises: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @cache
@@ -97,8 +97,14 @@ def _place(title: str) -> int:
 
 
 def _filled(entry: str, hanging: bool) -> str:
-    indents = {"initial_indent": "    ", "subsequent_indent": "        " if hanging else "    "}
-    return textwrap.fill(entry, WIDTH, break_long_words=False, break_on_hyphens=False, **indents)
+    return textwrap.fill(
+        entry,
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        " if hanging else "    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], list[Mapping[str, str]]]:
