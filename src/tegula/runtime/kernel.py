@@ -235,13 +235,15 @@ class Kernel(KernelDef):
         some.
 
         Parameters:
-            *types: of the arguments, as annotations are written; those of the parameters by default.
+            *types: the types of the arguments, as annotations are written; those of the parameters by default.
             block_dim: the number of threads in a block; that of the kernel by default.
-            target: the GPU; "sm_90a" by default.
+            target: the name of the GPU's architecture, "sm_90a" by default. No GPU is needed.
         Returns:
-            a verdict, whose `status` says it (docs/checker.md). No GPU is needed.
+            a verdict, whose `status` is the answer (docs/checker.md).
         Raises:
             RuntimeError: the kernel cannot be compiled for the GPU (tg.CompileError).
+            ValueError: there is no such target.
+            TypeError: a type is none that kernels know.
         """
         from tegula.runtime.check import check_kernel
 

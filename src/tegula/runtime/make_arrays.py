@@ -34,6 +34,7 @@ def from_numpy_array(data: np.ndarray, dtype: object = None) -> array:
     Returns:
         an array on the CPU.
     Raises:
+        TypeError: `dtype` is no element type.
         ValueError: `data` does not hold such elements, or has more than 4 dimensions.
         number: a number does not fit the dtype.
     """
@@ -49,6 +50,7 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
     Returns:
         an array on the device of `data`.
     Raises:
+        TypeError: `dtype` is no element type.
         ValueError: `data` does not hold such elements, or has more than 4 dimensions.
         number: a number does not fit the dtype.
     Source:
