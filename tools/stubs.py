@@ -3,15 +3,15 @@
 Usage: python tools/stubs.py
 
 Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
-of the host are those of their modules. What stands in annotations of kernels is no type to Python: it is Any, as is
-every name that is not listed."""
+of the host are those of their modules. Docstrings are whole, since editors show them. What stands in annotations of
+kernels is no type to Python: it is Any, as is every name that is not listed."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import inspect
-import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
 from tegula.ops import PUBLIC
+from tegula.ops.documented import documentation as of_op
 from tegula.runtime.library import documentation, library
 from tegula.signature import ConstantPattern
 
@@ -53,7 +54,7 @@ def stub() -> str:
     parts += [_function(name) for name in functions if "." not in name]
     for group in sorted({name.partition(".")[0] for name in functions if "." in name}):
         inside = [_function(n, n.partition(".")[2]) for n in functions if n.startswith(group + ".")]
-        lines = [f"    @staticmethod\n    {text.replace(chr(10), chr(10) + '    ')}" for text in inside]
+        lines = [textwrap.indent(f"@staticmethod\n{text}", "    ") for text in inside]
         parts.append(f"class {group}:\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -92,7 +93,7 @@ def _of_tracer(name: str) -> str:
     found = api.NAMES.get(name)
     parameters = inspect.signature(found).parameters.values() if found is not None else ()
     doc = inspect.getdoc(found) if found is not None else None
-    return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {_begins(doc or name)}"
+    return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {_literal(doc or name)}"
 
 
 def _constants() -> str:
@@ -102,12 +103,14 @@ def _constants() -> str:
 
 def _function(name: str, called: str = "") -> str:
     parameters, result, doc = _signature(name)
-    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_begins(doc)}"
+    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_literal(doc)}"
 
 
-def _begins(doc: str) -> str:
-    """The first paragraph of a docstring as a literal."""
-    return json.dumps(" ".join(doc.strip().split("\n\n")[0].split()), ensure_ascii=False)
+def _literal(doc: str) -> str:
+    """A docstring as it stands in a function, where editors show it."""
+    lines = doc.strip().replace("\\", "\\\\").splitlines()
+    text = "\n".join(f"    {line}".rstrip() for line in lines).strip()
+    return f'"""{text}\n    """' if len(lines) > 1 else f'"""{text}"""'
 
 
 def _signature(name: str) -> tuple[list[str], str, str]:
@@ -116,7 +119,7 @@ def _signature(name: str) -> tuple[list[str], str, str]:
         signature = inspect.signature(PUBLIC[name])
         _, *parameters = signature.parameters.values()
         result = "None" if signature.return_annotation in (None, "None") else "Any"
-        return [_parameter(p) for p in parameters], result, inspect.getdoc(PUBLIC[name]) or name
+        return [_parameter(p) for p in parameters], result, of_op(name)
     f = library()[name]
     doc = documentation(f)
     if isinstance(f, Inplace):
