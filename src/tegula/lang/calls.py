@@ -530,7 +530,7 @@ class Calls(TracerState):
         written = [*node.args]
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
-            types = [explain.scalar(x) for x in args]
+            types = [None if given(x) is CALLEE else explain.scalar(x) for x in args]
             if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
             wanted = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]

@@ -1,0 +1,11 @@
+"""A function of numbers given a dtype."""
+
+import tegula as tg
+
+
+@tg.kernel
+def waves(a: tg.array1d[float]):
+    a[tg.tid()] = tg.sin(tg.float64)
+
+
+tg.launch(waves, dim=4, inputs=[tg.zeros(4)])
