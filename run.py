@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -85,8 +86,10 @@ def is_ready(*locks: Path, venv: Path = VENV) -> bool:
 
 
 def environment(venv: Path) -> dict[str, str]:
-    """The variables for child processes, without those that would mix in other packages."""
+    """The variables for child processes, without those that would mix in other packages, or have every process
+    compile each module anew: the tests start dozens of processes."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
+    hidden += ("PYTHONDONTWRITEBYTECODE",)
     return {**{k: v for k, v in os.environ.items() if k not in hidden}, "VIRTUAL_ENV": str(venv)}
 
 
@@ -121,10 +124,14 @@ def set_up(lock: Path, venv: Path = VENV) -> None:
     print(f"Set up in {time.monotonic() - begin:.0f} s.", flush=True)
 
 
+def located(command: tuple[str, ...], venv: Path) -> list[str]:
+    """A command with the program of an environment."""
+    return [str(venv / "bin" / command[0]), *command[1:]]
+
+
 def run(*command: str, venv: Path = VENV) -> int:
     """A program of an environment, with its output as it comes."""
-    program = venv / "bin" / command[0]
-    return subprocess.call([str(program), *command[1:]], cwd=ROOT, env=environment(venv))
+    return subprocess.call(located(command, venv), cwd=ROOT, env=environment(venv))
 
 
 def demo(arguments: list[str]) -> int:
@@ -135,13 +142,23 @@ def demo(arguments: list[str]) -> int:
     return run("tegula", "demo", *arguments)
 
 
-def failing(*steps: tuple[str, ...]) -> int:
-    """Run all steps, whatever comes of each; 1 if any failed."""
+def failing(*steps: tuple[str, ...], meanwhile: tuple[tuple[str, ...], ...] = ()) -> int:
+    """Run all steps, whatever comes of each; 1 if any failed. `meanwhile`: steps of one process each, begun first, on
+    the cores that the others leave idle; what they say comes last."""
     failed: list[str] = []
-    for step in steps:
-        print(f"== {' '.join(step)}", flush=True)
-        if run(*step):
-            failed.append(" ".join(step))
+    with tempfile.TemporaryFile("w+") as said:
+        how = {"cwd": ROOT, "env": environment(VENV), "stdout": said, "stderr": subprocess.STDOUT}
+        begun = [(step, subprocess.Popen(located(step, VENV), **how)) for step in meanwhile]
+        for step in steps:
+            print(f"== {' '.join(step)}", flush=True)
+            if run(*step):
+                failed.append(" ".join(step))
+        for step, process in begun:
+            print(f"== {' '.join(step)}", flush=True)
+            if process.wait():
+                failed.append(" ".join(step))
+        said.seek(0)
+        print(said.read(), end="", flush=True)
     for name in failed:
         print(f"Failed: {name}", flush=True)
     return 1 if failed else 0
@@ -153,12 +170,13 @@ def check(arguments: list[str]) -> int:
     return failing(*STYLE, (*TYPES, *arguments))
 
 
-# By the first argument: steps before the tests, which tests, and variables for them.
-TIERS: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...], dict[str, str]]] = {
-    "": ((*STYLE, TYPES), DEFAULT, {}),
-    "--quick": (STYLE, ("-m", NOT_SLOW, *QUICK), {}),
-    "--slow": ((), ("-m", "slow and not campaign"), {}),
-    "--v3": ((), ("-m", f"machine_code and {NOT_SLOW}", *MACHINE_CODE), {"TEGULA_CPU": "x86-64-v3"}),
+# By the first argument: steps before the tests and with them, which tests, and variables for them.
+Steps = tuple[tuple[str, ...], ...]
+TIERS: dict[str, tuple[Steps, Steps, tuple[str, ...], dict[str, str]]] = {
+    "": (STYLE, (TYPES,), DEFAULT, {}),
+    "--quick": (STYLE, (), ("-m", NOT_SLOW, *QUICK), {}),
+    "--slow": ((), (), ("-m", "slow and not campaign"), {}),
+    "--v3": ((), (), ("-m", f"machine_code and {NOT_SLOW}", *MACHINE_CODE), {"TEGULA_CPU": "x86-64-v3"}),
 }
 
 
@@ -166,9 +184,9 @@ def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
     name, *more = arguments or [""]
-    steps, chosen, variables = TIERS.get(name, ((), (name,), {}))
+    before, meanwhile, chosen, variables = TIERS.get(name, ((), (), (name,), {}))
     os.environ.update(variables)
-    return failing(*steps, (*PYTEST, *chosen, *more))
+    return failing(*before, (*PYTEST, *chosen, *more), meanwhile=meanwhile)
 
 
 def fix(arguments: list[str]) -> int:
