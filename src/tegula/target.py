@@ -6,23 +6,25 @@ import platform
 from functools import cache
 from pathlib import Path
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget:
-    """A processor: LLVM's name and features for it, and the width of its vector registers in bytes."""
+    """A processor: LLVM's name and features for it, the width of its vector registers in bytes, and whether LLVM
+    optimises code for it."""
 
     name: str
     triple: str
     cpu: str
     features: str
     vector_bytes: int
+    optimised: bool = True
 
     @property
     def key(self) -> str:
         """What compiled code depends on."""
-        return f"{self.triple}/{self.cpu}/{self.features}"
+        return f"{self.triple}/{self.cpu}/{self.features}{'' if self.optimised else UNOPTIMISED}"
 
     @property
     def is_x86(self) -> bool:
@@ -153,11 +155,18 @@ _V4_EXTRAS = {
 }
 
 
+UNOPTIMISED = "-O0"
+"""The end of a target's name with which LLVM compiles in a fifth of the time, and does not optimise."""
+
+
 @cache
 def get_target(name: str = "native") -> CpuTarget:
     """The processor of that name; "native" is the best of the named ones that this machine supports, with its extras.
+    With UNOPTIMISED behind its name, LLVM does not optimise.
 
     ValueError for an unknown name, RuntimeError if this machine is below the least of them."""
+    if name.endswith(UNOPTIMISED):
+        return replace(get_target(name.removesuffix(UNOPTIMISED)), name=name, optimised=False)
     if name == "native":
         return _native(_cpu_flags())
     if name not in NAMED:

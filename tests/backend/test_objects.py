@@ -17,6 +17,7 @@ from tegula.backend.elf import AARCH64, X86_64, Elf
 from tegula.backend.llvm import assembly, compile_object
 from tegula.backend.loader import load, undefined_symbols
 from tegula.backend.relocation import apply
+from tegula.dataclass import replace
 from tegula.errors import InternalError
 from tegula.target import NAMED, get_target
 
@@ -88,9 +89,9 @@ define void @scale(ptr %p) {
 
 @pytest.mark.machine_code
 @every_target
-@pytest.mark.parametrize("optimise", [True, False])
-def test_constants_variables_and_calls(target, optimise):
-    code = load(compile_object(TABLES, target, optimise))
+@pytest.mark.parametrize("optimised", [True, False])
+def test_constants_variables_and_calls(target, optimised):
+    code = load(compile_object(TABLES, replace(target, optimised=optimised)))
 
     def call(name: str, result: object, *args: object):
         return ctypes.CFUNCTYPE(result, *(type(a) for a in args))(code.address(name))(*args)

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from tegula import target
-from tegula.target import NAMED, get_target
+from tegula.backend.llvm import assembly
+from tegula.target import NAMED, UNOPTIMISED, get_target
 
 
 def test_named_targets():
@@ -21,8 +22,17 @@ def test_named_targets():
 
 
 def test_an_unknown_target_is_refused():
-    with pytest.raises(ValueError, match="x86-64-v3"):
-        get_target("sapphire")
+    for name in ("sapphire", f"sapphire{UNOPTIMISED}"):
+        with pytest.raises(ValueError, match="x86-64-v3"):
+            get_target(name)
+
+
+def test_a_name_says_that_code_is_not_optimised():
+    text = "define i64 @f(i64 %n) {\n  %a = add i64 %n, 1\n  %b = sub i64 %a, 1\n  ret i64 %b\n}"
+    right, made = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
+    assert (made.cpu, made.features, made.vector_bytes) == (right.cpu, right.features, right.vector_bytes)
+    assert made.key != right.key
+    assert ["sub" in assembly(text, each) for each in (right, made)] == [False, True]
 
 
 def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:

@@ -39,10 +39,10 @@ class KeptCode:
             (llvmlite.__version__, *(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources))
         )
 
-    def compile_object(self, ir_text: str, target: CpuTarget, optimise: bool = True) -> bytes:
+    def compile_object(self, ir_text: str, target: CpuTarget) -> bytes:
         """As the compiler for processors."""
-        path = self._path(self.compiler, repr(target), str(optimise), ir_text)
-        return self._kept(path) or self._keep(path, _object(ir_text, target, optimise))
+        path = self._path(self.compiler, repr(target), ir_text)
+        return self._kept(path) or self._keep(path, _object(ir_text, target))
 
     def compile_ptx(self, ir_text: str, arch: str) -> str:
         """As the compiler for GPUs."""

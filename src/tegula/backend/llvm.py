@@ -39,9 +39,8 @@ def _machine(target: CpuTarget) -> Any:
         llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
     made = llvm.Target.from_triple(target.triple)
-    return made.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=False
-    )
+    options = {"cpu": target.cpu, "features": target.features, "opt": 3 if target.optimised else 0}
+    return made.create_target_machine(**options, reloc="pic", codemodel="small", jit=False)
 
 
 def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
@@ -95,12 +94,12 @@ def _disposed(passes: Any) -> Iterator[Any]:
         passes.detach()
 
 
-def _final(ir_text: str, target: CpuTarget, optimise: bool, complete: bool) -> Any:
+def _final(ir_text: str, target: CpuTarget, complete: bool) -> Any:
     """A module ready for code generation. `complete`: with the memory functions even if no need for them is seen."""
     # A context of its own, so that types and constants go with the module.
     context = llvm.create_context()
     module = _parsed(ir_text, target, context)
-    if optimise:
+    if target.optimised:
         _optimise(module, target)
     called = [f.name for f in module.functions if f.is_declaration]
     if SWITCHES.intersection(called):
@@ -110,23 +109,23 @@ def _final(ir_text: str, target: CpuTarget, optimise: bool, complete: bool) -> A
     return module
 
 
-def compile_object(ir_text: str, target: CpuTarget, optimise: bool = True) -> bytes:
+def compile_object(ir_text: str, target: CpuTarget) -> bytes:
     """LLVM IR text as a position-independent ELF object without undefined symbols.
 
     InternalError if LLVM refuses the text, with the line, or if the object calls a function it does not hold."""
-    made = _machine(target).emit_object(_final(ir_text, target, optimise, complete=False))
+    made = _machine(target).emit_object(_final(ir_text, target, complete=False))
     missing = undefined_symbols(made)
     if missing and NAMES.issuperset(missing):
-        made = _machine(target).emit_object(_final(ir_text, target, optimise, complete=True))
+        made = _machine(target).emit_object(_final(ir_text, target, complete=True))
         missing = undefined_symbols(made)
     if missing:
         raise InternalError(f"generated code calls functions that it does not hold: {', '.join(missing)}")
     return made
 
 
-def assembly(ir_text: str, target: CpuTarget, optimise: bool = True) -> str:
+def assembly(ir_text: str, target: CpuTarget) -> str:
     """The machine code as assembly text."""
-    return _machine(target).emit_assembly(_final(ir_text, target, optimise, complete=False))
+    return _machine(target).emit_assembly(_final(ir_text, target, complete=False))
 
 
 # PTX -----------------------------------------------------------------------------------------------------------------
