@@ -546,19 +546,24 @@ def _fma_in_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    from fractions import Fraction
+    every = np.broadcast_arrays(a, b, c)
+    made = [_fma_of_doubles(*one) for one in zip(*(x.ravel().tolist() for x in every), strict=True)]
+    return np.array(made, np.float64).reshape(every[0].shape)
 
-    out = np.empty(np.broadcast(a, b, c).shape, np.float64)
-    for at, (x, y, z) in zip(np.ndindex(out.shape), np.broadcast(a, b, c), strict=True):
-        plain = float(x) * float(y) + float(z)
-        if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
-            exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-            try:
-                plain = float(exact) if exact else plain
-            except OverflowError:
-                plain = np.inf if exact > 0 else -np.inf
-        out[at] = plain
-    return out
+
+def _fma_of_doubles(x: float, y: float, z: float) -> float:
+    """By the quotient of two integers, which Python rounds once."""
+    plain = x * y + z
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        return plain
+    (m, p), (n, q), (k, r) = x.as_integer_ratio(), y.as_integer_ratio(), z.as_integer_ratio()
+    exact = m * n * r + k * p * q
+    if not exact:
+        return plain
+    try:
+        return exact / (p * q * r)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 class Fma(Binary):
