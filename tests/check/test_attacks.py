@@ -15,8 +15,8 @@ from support.campaigns import chunks
 
 COMPLETE = False
 """Whether nearly all right schedules of all classes are proved; no wrong one may ever be."""
-SEEDS, MANY, CHUNK = range(200), range(2250), 90
-"""Fifty for each row among many."""
+SEEDS, MANY, CHUNK = range(200), range(2250), 45
+"""Fifty for each row among many, one in each chunk."""
 MOST_UNPROVED, MOST_UNPROVED_OF_A_ROW = 0.05, 0.15
 
 RING = """\

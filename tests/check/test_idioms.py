@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from disguises import kernel
 from idioms import RIGHT, SPOILED
 
+from support.campaigns import rest_slow
 
-@pytest.mark.parametrize("stages", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4))])
-@pytest.mark.parametrize("name", RIGHT)
+LONG = {
+    "items go to two pipes in turn",  # wrong ones that look like it do not wait for a slow test
+    "fewer whole rings far away",
+    "a group begins one row later",
+    "groups of another array",
+    "the turns change",
+}
+"""Each is one of several that differ from one another less than from the others."""
+
+
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    rest_slow(product(RIGHT, (2, 1, 4)), lambda name, stages: stages == 2 and name not in LONG),
+)
 def test_idioms(name: str, stages: int) -> None:
     if stages == 1 and any(word in name for word in ("ahead", "late")):
         stages = 3  # they hold one stage while they work on another
@@ -16,7 +31,7 @@ def test_idioms(name: str, stages: int) -> None:
     assert found.passed, f"{found.kind}: {found.message}{found.where}"
 
 
-@pytest.mark.parametrize("name", SPOILED)
+@pytest.mark.parametrize("name", rest_slow(((name,) for name in SPOILED), lambda name: name not in LONG))
 def test_what_looks_like_them_does_not_pass(name: str) -> None:
     idiom, old, new = SPOILED[name]
     assert old in RIGHT[idiom]

@@ -25,6 +25,15 @@ def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
     return (one for k, one in enumerate(of) if (k - row - number) % PARTS == 0)
 
 
-def rest_slow(of: Iterable[tuple[Any, ...]], now: Callable[..., bool]) -> list[Any]:
-    """Parameters of a test that has several, of which only those for which `now` holds are in the default run."""
-    return [pytest.param(*one, marks=[] if now(*one) else [pytest.mark.slow]) for one in of]
+def rest_slow(
+    of: Iterable[tuple[Any, ...]], now: Callable[..., bool], slow: Callable[..., bool] = lambda *one: True
+) -> list[Any]:
+    """Parameters of a test that has several, of which only those for which `now` holds are in the default run. Of the
+    others those for which `slow` does not hold are campaigns."""
+
+    def marks(one: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
+        if now(*one):
+            return []
+        return [pytest.mark.slow if slow(*one) else pytest.mark.campaign]
+
+    return [pytest.param(*one, marks=marks(one)) for one in of]
