@@ -229,10 +229,11 @@ class Forms(Labels):
             ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
             found = [(kind, r, b) for kind, known in ghosts for b in known]
             found = [ghost for ghost in found if ghost != slot and (others or test.pred not in ("eq", "ne"))]
-            others = [
-                *sorted(found, key=lambda ghost: (ghost in self.branched) != (slot in self.branched)),
-                *others,
-            ]
+
+            def apart(ghost: Slot) -> tuple[bool, bool]:
+                return guess.get(ghost) is not None, (ghost in self.branched) != (slot in self.branched)
+
+            others = [*sorted(found, key=apart), *others]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)

@@ -179,7 +179,7 @@ class Labels:
             if len(forms[slot][0][1].parts) == 1 and symbols(forms[slot][0][1])
         }
         lines = {slot: rows[0][1] for slot, rows in forms.items() if rows[0][0] == "line"}
-        moved = entered | {next(iter(x.parts)): terms[slot] for slot, x in lines.items() if _is_symbol(x)}
+        moved = entered | {next(iter(x.parts)): terms[slot] for slot, x in lines.items() if _is_monomial(x)}
         for slot, rows in forms.items():
             if rows[0][0] == "told":
                 terms[slot] = replaced(rows[0][1], moved)
@@ -355,9 +355,8 @@ def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterato
                 yield ("crossed", slot, 1), disjunction(mine, negation(its))
 
 
-def _is_symbol(x: Sum) -> bool:
-    ((m, c), *more) = x.parts.items() if x.parts else (((), 0),)
-    return not more and c == 1 and len(m) == 1 and m[0].kind == "sym"
+def _is_monomial(x: Sum) -> bool:
+    return [*x.parts.values()] == [1] and x.value is None
 
 
 def _range_facts(a: Atom) -> list[Condition]:
