@@ -148,6 +148,15 @@ class Atoms:
             return plus(whole, self.mod(self.div(key[1], n), key[2] // n))
         return plus(whole, self.of("div", rest, n))
 
+    def scaled(self, p: Poly, n: int) -> Poly:
+        """n p; of a quotient that is multiplied by its divisor, the dividend without the remainder."""
+        out = times(p, number(n))
+        for m, c in p:
+            kind, *args = self.keys[m[0]] if len(m) == 1 else ("",)
+            if kind == "div" and c * n % args[1] == 0:
+                out = plus(plus(out, ((m, 1),), -c * n), plus(args[0], self.mod(*args), -1), c * n // args[1])
+        return out
+
     def wrap(self, p: Poly, name: str) -> Poly:
         """What of an integer a type keeps: a remainder, or, of 32 and 64 bits with a sign, not looked into."""
         t = DTYPES[name]
@@ -262,7 +271,8 @@ class Facts:
         while again:  # where all of several conditions but one are excluded, that one holds
             again = False
             for row in list(self.sides):
-                left = [d for d in row if self.decide(self.atoms.condition(d, self.same), False) is not False]
+                now = [(d, self.atoms.condition(d, self.same)) for d in row]
+                left = [d for d, e in now if self.decide(e, False, 1) is not False]
                 if len(left) < 2:
                     self.sides.remove(row)
                     self._hold(left[0] if left else False)
@@ -325,7 +335,7 @@ class Facts:
         if p in self.ge or len(self.ge) > MOST_FACTS:
             return
         linear = [(m[0], c) for m, c in p if len(m) == 1]
-        zero = bool(linear) and self.at_least(plus((), p, -1))
+        zero = bool(linear) and self.at_least(plus((), p, -1), 1)
         self.ge.append(p)
         self.shown = {}
         rest, end = parted(p)
@@ -446,8 +456,8 @@ class Facts:
                     if k == m or dict(p)[k] * abs(r.get(m, 0)) == r[k] * abs(dict(p)[m]):
                         yield tuple(r.items())
 
-    def decide(self, c: Cond, residues: bool = True) -> bool | None:
-        """Whether a condition holds always, or never."""
+    def decide(self, c: Cond, residues: bool = True, most: int = FACTS) -> bool | None:
+        """Whether a condition holds always, or never; `most`: facts for an inequality."""
         if self.same and residues:
             c = self.atoms.condition(c, self.same)
         if residues:
@@ -457,16 +467,16 @@ class Facts:
         if c in self.true or negated(c) in self.true:
             return c in self.true
         if c[0] == "not":
-            inner = self.decide(c[1], residues)
+            inner = self.decide(c[1], residues, most)
             return None if inner is None else not inner
         if c[0] in ("and", "or"):
-            parts = [self.decide(x, residues) for x in c[1:]]
+            parts = [self.decide(x, residues, most) for x in c[1:]]
             wins = c[0] == "or"
             return wins if wins in parts else (None if None in parts else not wins)
         p = c[1] if c[0] in ("ge", "eq") else ()
         above, below = (plus(q, number(-1)) for q in (p, plus((), p, -1)))
         for depth in (
-            range(1, FACTS + 1) if c[0] in ("ge", "eq") else ()
+            range(1, most + 1) if c[0] in ("ge", "eq") else ()
         ):  # few facts first, as one of two opposites never follows
             if c[0] == "ge" and self.at_least(p, depth):
                 return True

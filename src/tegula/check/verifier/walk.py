@@ -231,7 +231,7 @@ class Walk(ABC):
         if isinstance(op, Cast):
             return negated(is_zero(x)) if op.result.type is DTYPES["bool"] else x
         if isinstance(op, S.Mul):
-            return times(x, y)
+            return times(x, y) if n is None else self.atoms.scaled(x, n)
         if isinstance(op, S.Min | S.Max):
             least = isinstance(op, S.Min)
             if whole(plus(y, x, -1), 2):
@@ -265,7 +265,7 @@ class Walk(ABC):
         if isinstance(op, S.Xor) and n == 1:
             return plus(plus(x, number(1)), self.atoms.mod(x, 2), -2)
         if isinstance(op, S.Shr | S.Shl) and n < 31:
-            return self.atoms.div(x, 1 << n) if isinstance(op, S.Shr) else times(x, number(1 << n))
+            return self.atoms.div(x, 1 << n) if isinstance(op, S.Shr) else self.atoms.scaled(x, 1 << n)
         return None
 
     # Steps -----------------------------------------------------------------------------------------------------------
