@@ -314,7 +314,7 @@ class Program:
         return {v: [*found[find(v)]] for v in self.values if find(v) in found}
 
     def _uses(self) -> dict[Value, set[Hint]]:
-        """The barriers at which values are the stage or the parity themselves."""
+        """The barriers at which values are the stage or the parity themselves, or go into loops as these."""
         out: dict[Value, set[Hint]] = {}
         for op in self.kernel.walk():
             for e in self.happenings(op):
@@ -323,6 +323,9 @@ class Program:
                     while isinstance(v.owner, Cast):
                         v = v.owner.x
                     out.setdefault(v, set()).add(Hint(b, bool(k), isinstance(e, E.Wait)))
+        for op in reversed([*self.kernel.walk()]):  # inner loops first
+            for a, v in zip(op.arguments, op.initial, strict=True) if isinstance(op, For | While) else ():
+                out.setdefault(v, set()).update(out.get(a, ()))
         return out
 
     def _needed(self) -> set[Value]:
