@@ -708,7 +708,18 @@ class Machine:
         item = self._of_stage(at, [*near, *self._handed(at, agent)])
         if item is None:
             raise Stuck("the stage is not that of an item that was waited for", None, self.role)
+        for row in ring.given(agent):
+            self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item
+
+    def _shifted(self, v: Value, row: HandOver, by: Sum) -> None:
+        """An access at which its agent has arrived for later items than were noted."""
+        noted = self.shift(v, row)
+        if not self.state.known.nonnegative(number(noted) - by):
+            most = self._most(by, self.program.rings[v].stages)
+            if most is not None:
+                key = (v, row.giver)
+                self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: most}
 
     def _touch(self, role: Role, e: E.Touch, op: Op, sure: bool) -> None:
         v, n = e.at.buffer, self.program.number[e.at.buffer]
