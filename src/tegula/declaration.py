@@ -135,11 +135,11 @@ DECLARED: dict[str, Parts] = {}
 
 
 PARTS: dict[str, list[Function]] = {}
-"""Functions of elements that programs of the library share, by name, in overload order."""
+"""Functions of elements, and of what threads have, that programs of the library share, by name, in overload order."""
 
 
 def part(function: Function) -> Function:
-    """Add a function of elements for programs of the library; its name begins with `_tile_`."""
+    """Add a function that programs of the library share; its name begins with `_tile_`."""
     PARTS.setdefault(function.__name__, []).append(function)
     return function
 

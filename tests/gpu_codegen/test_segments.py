@@ -152,3 +152,15 @@ def test_refusals(written: str) -> None:
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
     assert caught.value.CODE == code and said in str(caught.value)
+
+
+def test_more_rows_than_threads_need_whole_warps() -> None:
+    @tg.kernel
+    def rows(x: tg.array2d[float]):
+        own = tg.tile_local(tg.tile_load(x, shape=(34, 4)), (33, 1))
+        tg.tile_store(x, tg.tile_from_local(own, (33, 1), (34, 4)))
+
+    with pytest.raises(tg.CompileError) as caught:
+        tg.launch_tiled(rows, 1, [tg.zeros((34, 4))], block_dim=33)
+    assert "a grid of 33 threads does not end with a warp" in str(caught.value)
+    assert "let its first dimension be as long as that of the tile, or longer" in str(caught.value)

@@ -74,5 +74,5 @@ KERNELS = {
         ("mma.sync", "ldmatrix", "cp.async.cg", 'pragma "nounroll"'),
     ),
     "lanes": (lanes, (ones(64), ones(1)), (1,), 64, 32, 1, ("atom.global.add.f32", 'pragma "nounroll"')),
-    "scanned": (scanned, (ones(512), ones(512)), (1,), 128, 40, None, ("shfl.sync.up",)),
+    "scanned": (scanned, (ones(512), ones(512)), (1,), 128, 40, None, ("shfl.sync.bfly",)),
 }

@@ -6,7 +6,16 @@ WITHOUT = {
     *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "never_above", "tid", "array.shape"),
     *("yield", "if", "for", "while", "unreplayable"),
     *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
-    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count", "block.place"),
+    *(
+        "stack.new",
+        "stack.clear",
+        "stack.count",
+        "lane.index",
+        "lane.count",
+        "block.index",
+        "block.count",
+        "block.place",
+    ),
     *("logical_blocks", "lanes", "bit_count", "clz", "brev", "table.get", "lane.ballot", "lane.match"),
 }
 """Ops whose results carry no gradient, and those that the pass treats itself."""

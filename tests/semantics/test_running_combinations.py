@@ -1,0 +1,175 @@
+"""Running sums and extremes of any length, in blocks of any size and with absent threads; what threads are there."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+
+SIZES = [
+    (1, 1),
+    (7, 64),
+    (33, 33),
+    (300, 1),
+    (96, 128),
+    (100, 33),
+    (997, 128),
+    (1000, 100),
+    (1024, 32),
+    (2100, 64),
+]
+FEW = [SIZES[k] for k in (1, 2, 4, 6)]
+EACH = [pytest.param(*size, marks=() if size in FEW else pytest.mark.slow) for size in SIZES]
+
+
+@cache
+def running(n: int) -> Any:
+    @tg.kernel
+    def run(x: tg.array1d[Any], y: tg.array2d[Any]):
+        t = tg.tile_load(x, shape=n)
+        tg.tile_store(y[0], tg.tile_scan_inclusive(t))
+        tg.tile_store(y[1], tg.tile_scan_exclusive(t))
+        tg.tile_store(y[2], tg.tile_scan_max_inclusive(t))
+        tg.tile_store(y[3], tg.tile_scan_min_inclusive(t))
+
+    return run
+
+
+@pytest.mark.parametrize(("n", "block_dim"), EACH)
+def test_of_any_length_in_any_block(n: int, block_dim: int) -> None:
+    x = np.random.default_rng(n).integers(-99, 99, n).astype(np.float32)
+    _, (here, before, most, least) = agree(
+        running(n), [tg.array(x), tg.zeros((4, n))], 1, block_dim, tiled=True
+    )
+    np.testing.assert_array_equal(here, np.cumsum(x))
+    np.testing.assert_array_equal(before, np.cumsum(x) - x)
+    np.testing.assert_array_equal(most, np.maximum.accumulate(x))
+    np.testing.assert_array_equal(least, np.minimum.accumulate(x))
+
+
+@tg.kernel
+def of_vectors(
+    x: tg.array1d[tg.vec3], m: tg.array1d[tg.mat22], y: tg.array2d[tg.vec3], z: tg.array2d[tg.mat22]
+):
+    t, u = tg.tile_load(x, shape=70), tg.tile_load(m, shape=70)
+    tg.tile_store(y[0], tg.tile_scan_inclusive(t))
+    tg.tile_store(y[1], tg.tile_scan_min_inclusive(t))
+    tg.tile_store(z[0], tg.tile_scan_exclusive(u))
+    tg.tile_store(z[1], tg.tile_scan_max_inclusive(u))
+
+
+@pytest.mark.parametrize("block_dim", [1, 64])
+def test_of_each_component(block_dim: int) -> None:
+    """In one thread they are too many for registers."""
+    rng = np.random.default_rng(0)
+    x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
+    given = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
+    outs = [tg.zeros((2, 70), dtype=tg.vec3), tg.zeros((2, 70), dtype=tg.mat22)]
+    *_, y, z = agree(of_vectors, [*given, *outs], 1, block_dim, tiled=True)
+    np.testing.assert_array_equal(y, [np.cumsum(x, 0), np.minimum.accumulate(x)])
+    np.testing.assert_array_equal(z, [np.cumsum(m, 0) - m, np.maximum.accumulate(m)])
+
+
+@tg.kernel
+def with_absent_threads(
+    a: tg.array1d[int], rows: tg.array2d[int], whole: tg.array2d[int], counts: tg.array2d[int]
+):
+    i = tg.tid()
+    t = tg.tile(tg.vector(a[i], -a[i]))
+    block = tg.uniform(i) // 40
+    tg.tile_store(rows[4 * block], tg.tile_reshape(tg.tile_scan_inclusive(t), 80))
+    tg.tile_store(rows[4 * block + 1], tg.tile_reshape(tg.tile_scan_exclusive(t), 80))
+    tg.tile_store(rows[4 * block + 2], tg.tile_reshape(tg.tile_scan_max_inclusive(t), 80))
+    tg.tile_store(rows[4 * block + 3], tg.tile_reshape(tg.tile_scan_min_inclusive(t), 80))
+    tg.tile_store(whole[block], tg.tile_scan_inclusive(tg.tile_load(a, shape=50)))
+    tg.tile_store(counts[block], tg.tile_histogram(tg.tile_load(a, shape=50) & 3, 5))
+    counts[block, 4] = tg.group_present()
+
+
+def test_absent_threads_are_skipped_and_do_no_work() -> None:
+    """The last of two blocks has 11 of 40 threads, which give what a tile from memory needs all the same."""
+    a = np.random.default_rng(1).integers(-99, 99, 51).astype(np.int32)
+    outs = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
+    _, rows, whole, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)
+    for block, there in enumerate((a[:40], a[40:])):
+        line = np.concatenate([there, -there])
+        found = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(there)].reshape(4, -1)
+        sums = np.cumsum(line)
+        wanted = [sums, sums - line, np.maximum.accumulate(line), np.minimum.accumulate(line)]
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(whole[block], np.cumsum(a[:50]))
+        assert counts[block].tolist() == [*np.bincount(a[:50] & 3, minlength=4), len(there)]
+
+
+def gradient_of_minima(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Each adjoint goes to the element that set the extreme."""
+    made, best, at = np.zeros(len(x)), np.nan, -1
+    for k, value in enumerate(x):
+        if not np.isnan(value) and (np.isnan(best) or value < best):
+            best, at = value, k
+        if at >= 0:
+            made[at] += g[k]
+    return made
+
+
+@cache
+def minima(n: int) -> Any:
+    @tg.kernel
+    def least(x: tg.array1d[float], y: tg.array1d[float]):
+        tg.tile_store(y, tg.tile_scan_min_inclusive(tg.tile_load(x, shape=n)))
+
+    return least
+
+
+@pytest.mark.parametrize(("n", "block_dim"), EACH)
+def test_gradients_of_minima(n: int, block_dim: int) -> None:
+    rng = np.random.default_rng(n)
+    x = (rng.integers(-3, 3, n) - np.arange(n) // 5).astype(np.float32)
+    x[rng.integers(0, n, n // 7)] = np.nan
+    g = rng.integers(-3, 3, n).astype(np.float32)
+    source, out = tg.array(x, requires_grad=True), tg.zeros(n, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(minima(n), [1], [source], [out], block_dim=block_dim)
+    tape.backward(grads={out: tg.array(g)})
+    np.testing.assert_array_equal(source.grad.numpy(), gradient_of_minima(x, g))
+
+
+@tg.kernel
+def minima_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    w = tg.untile(tg.tile_scan_min_inclusive(tg.tile(tg.vector(x[i], -x[i]))))
+    y[0, i], y[1, i] = w[0], w[1]
+
+
+def test_gradients_of_minima_with_absent_threads() -> None:
+    rng = np.random.default_rng(5)
+    x, g = rng.permutation(14).astype(np.float32), rng.integers(-3, 3, (2, 14)).astype(np.float32)
+    source, out = tg.array(x, requires_grad=True), tg.zeros((2, 14), requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(minima_of_lanes, 14, [source], [out], block_dim=8)
+    tape.backward(grads={out: tg.array(g)})
+    for here in (slice(0, 8), slice(8, 14)):
+        line = np.concatenate([x[here], -x[here]])
+        first, second = gradient_of_minima(line, g[:, here].ravel()).reshape(2, -1)
+        np.testing.assert_array_equal(source.grad.numpy()[here], first - second)
+
+
+@tg.kernel
+def rows_of_threads(x: tg.array2d[float], y: tg.array2d[float]):
+    own = tg.tile_local(tg.tile_load(x, shape=(25, 4)), (33, 1))
+    for k in tg.unrolled(1, 4):
+        own[0, k] = own[0, k - 1] + own[0, k]
+    tg.tile_store(y, tg.tile_from_local(own, (33, 1), (25, 4)))
+
+
+def test_any_number_of_threads_may_have_a_row_each() -> None:
+    x = np.arange(100, dtype=np.float32).reshape(25, 4)
+    _, y = agree(rows_of_threads, [tg.array(x), tg.zeros((25, 4))], 1, 33, tiled=True)
+    np.testing.assert_array_equal(y, np.cumsum(x, 1))
