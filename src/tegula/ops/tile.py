@@ -68,7 +68,12 @@ def check_size(what: str, shape: Sequence[int]) -> None:
     if size > MOST_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
         written = f"{size:,}" if size.bit_length() < 256 else shown(size)
-        fields = {"what": what, "shape": f"({extents})", "size": written, "limit": MOST_ELEMENTS}
+        fields: dict[str, Any] = {
+            "what": what,
+            "shape": f"({extents})",
+            "size": written,
+            "limit": MOST_ELEMENTS,
+        }
         raise TypeRule("", "", "TileTooLarge", **fields)
 
 

@@ -38,6 +38,8 @@ class Library(Mapping[str, FuncDef]):
         return len(_functions()) + len(_tiles())
 
 
+SIXTEEN = ("float16", "bfloat16")
+"""Floats of which functions of numbers compute in float32."""
 NUMBERS = Family(
     {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
 )
@@ -69,9 +71,6 @@ def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
         return Kind(f"a {listed} scalar, or a tile of such elements.", reasons)
     reasons["shape-mismatch"] = "the shapes of tiles do not broadcast"
     return Kind(f"{listed} scalars of one dtype, or tiles of such elements, which broadcast.", reasons)
-
-
-SIXTEEN = ("float16", "bfloat16")
 
 
 @cache
