@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -52,8 +53,10 @@ def test_what_users_call_is_found() -> None:
         "kernels.matmul",
         "torch.function",
         "jax.function",
+        "testing.check",
+        "VecType.__call__",
     }
-    assert not any(name.startswith("_") or "._" in name for name in names)
+    assert not any(name.startswith("_") or re.search(r"\._(?!_call__$)", name) for name in names)
 
 
 RIGHT = """The sum of two tiles.

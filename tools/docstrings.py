@@ -85,6 +85,11 @@ def kernel_functions() -> Iterator[Documented]:
 
 def host_functions() -> Iterator[Documented]:
     """The functions and classes of the host's interface, with the public methods of classes."""
+    for cls in tree_of(SOURCE / "types.py").body:
+        for node in cls.body if isinstance(cls, ast.ClassDef) else ():
+            if isinstance(node, ast.FunctionDef) and node.name == "__call__":  # tg.float32(2), in kernels too
+                of = _function(f"{cls.name}.__call__", node, skip=1)
+                yield of._replace(needed=(*of.needed, "Gradient"))
     for name, node in sorted(_host_definitions()):
         if isinstance(node, ast.ClassDef):
             yield from _class(name, node)

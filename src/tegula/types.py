@@ -35,8 +35,21 @@ class DType:
         return _named, (self.name,)
 
     def __call__(self, value: object = 0) -> np.generic:
-        """The NumPy scalar of this type with the given value. As casts in kernels do, integers are made of floats by
-        truncating. UnfitNumber for a value that is outside of the type."""
+        """A number of this type, as in tg.float32(2): in kernels the cast of a value, tg.cast; on the host the NumPy
+        scalar. Integers are made of floats by truncating.
+
+        Parameters:
+            value: a number; in kernels also a vector, matrix or tile, of which each component is converted; 0 by
+                default.
+        Returns:
+            the number; in kernels a value of the shape of `value` with components of this type.
+        Raises:
+            number: on the host: `value` is outside of the type, or no number.
+            type-mismatch: in kernels: `value` is no scalar, vector, matrix or tile, or there are several arguments.
+            out-of-range: in kernels: a literal does not fit an integer type.
+        Gradient:
+            the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+        """
         wanted = to_numpy(self)
         data = listed(value, wanted)
         if self.is_int:
@@ -115,7 +128,21 @@ class VecType:
     __repr__ = __str__
 
     def __call__(self, *values: object) -> np.ndarray:
-        """The NumPy array of shape (length,) with the given components; one value fills all, none gives zeros."""
+        """A vector of this type, as in tg.vec3(1.0, 2.0, 3.0); on the host a NumPy array of shape (length,).
+
+        Parameters:
+            *values: the components, numbers of the dtype of the vector; or one number for all; or none, for zeros.
+                In kernels also one vector of this length, which is converted.
+        Returns:
+            the vector.
+        Raises:
+            ValueError: on the host: the number of components differs.
+            number: on the host: a number does not fit the dtype, or is none.
+            type-mismatch: in kernels: a component has another dtype, or their number differs.
+            out-of-range: in kernels: a literal does not fit the dtype.
+        Gradient:
+            that of each component is the adjoint's component; the sum of all for one number that fills them.
+        """
         return _filled((self.length,), self.dtype, values)
 
 
@@ -133,7 +160,22 @@ class MatType:
     __repr__ = __str__
 
     def __call__(self, *values: object) -> np.ndarray:
-        """The NumPy array of shape (rows, cols) with the given entries, row-major; one value fills all."""
+        """A matrix of this type, as in tg.mat22(1.0, 2.0, 3.0, 4.0); on the host a NumPy array of shape (rows, cols).
+
+        Parameters:
+            *values: the entries, row by row, numbers of the dtype of the matrix; or the rows, as vectors; or one
+                number for all entries; or none, for zeros. In kernels also one matrix of this shape, which is
+                converted.
+        Returns:
+            the matrix.
+        Raises:
+            ValueError: on the host: the number of entries differs.
+            number: on the host: a number does not fit the dtype, or is none.
+            type-mismatch: in kernels: an entry has another dtype, or their number differs.
+            out-of-range: in kernels: a literal does not fit the dtype.
+        Gradient:
+            that of each entry is the adjoint's entry; the sum of all for one number that fills them.
+        """
         return _filled((self.rows, self.cols), self.dtype, values)
 
 
