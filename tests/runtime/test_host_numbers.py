@@ -214,6 +214,12 @@ def test_lengths_that_no_array_has(shape: Any) -> None:
             make(shape)
 
 
+@pytest.mark.parametrize("shape", [7, 1e300, 10**30, (2, 10**30), (10**30, -1)])
+def test_shapes_of_other_numbers_of_elements(shape: Any) -> None:
+    with pytest.raises(ValueError, match="cannot reshape an array with 6 elements"):
+        tg.ones((2, 3)).reshape(shape)
+
+
 def test_lengths_that_are_whole() -> None:
     for shape in (2, 2.0, (2,), [2], np.int64(2), np.array([2]), (np.float32(2),)):
         assert tg.zeros(shape).shape == (2,)

@@ -485,6 +485,7 @@ class array:
             a view.
         Raises:
             ValueError: `axes` does not name each dimension once.
+            TypeError: `axes` is no sequence of integers.
         Gradient:
             the same view of the gradient.
         """

@@ -76,8 +76,8 @@ def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         made = data.view()
         made.shape = shape
         return made
-    except (ValueError, AttributeError) as error:
-        if -1 in shape or data.size != int(np.prod(shape, dtype=np.int64)):
+    except (ValueError, AttributeError, OverflowError) as error:
+        if -1 in shape or data.size != math.prod(shape):
             raise ValueError(f"cannot reshape an array with {data.size} elements to {shape}") from error
         raise CannotView from None
 
