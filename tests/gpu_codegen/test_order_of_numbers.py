@@ -12,6 +12,7 @@ from lowering import agrees, tiled
 from simt import run_together
 
 import tegula as tg
+from support.campaigns import chunks
 from support.extremes import arguments, place, running, same
 
 
@@ -46,8 +47,7 @@ def test_one_order(seed: int) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", chunks(range(40), slow=20))
 def test_one_order_often(seed: int) -> None:
     check(seed)
 

@@ -43,7 +43,7 @@ def test_gradients_of_a_few_programs(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.seconds(20)
-@pytest.mark.parametrize("shard", chunks(range(SHARDS), slow=2))
+@pytest.mark.parametrize("shard", chunks(range(SHARDS)))
 def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     found = outcomes(range(FEW + shard, PROGRAMS, SHARDS))

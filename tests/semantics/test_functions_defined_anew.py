@@ -20,7 +20,7 @@ def test_programs_mean_what_python_means(start):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("start", chunks(range(100, 1100, 100), slow=2))
+@pytest.mark.parametrize("start", chunks(range(100, 1100, 100)))
 def test_many_programs_mean_what_python_means(start):
     _compare(range(start, start + 100))
 

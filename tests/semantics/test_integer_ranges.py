@@ -38,7 +38,7 @@ def test_wrapping_arithmetic_as_indices_and_in_maxima(seed: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(20)
-@pytest.mark.parametrize("chunk", chunks(range(8), slow=2))
+@pytest.mark.parametrize("chunk", chunks(range(8)))
 def test_much_wrapping_arithmetic(chunk: int) -> None:
     for seed in range(1000 + 50 * chunk, 1050 + 50 * chunk):
         check(seed)

@@ -113,7 +113,7 @@ def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("seed", chunks(range(12), slow=3))
+@pytest.mark.parametrize("seed", chunks(range(12)))
 @pytest.mark.parametrize("known", ["literals", "names"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
 def test_more_constants(dtype: Any, known: str, seed: int) -> None:

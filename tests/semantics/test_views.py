@@ -10,6 +10,7 @@ import pytest
 from agreement import agree
 
 import tegula as tg
+from support.campaigns import chunks
 
 X = np.arange(24, dtype=np.int32)
 
@@ -91,8 +92,7 @@ def test_reshapes_are_views_where_numpy_makes_views() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 500, 50))
+@pytest.mark.parametrize("first", chunks(range(100, 500, 50), slow=2))
 def test_many_reshapes_are_views_where_numpy_makes_views(first: int) -> None:
     for seed in range(first, first + 50):
         reshaped(seed)
