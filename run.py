@@ -9,6 +9,7 @@ test    lint, format check, types and the tests but for the slow ones; arguments
 check   lint, format check and types
 fix     repair what lint and format can repair themselves
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
+        --set-up: only make the environment
 lock    write the locks anew from pyproject.toml (needs uv; arguments go to it: --find-links for PyTorch's CPU builds)
 """
 
@@ -202,6 +203,8 @@ def interop(arguments: list[str]) -> int:
         except SetupError as error:
             hint = "PyTorch's builds for the CPU are not in the default index: have pip look where they are, with"
             raise SetupError(f"{error}\n{hint} PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL") from None
+    if arguments == ["--set-up"]:
+        return 0
     return run("pytest", "tests/interop", *arguments, venv=INTEROP_VENV)
 
 
