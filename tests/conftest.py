@@ -115,6 +115,17 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
     tg.synchronize()
 
 
+@pytest.fixture
+def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the default run LLVM does not optimise what the test compiles: half of the time of tests of adjoints would go
+    there. Slow tests, and those for a processor that is named, compile as users do."""
+    from tegula.runtime.config import config
+    from tegula.target import UNOPTIMISED
+
+    if config.cpu_target == "native" and request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr(config, "cpu_target", f"native{UNOPTIMISED}")
+
+
 @cache
 def no_cuda() -> str | None:
     """Why CUDA cannot be used here; None if it can."""
