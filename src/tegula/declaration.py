@@ -15,7 +15,8 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program for some sizes. `when`: of letters, constants and `group` (its threads), by name; None: all."""
+    """A program for some sizes. `when`: of letters, constants, `group` (its threads) and `partial` (whether tiles lack
+    what absent threads have), by name; None: all."""
 
     function: Any
     when: Function | None = None
@@ -97,7 +98,8 @@ class Parts:
         self, function: Any = None, /, *, when: Function | None = None, source: str | None = None
     ) -> Any:
         """Make a function a program of this one: it takes the parameters that it names. Of several the first whose
-        `when` holds runs; that takes letters of the signature, constants, and `group`, the number of threads."""
+        `when` holds runs; that takes letters of the signature, constants, `group`, the number of threads, and
+        `partial`, whether tiles lack what absent threads have."""
 
         def wrap(f: Function) -> Any:
             self.variants = (*self.variants, Variant(self.add(f, source), when))

@@ -17,7 +17,7 @@ COUNTS = {
     "gemm_ahead": 1,
     "gemm_rows_ahead": 2,
     "transposed": 1,
-    "scan": 2,
+    "scan": 1,
     "argmin": 1,
     "stack": 5,
     "gather": 1,
@@ -41,7 +41,7 @@ COUNTS = {
     "mixed": 3,
 }
 """Barriers where every buffer has bytes of its own."""
-TIGHT = {"softmax": 3, "scan": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
+TIGHT = {"softmax": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
 """Barriers where buffers share bytes, if there are more."""
 
 

@@ -218,7 +218,9 @@ class _Call:
 
     def _program(self, given: Given) -> FuncDef:
         """The first program that fits."""
-        facts = {**given.unified.facts, **given.constants, "group": self.builder.lanes}
+        partial = any(isinstance(v.type, TileType) and v.type.partial for v in given.values.values())
+        of_group = {"group": self.builder.lanes, "partial": partial}
+        facts = {**given.unified.facts, **given.constants, **of_group}
         for variant in self.f.all_programs:
             if variant.when is None or variant.when(**self._named(variant, facts)):
                 return variant.function

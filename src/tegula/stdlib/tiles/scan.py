@@ -157,6 +157,12 @@ def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) 
     return tg.tile_map(tg._tile_second, t, made)
 
 
+@_tile_running.program(when=lambda S, group, partial: partial and S == (group,))
+def of_one_each(t, kind, exclusive, back):
+    """Threads that are absent have the elements that are."""
+    return tg.tile_map(tg._tile_second, t, tg._tile_in_chunks(t, kind, exclusive, back))
+
+
 @cooperative
 def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
     """Each thread combines its elements in a row; then it gets what all threads in front have together."""
@@ -423,7 +429,8 @@ def _tile_in_front(kind, back, count, none, whole):
         for k in tg.unrolled(warps - 1):
             w = warps - 1 - k if tg.static(back) else k
             more = tg._tile_combined(kind, wholes[w], before) if k > 0 else wholes[w]
-            before = tg.where(w > warp if tg.static(back) else w < warp, more, before)
+            far = w > warp and w * 32 < tg.group_present() if tg.static(back) else w < warp
+            before = tg.where(far, more, before)
         front = tg._tile_combined(kind, front, before)
     return front
 
