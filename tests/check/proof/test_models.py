@@ -1,0 +1,77 @@
+"""Models of what the prover knows: everything known holds in them, so that what is false in one does not follow."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from tegula.check.proof.known import Known
+from tegula.check.proof.models import KINDS, Model, counterexample
+from tegula.check.proof.terms import Sum, atom, conjunction, div, eq, extreme, ge, mod, negation
+
+X, Y = atom("sym", "x"), atom("sym", "y")
+RANGE = range(-3, 9)
+
+
+def numbers(rng: Random) -> Sum:
+    """A random number of x and y."""
+    p, q = X * rng.randrange(-2, 3) + rng.randrange(-4, 5), Y * rng.randrange(-2, 3)
+    kinds = [p + q, mod(X + q, 3), div(p, 2) + Y, extreme("min", p, q), extreme("max", q, X)]
+    return rng.choice(kinds)
+
+
+def conditions(rng: Random) -> list[Any]:
+    """Some that hold together in a point of the range, at least."""
+    point = {X: rng.choice(RANGE), Y: rng.choice(RANGE)}
+    made = Model(0, {next(iter(s.atoms())): n for s, n in point.items()})
+    out = []
+    for _ in range(rng.randrange(1, 4)):
+        p = numbers(rng)
+        c = rng.choice([ge(p), eq(p - made.number(p)), negation(eq(p - made.number(p) - 1))])
+        out.append(c if made.holds(c) else negation(c))
+    return out
+
+
+def holding(known: list[Any]) -> list[Model]:
+    """The points of the range in which conditions hold."""
+    names = [next(iter(s.atoms())) for s in (X, Y)]
+    points = (Model(0, dict(zip(names, at, strict=True))) for at in product(RANGE, RANGE))
+    return [point for point in points if all(map(point.holds, known))]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_known_holds_in_models(seed: int) -> None:
+    rng = Random(f"models {seed}")
+    given = conditions(rng)
+    known = Known()
+    for c in given:
+        known.assume(c)
+    asked = numbers(rng)
+    answer = known.nonnegative(asked)
+    assert all(model.holds(c) for model in known.models for c in given)
+    if answer:
+        assert all(point.number(asked) >= 0 for point in holding(given))
+
+
+def test_a_model_is_mended() -> None:
+    made = counterexample([Model(0, {})], [ge(X - 5), ge(Y - X * 2), eq(mod(Y, 4) - 3), ge(-Y + 30)])
+    assert made is not None
+    assert made.number(X) >= 5 and made.number(Y) % 4 == 3 and 2 * made.number(X) <= made.number(Y) <= 30
+
+
+def test_functions_of_the_same_numbers_are_the_same() -> None:
+    def load(p: Sum) -> Sum:
+        return atom("app", ("array.load", "[]", 0, "int32"), (p,))
+
+    model = Model(3, {next(iter(X.atoms())): 4, next(iter(Y.atoms())): 4})
+    assert model.number(load(X)) == model.number(load(Y))
+    other = counterexample([model], [eq(X - Y), negation(eq(load(X) - load(Y)))])
+    assert other is None
+
+
+def test_nothing_is_found_where_nothing_holds() -> None:
+    starts = [Model(k, {}) for k in range(len(KINDS))]
+    assert counterexample(starts, [ge(X), conjunction(ge(-X - 1), ge(Y))]) is None
