@@ -199,7 +199,7 @@ class Program:
         """Whether threads of a role go different ways at an op."""
         return op in self.divergent
 
-    def _maybe(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+    def _maybe(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
         """Threads read and write in there. Where it is not known whether they do, they are taken to do so, once."""
         exactly = _CONTROLS[type(op)](self, op)
 

@@ -117,6 +117,8 @@ class Program:
             if isinstance(e, E.Touch) and e.write and e.number is not None and e.at.buffer in self.rings
         }
         """Rings of which a stage may hold one number."""
+        self.notes: dict[tuple[str, Region], Any] = {}
+        """What was found of the text of regions."""
         self.hints = self._hints()
         self.uses = self._uses()
         self.needed = self._needed()

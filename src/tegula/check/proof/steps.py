@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TypeVar
 
 from tegula.check.proof.program import Program
 from tegula.check.proof.terms import NONE, Sum, number
@@ -13,9 +15,23 @@ from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Add, Cmp, Sub
 
+T = TypeVar("T")
 Trip = Callable[[For], Sum | None]
 Count = tuple[str, int]
 """("arrived" or "waited", barrier)."""
+
+
+def _remembered(of: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
+    """What depends on the text of a region alone is found once."""
+
+    @wraps(of)
+    def found(program: Program, body: Region) -> T:
+        key = (of.__name__, body)
+        if key not in program.notes:
+            program.notes[key] = of(program, body)
+        return program.notes[key]
+
+    return found
 
 
 def constant_trip(loop: For) -> Sum | None:
@@ -58,6 +74,12 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
     return sure, unsure
 
 
+@_remembered
+def _written(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Count]]:
+    """`items` where no loop's trip is known."""
+    return items(program, body, lambda _: None)
+
+
 def _counts(program: Program, op: Op) -> list[Count]:
     out: list[Count] = []
     if not program.acts(op):
@@ -93,6 +115,7 @@ def _counter(given: Value, argument: Value) -> bool:
     return _counter(owner.initial[k], argument) and _counter(owner.body.yielded[k], inner)
 
 
+@_remembered
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     """What is arrived at, or waited for, once in an iteration, where a comparison holds, and nowhere else. Within other
     branches the comparison is of a number that moves there alone."""
@@ -100,7 +123,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     often = set[Count]()
     for op, within in _branches(body, False):
         for region in op.regions:
-            sure, _ = items(program, region, lambda _: None)
+            sure, _ = _written(program, region)
             for count, n in sure.items():
                 test = op.condition.owner
                 once = region is op.then and n.value == 1 and count not in out
@@ -111,6 +134,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     return {count: test for count, test in out.items() if count not in often}
 
 
+@_remembered
 def nested(program: Program, body: Region) -> set[Count]:
     """What is arrived at, or waited for, in branches within other branches."""
     return {
@@ -118,15 +142,16 @@ def nested(program: Program, body: Region) -> set[Count]:
         for op, within in _branches(body, False)
         if within
         for region in op.regions
-        for count in items(program, region, lambda _: None)[0]
+        for count in _written(program, region)[0]
     }
 
 
+@_remembered
 def branched(program: Program, body: Region) -> set[Count]:
     """What is arrived at, or waited for, in branches, and not as often on both sides of each."""
     out: set[Count] = set()
     for op, _ in _branches(body, False):
-        (yes, _), (no, _) = (items(program, region, lambda _: None) for region in op.regions)
+        (yes, _), (no, _) = (_written(program, region) for region in op.regions)
         out |= {count for count in {*yes, *no} if yes.get(count) != no.get(count)}
     return out
 
