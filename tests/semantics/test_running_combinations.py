@@ -173,3 +173,26 @@ def test_any_number_of_threads_may_have_a_row_each() -> None:
     x = np.arange(100, dtype=np.float32).reshape(25, 4)
     _, y = agree(rows_of_threads, [tg.array(x), tg.zeros((25, 4))], 1, 33, tiled=True)
     np.testing.assert_array_equal(y, np.cumsum(x, 1))
+
+
+@tg.kernel
+def sums_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    t = tg.tile(x[i])
+    y[0, i], y[1, i] = tg.untile(tg.tile_scan_inclusive(t)), tg.untile(tg.tile_scan_exclusive(t * t))
+
+
+@pytest.mark.parametrize(("threads", "block_dim"), [(11, 8), (43, 43), (75, 64)])
+def test_gradients_of_sums(threads: int, block_dim: int) -> None:
+    """Also of warps whose threads are no power of two, and where some are absent."""
+    rng = np.random.default_rng(threads)
+    x, g = (rng.integers(-9, 9, s).astype(np.float32) for s in (threads, (2, threads)))
+    source, out = tg.array(x, requires_grad=True), tg.zeros((2, threads), requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(sums_of_lanes, threads, [source], [out], block_dim=block_dim)
+    tape.backward(grads={out: tg.array(g)})
+    for first in range(0, threads, block_dim):
+        here = slice(first, first + block_dim)
+        after = np.cumsum(g[:, here][:, ::-1], 1)[:, ::-1]
+        wanted = after[0] + 2 * x[here] * (after[1] - g[1, here])
+        np.testing.assert_array_equal(source.grad.numpy()[here], wanted)

@@ -157,7 +157,7 @@ def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) 
     return tg.tile_map(tg._tile_second, t, made)
 
 
-@_tile_running.program(when=lambda S, group, partial: partial and S == (group,))
+@_tile_running.program(when=lambda S, group, partial, back: partial and S == (group,) and not back)
 def of_one_each(t, kind, exclusive, back):
     """Threads that are absent have the elements that are."""
     return tg.tile_map(tg._tile_second, t, tg._tile_in_chunks(t, kind, exclusive, back))
@@ -409,12 +409,17 @@ def _tile_combined(kind, near, far):
 def _tile_in_front(kind, back, count, none, whole):
     """What the threads in front have together, or those behind, `back`, of `count` threads; `none` if there are none.
     In a warp by a butterfly, in which each thread knows what twice as many have every time; then from one place for
-    each warp."""
+    each warp. Those behind may lack some threads: the first knows what the others have."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
-    warps = tg.static((count + 31) // 32)
+    threads = tg.group_size()
+    warps, halved = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
     front = none
     for k in tg.unrolled(tg.static(min(count - 1, 31).bit_length())):
-        other, far = tg.lane_xor(whole, 1 << k), ((lane & (1 << k)) == 0) == tg.static(back)
+        far = ((lane & (1 << k)) == 0) == tg.static(back)
+        if tg.static(back and halved):
+            other = tg.lane_shuffle(whole, (lane ^ (1 << k)) & -(1 << k))
+        else:
+            other = tg.lane_xor(whole, 1 << k)
         front = tg.where(far, tg._tile_combined(kind, front, other) if k > 0 else other, front)
         if tg.static(kind == "segment"):
             ahead, after = tg._tile_combined(kind, whole, other), tg._tile_combined(kind, other, whole)
@@ -422,15 +427,14 @@ def _tile_in_front(kind, back, count, none, whole):
         else:
             whole = tg._tile_combined(kind, whole, other)
     if tg.static(warps > 1):
-        wholes = tg.tile_empty(shape=(tg.group_size() + 31) // 32, dtype=type(none), storage="shared")
+        wholes = tg.tile_empty(shape=(threads + 31) // 32, dtype=type(none), storage="shared")
         if lane == 0:
             wholes[warp] = whole
         before = none
         for k in tg.unrolled(warps - 1):
             w = warps - 1 - k if tg.static(back) else k
             more = tg._tile_combined(kind, wholes[w], before) if k > 0 else wholes[w]
-            far = w > warp and w * 32 < tg.group_present() if tg.static(back) else w < warp
-            before = tg.where(far, more, before)
+            before = tg.where(w > warp if tg.static(back) else w < warp, more, before)
         front = tg._tile_combined(kind, front, before)
     return front
 
