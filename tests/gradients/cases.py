@@ -136,6 +136,14 @@ def scans(a: tg.array2d[D], y: tg.array2d[D]):
     tg.tile_store(y, s + tg.tile_scan_max_inclusive(t) * t + tg.tile_scan_min_inclusive(t))
 
 
+@case((86,), out=(86,), block=43)
+def scans_by_two_warps(a: tg.array[D], y: tg.array[D]):
+    """The second has 11 threads."""
+    t = tg.tile_load(a, shape=86)
+    s = tg.tile_scan_inclusive(t * t) * 0.01 + tg.tile_scan_exclusive(t) * t
+    tg.tile_store(y, s + tg.tile_scan_max_inclusive(t) * t + tg.tile_scan_min_inclusive(t))
+
+
 @case((4, 6), out=(5, 6))
 def gathers(a: tg.array2d[D], y: tg.array2d[D]):
     t = tg.tile_load(a, shape=(4, 6))

@@ -412,11 +412,11 @@ def _tile_in_front(kind, back, count, none, whole):
     each warp. Those behind may lack some threads: the first knows what the others have."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     threads = tg.group_size()
-    warps, halved = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
+    warps, uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
     front = none
     for k in tg.unrolled(tg.static(min(count - 1, 31).bit_length())):
         far = ((lane & (1 << k)) == 0) == tg.static(back)
-        if tg.static(back and halved):
+        if tg.static(back and uneven):
             other = tg.lane_shuffle(whole, (lane ^ (1 << k)) & -(1 << k))
         else:
             other = tg.lane_xor(whole, 1 << k)
