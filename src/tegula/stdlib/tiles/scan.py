@@ -201,8 +201,8 @@ def of_each_component(t, kind, exclusive, back):
     n = tg.static(prod(shape))
     made, vector = t, type(tg.tile_reshape(t, (n,))[0])
     for k in tg.static(range(components(vector))):
-        part = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive, back)
-        made = tg.tile_map(tg._tile_with_component, made, k, part)
+        one = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive, back)
+        made = tg.tile_map(tg._tile_with_component, made, k, one)
     return made
 
 
