@@ -66,9 +66,7 @@ def test_right(name: str, stages: tuple[int, int]) -> None:
     assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
 
 
-@pytest.mark.parametrize(
-    "name", ["the one who draws goes on", pytest.param("one more row is fetched", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", SPOILED)
 def test_wrong(name: str) -> None:
     which, old, new = SPOILED[name]
     text = of(TEXTS[which], 2, 3)
