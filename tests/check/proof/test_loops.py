@@ -56,6 +56,8 @@ SIZES = "assert n >= 0 and n <= 30000\nassert m >= 0 and m <= 30000"
 NESTED = "for i in range(n):\n    for j in range(m):\n        k = i * m + j\n        BODY"
 CONDITION = "k = int(0)\nfor q in range(n):\n    if flags[q] > m:\n        BODY\n        k += 1"
 STEPS = "k = int(0)\nfor q in range(m, n, d):\n    BODY\n    k += 1"
+ASKED = CONDITION.replace("flags[q] > m", "q == 0 or (flags[q] != 3 or (m > 0 and m <= d))")
+TOLD = CONDITION.replace("flags[q] > m", "q == 0 or flags[q] != 3")
 TWICE = "for k in range(n):\n    BODY\nfor k in range(m):\n    BODY"
 COUNTED = "k = int(0)\nfor j in range(m):\n    for i in range(n):\n        BODY\n        k += 1"
 WINDOW = (
@@ -65,6 +67,7 @@ WINDOW = (
 STRIPS = "k = int(0)\nfor q in range(n):\n    if q % {d} == {r}:\n        BODY\n        k += 1"
 THIRD, LAST = STRIPS.format(d=3, r=1), STRIPS.format(d=48, r=47)
 RIGHT = {
+    "an assert on a condition within others": ("assert not (m > 0 and m <= d)", ASKED, TOLD, FETCH),
     "an assert on a remainder": ("assert n % 6 == 0", TWICE, TWICE, FETCH),
     "an assert on a remainder that is computed where it is needed": (
         "assert n >= 0 and n % 12 == 6",
@@ -124,6 +127,7 @@ RIGHT = {
     "an assert": ("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
 }
 WRONG = {
+    "an assert on less than a condition within others": ("assert not (m > 0 and m < d)", ASKED, TOLD, FETCH),
     "an assert on half of the remainder": ("assert n % 3 == 0", TWICE, TWICE, FETCH),
     "an assert on a remainder, of others than negative numbers": (
         "assert n % 6 == 0 or n > 1000",

@@ -222,7 +222,7 @@ class Machine:
         if not self.program.known.varying(v):
             if isinstance(owner, Op) and self.program.pure(owner):
                 found = self._compute(owner, v)
-            elif isinstance(owner, If) and self.program.guards.of_launch(v):
+            elif isinstance(owner, If) and isinstance(v.type, DType):
                 found = self._chosen(owner, v)
             elif owner is self.program.kernel.body:
                 found = self._app(v, ("param", str(self.program.number[v]), 0, str(v.type)), ())

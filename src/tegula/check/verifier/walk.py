@@ -144,7 +144,7 @@ class Walk(ABC):
         found = None
         if isinstance(owner, Op) and self._pure(owner):
             found = self._computed(owner, v)
-        elif isinstance(owner, If) and self.layout.of_launch(v):
+        elif isinstance(owner, If) and isinstance(v.type, DType):
             found = self._selected(owner, v)
         elif owner is self.kernel.body:
             found = self._function(("param", str(self.kernel.params.index(v)), 0, str(v.type)), (), v)
