@@ -312,9 +312,10 @@ class Machine:
                 return x if least else y
             return (y if least else x) if known.nonnegative(x - y) else extreme(op.NAME, x, y)
         if isinstance(op, S.And | S.Or | S.Xor) and all(known.range(p) in BIT for p in (x, y)):
-            if isinstance(op, S.Xor):
+            if isinstance(op, S.Xor) and x.value is None and y.value is None:
                 return mod(x + y, 2)
-            return x * y if isinstance(op, S.And) else x + y - x * y
+            both = x * y
+            return both if isinstance(op, S.And) else x + y - both * (2 if isinstance(op, S.Xor) else 1)
         n = y.value
         return None if n is None or n < 0 else self._by_number(op, x, n)
 

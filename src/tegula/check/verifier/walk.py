@@ -248,10 +248,11 @@ class Walk(ABC):
         if isinstance(op, S.And | S.Or | S.Xor) and all(
             0 <= a <= b <= 1 for a, b in map(self.state.facts.interval, (x, y))
         ):
-            if isinstance(op, S.Xor):
+            if isinstance(op, S.Xor) and n is None and constant(x) is None:
                 return self.atoms.mod(plus(x, y), 2)
             product = times(x, y)
-            return product if isinstance(op, S.And) else plus(plus(x, y), product, -1)
+            often = -2 if isinstance(op, S.Xor) else -1
+            return product if isinstance(op, S.And) else plus(plus(x, y), product, often)
         if n is None or n < 0:
             return None
         if isinstance(op, S.FloorDiv) and n:
