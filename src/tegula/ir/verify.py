@@ -73,9 +73,9 @@ class _Verifier:
             self.fail(op, "its parent is not the region that holds it")
         if REGISTRY.get(op.NAME) is not type(op):
             self.fail(op, f"its class {type(op).__name__} is not registered")
-        for operand in op.operands:
-            if operand not in visible:
-                self.fail(op, f"operand {operand} is not defined before this use")
+        if not visible.issuperset(op.operands):
+            missing = next(v for v in op.operands if v not in visible)
+            self.fail(op, f"operand {missing} is not defined before this use")
         for result in op.results:
             if result.owner is not op or result in visible:
                 self.fail(op, f"result {result} belongs elsewhere")
@@ -121,8 +121,9 @@ def _type_key(op: Op) -> tuple[object, ...] | None:
     if op.regions:
         return None
     operands, attrs = op.operands, op.attrs
-    types = [id(v.type) for v in operands]
-    types += [id(v.type) for v in op.results]
+    types = [id(v.type) for v in (*operands, *op.results)]
+    if not attrs:
+        return type(op), len(operands), *types
     return type(op), len(operands), *types, *attrs, *map(id, attrs.values())
 
 

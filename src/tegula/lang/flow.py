@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from tegula.dataclass import dataclass, field
 from tegula.lang.liveness import Liveness
@@ -32,12 +33,17 @@ class Flow:
         self.locals: set[str] = {
             a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]
         }
-        self.liveness = Liveness(tree.body)
+        self.tree = tree
         for statement in tree.body:
             self._visit(statement)
         self.locals |= {
             name for name, target, rebinds in targets(tree.body) if rebinds or isinstance(target, ast.Name)
         }
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Which names are live after each statement; few functions are asked for it."""
+        return Liveness(self.tree.body)
 
     def _visit(self, statement: ast.stmt) -> None:
         pending: list[tuple[ast.AST, bool]] = [(statement, False)]
