@@ -324,6 +324,6 @@ class Synchronising(Op):
 
 
 def numbered(body: Region) -> dict[Synchronising, int]:
-    """The ops that become such instructions, in program order. The number of each stands beside its instructions."""
+    """The ops that become such instructions, in program order. The number of each stands next to its instructions."""
     ops = (op for op in body.walk() if isinstance(op, Synchronising) and op.instructions)
     return {op: k for k, op in enumerate(ops)}

@@ -58,7 +58,7 @@ def print_kernel(kernel: Kernel, locations: bool = False, remarks: Mapping[Value
 
 
 def print_op(op: Op) -> str:
-    """The text of one op and its regions; values from outside are numbered in the order they are met."""
+    """The text of one op and its regions; values from outside are numbered in the order in which they appear."""
     printer = _Printer(locations=False)
     inside = {v for nested in op.walk() for v in nested.results}
     inside |= {a for nested in op.walk() for region in nested.regions for a in region.args}

@@ -99,7 +99,7 @@ class Op:
     operands are group operands (lane 0's value counts).
     PURE: no effects and no lane identity: equal operands give equal results.
     VARYING: the result differs between lanes even if the operands do not.
-    EACH_LANE: every lane does it, also where all do the same, so that each gets its own share of a gradient.
+    EACH_LANE: every lane does it, also where all do the same, so that each gets its own part of a gradient.
     ISOLATED: its regions see nothing from outside and, unless the op is a call, hold no cooperative ops.
     NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint.
     OBSERVED: it keeps its place among all that can be observed, whatever else it does to memory."""

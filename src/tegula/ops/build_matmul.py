@@ -1,4 +1,4 @@
-"""Products of matrices in the language."""
+"""Matmuls in the language."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def tile_matmul(
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
-            wait, "a product in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
+            wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
         t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
         return _scaled_product(b, (left, right), None, (alpha, 0), t, rounding)
     target = b.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before, or the result after the wait"
-    require(wait or (alpha == beta == 1), "a product in flight takes no alpha and no beta", help)
+    require(wait or (alpha == beta == 1), "a matmul in flight takes no alpha and no beta", help)
     attrs = rounding if wait else {**rounding, "wait": False}
     t = TileType(target.type.dtype, target.type.shape)
     b.write(target, _scaled_product(b, (left, right), target, (alpha, beta), t, attrs))
@@ -124,15 +124,15 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
         PTX ISA, wgmma.wait_group.
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
-        raise TypeRule("", "", "NotConstant", culprit=pending, what="how many products may be pending")
-    what = f"0 to {MOST_PENDING} products may be pending, got {pending}"
+        raise TypeRule("", "", "NotConstant", culprit=pending, what="how many matmuls may be pending")
+    what = f"0 to {MOST_PENDING} matmuls may be pending, got {pending}"
     require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all of them")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 
 def _check_product(left: TileType, right: TileType) -> None:
     for t in (left, right):
-        require(len(t.shape) == 2, f"a matrix product takes 2-D tiles, got shape {t.shape}")
+        require(len(t.shape) == 2, f"a matmul takes 2-D tiles, got shape {t.shape}")
     if left.shape[1] != right.shape[0]:
         help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"
         raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)

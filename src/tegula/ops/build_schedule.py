@@ -235,7 +235,7 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
 
 @public("fence_async", IN_ROLES)
 def fence_async(b: OpBuilder) -> None:
-    """Orders accesses of threads to shared tiles before copies and tensor core products that start after it.
+    """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
 
     What each thread of the role has read and written comes before what is started by any thread that
     synchronises with it afterwards.

@@ -57,7 +57,7 @@ MOST_OF_VECTOR = 64
 
 
 class LiteralRule(TypeRule):
-    """A literal that cannot take the type it meets."""
+    """A literal that cannot take the type of the other operand."""
 
 
 class Function(Protocol):
@@ -480,7 +480,7 @@ class OpBuilder(Builder):
         return self.one(VecSplat, [made], {"type": shape})
 
     def _product(self, a: Operand, b: Operand) -> Operand:
-        """The matrix product: of tiles, or of a matrix with a matrix or vector."""
+        """The matmul: of tiles, or of a matrix with a matrix or vector."""
         if self.is_tile(a) or self.is_tile(b):
             from tegula.ops import PUBLIC
 

@@ -140,5 +140,5 @@ class While(LoopLike):
 
 
 def is_condition(region: Region) -> bool:
-    """Whether a region decides on another round of a `while`, whose body gets the same values."""
+    """Whether a region decides on another iteration of a `while`, whose body gets the same values."""
     return isinstance(region.parent, While) and region is region.parent.condition

@@ -116,7 +116,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class ProductsDone:
-    """At most `pending` groups of products of this warp are unfinished. PTX ISA, "wgmma.wait_group"."""
+    """At most `pending` groups of matmuls of this warp are unfinished. PTX ISA, "wgmma.wait_group"."""
 
     pending: int
 
@@ -154,14 +154,14 @@ class CopiesOutDone:
 
 @dataclass(frozen=True, slots=True)
 class Come:
-    """Each warp comes to a named barrier, which then lacks one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
+    """Each warp arrives at a named barrier, which then lacks one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
 
     barrier: Value
 
 
 @dataclass(frozen=True, slots=True)
 class NamedWait:
-    """Each warp waits until all have come to the named barrier that it came to last. PTX ISA, "bar, barrier"
+    """Each warp waits until all have arrived at the named barrier that it arrived at last. PTX ISA, "bar, barrier"
     (`.sync`)."""
 
     barrier: Value
@@ -303,7 +303,7 @@ def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
 
 @does(Barrier)
 def _meet(op: Barrier, known: Known) -> Iterator[Event]:
-    """Warps that meet by themselves are in no order with others."""
+    """Warps that synchronise by themselves are in no order with others."""
     if not op.of_warps:
         yield Meet()
 
@@ -330,7 +330,7 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 @does(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
     """The copy moves the whole box, whatever of it lies inside the array; a stage may be longer, for the sake of the
-    one behind it."""
+    one after it."""
     buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
@@ -340,7 +340,7 @@ def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
 @does(BulkStore)
 def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     """Piece by piece through the slots of a warp group, of which the first stands for all: a slot is written once the
-    copy that read it last has done so. After two rounds of the slots all goes on in the same way."""
+    copy that read it last has done so. After two iterations of the slots all goes on in the same way."""
     staging, tile = op.buffer, op.tile.type
     t = staging.type
     assert isinstance(t, BufType) and isinstance(tile, TileType)
@@ -378,7 +378,7 @@ def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
     yield CopiesOutDone(op.pending)
 
 
-# Products ------------------------------------------------------------------------------------------------------------
+# Matmuls ------------------------------------------------------------------------------------------------------------
 
 
 @does(SharedProduct, RegisterProduct)
@@ -408,18 +408,19 @@ def _new(op: BufNew, known: Known) -> Iterator[Event]:
 
 
 IN_FLIGHT = (SharedProduct, RegisterProduct)
-"""Ops that may leave a product in flight: their result is in registers that tensor cores still write. Nothing may touch
-those before a wait that covers it, except a product that adds to them. Of `RegisterProduct` one operand is in
+"""Ops that may leave a matmul in flight: their result is in registers that tensor cores still write. Nothing may access
+these registers before a wait that covers it, except a matmul that adds to them. Of `RegisterProduct` one operand is in
 registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
 
 def is_asynchronous(op: Op) -> bool:
-    """Whether an op takes part in work that goes on beside the threads: copies, barriers, products of warp groups."""
+    """Whether an op takes part in work that is overlapped with the threads: copies, barriers, matmuls of warp
+    groups."""
     products = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
     return products or (isinstance(op, ScheduleOp) and type(op) in RULES)
 
 
 def flies(op: Op) -> bool:
-    """Whether an op leaves a product in flight."""
+    """Whether an op leaves a matmul in flight."""
     return isinstance(op, GroupProduct) and op.unit == "wgmma" and not op.wait

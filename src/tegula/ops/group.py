@@ -30,8 +30,9 @@ Attrs = Mapping[str, Any]
 
 
 class Barrier(Op):
-    """All threads of the group meet; what each did to memory before is seen by all after. Attributes: `reason`, the
-    accesses that it orders, in words; `of_warps`: only the threads of each warp meet, and see what it did."""
+    """All threads of the group synchronise; what each did to memory before is seen by all after. Attributes: `reason`,
+    the accesses that it orders, in words; `of_warps`: only the threads of each warp synchronise, and see what the warp
+    did."""
 
     __slots__ = ()
     NAME = "barrier"
@@ -140,7 +141,7 @@ class SharedGather(Op):
 
 
 class GroupProduct(MatmulLike, Synchronising):
-    """Base of the matrix products that read shared memory. `declined`: why warp groups do not do it as one."""
+    """Base of the matmuls that read shared memory. `declined`: why warp groups do not do it as one."""
 
     __slots__ = ()
     COOPERATIVE = True
@@ -149,7 +150,7 @@ class GroupProduct(MatmulLike, Synchronising):
 
     @property
     def instructions(self) -> str:
-        """The regular expression of the instructions that the product is lowered to."""
+        """The regular expression of the instructions that the matmul is lowered to."""
         if self.unit != "wgmma":
             return ""
         wait = r"|wgmma\.wait_group\.sync\.aligned 0;" if self.wait else ""
@@ -174,15 +175,15 @@ class SharedProduct(GroupProduct):
 
 
 class RegisterProduct(GroupProduct):
-    """`tile.matmul` with one of its operands in shared memory. Operands: a and b, a tile and a buffer or the other way
-    round, c (tile), alpha, beta."""
+    """`tile.matmul` with one of its operands in shared memory. Operands: a and b, a tile and a buffer or vice
+    versa, c (tile), alpha, beta."""
 
     __slots__ = ()
     NAME = "group.register_product"
 
     def infer(self) -> Sequence[Type]:
         tiles = [isinstance(t, TileType) for t in (self.a.type, self.b.type)]
-        require(tiles.count(True) == 1, "one operand of the product is in registers, the other in a buffer")
+        require(tiles.count(True) == 1, "one operand of the matmul is in registers, the other in a buffer")
         a, b = (
             tile_type(v.type) if held else buffer_type(v.type)
             for v, held in zip((self.a, self.b), tiles, strict=True)
@@ -196,7 +197,7 @@ class RegisterProduct(GroupProduct):
 
     @property
     def held(self) -> int:
-        """Which operand is in registers: 0, or 1, and then the product is done as the transposed one."""
+        """Which operand is in registers: 0, or 1, and then the matmul is done as the transposed one."""
         return int(not isinstance(self.a.type, TileType))
 
     @property
@@ -209,9 +210,9 @@ class RegisterProduct(GroupProduct):
 
 
 class ProductWait(Synchronising):
-    """Waits until at most `pending` (attribute) products of the group are in flight. Operands: accumulators that are
-    not, then; the results are they. Attribute `beside`: what stands between the products and the wait is computed while
-    they are in flight, though it takes registers."""
+    """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: accumulators that are
+    complete then; the results are the same tiles. Attribute `beside`: what stands between the matmuls and the wait is
+    computed while they are in flight, though it takes registers."""
 
     __slots__ = ()
     NAME = "group.product_wait"
@@ -224,7 +225,7 @@ class ProductWait(Synchronising):
     beside = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        require(self.pending >= 0, "a number of products is not negative")
+        require(self.pending >= 0, "a number of matmuls is not negative")
         return [tile_type(v.type) for v in self.sums]
 
 
@@ -232,7 +233,7 @@ class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
     stage of its ring than what was read since the last wait; `lean`: addresses are not to be kept in registers from one
-    round of a loop to the next. It may be read after `group.async_wait` and a barrier."""
+    iteration of a loop to the next. It may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"

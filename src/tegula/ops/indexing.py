@@ -172,7 +172,7 @@ class KernelBuilder(OpBuilder):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a table")
             part: Any = x[tuple(constants)]
             return part if is_constant_array(part) else self.value(part, from_numpy(x.dtype))
-        require(not any(is_slice(i) for i in index), "a table takes slices beside constant indices only")
+        require(not any(is_slice(i) for i in index), "a table takes slices next to constant indices only")
         at = [self._wrapped(i, n) for i, n in zip(index, x.shape, strict=False)]
         rest = x.shape[len(index) :]
         attrs = {"elements": tuple(x.ravel().tolist()), "shape": x.shape, "type": from_numpy(x.dtype)}

@@ -23,7 +23,7 @@ MOST_LANES = 1024
 LAST: Range = (0, 2**31 - 1)
 """Thread indices and lengths of arrays: launches of more threads in a dimension, and longer arrays, are refused."""
 NESTED = 3
-"""Values carried round loops that are bounded by induction within the induction of others."""
+"""Values carried around loops that are bounded by induction within the induction of others."""
 DEEPEST = 80
 """Operands of operands that are looked at."""
 STEPS = 4

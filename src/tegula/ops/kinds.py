@@ -147,7 +147,7 @@ KeepDims: TypeAlias = Annotated[
 ThreadGrid: TypeAlias = Annotated[
     Any,
     Kind(
-        "the number of threads along each dimension of the tile, constants, whose product is the number of threads of "
+        "the number of threads along each dimension of the tile, constants, whose matmul is the number of threads of "
         "the block, or inside a role of the role; the last dimension runs fastest. In all dimensions but the last two "
         "the grid is as long as the tile.",
         {

@@ -231,8 +231,8 @@ class TileFromThread(Op):
 
 
 class Lanes(Op):
-    """Lane-varying code between two points where the lanes meet, made by `passes/split_lanes.py`. The region has no
-    arguments and may use any outer value; varying ones mean the lane's own. Results: per-lane values."""
+    """Lane-varying code between two points where the lanes synchronise, made by `passes/split_lanes.py`. The region has
+    no arguments and may use any outer value; varying ones mean the lane's own. Results: per-lane values."""
 
     __slots__ = ()
     NAME = "lanes"

@@ -25,7 +25,7 @@ class TileMatmul(MatmulLike):
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
     Where a factor is 0 what it scales does not count, whatever it holds: a NaN times 0 is 0 here.
     The order over K is unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32.
-    Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait` comes before anything else looks
+    Attribute `wait`, if False: the matmul is left in flight, and a `tile.matmul_wait` stands before anything else looks
     at the result or changes an operand."""
 
     __slots__ = ()
@@ -37,14 +37,14 @@ class TileMatmul(MatmulLike):
         for t in (a, b, c):
             require(
                 len(t.shape) == 2 and scalar_of(t.dtype) == t.dtype,
-                f"a matrix product takes 2-D scalar tiles, got {t}",
+                f"a matmul takes 2-D scalar tiles, got {t}",
             )
         if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
             raise TypeRule("", "", "ShapeMismatch", what="tile_matmul", left=a.shape, right=b.shape)
         require(self.alpha.type == self.beta.type == c.dtype, f"alpha and beta must be {c.dtype}")
         require(
             scalar_of(a.dtype).is_float == scalar_of(b.dtype).is_float == scalar_of(c.dtype).is_float,
-            f"a matrix product cannot mix {a.dtype}, {b.dtype} and {c.dtype}",
+            f"a matmul cannot mix {a.dtype}, {b.dtype} and {c.dtype}",
         )
         return [TileType(c.dtype, c.shape)]
 
@@ -90,9 +90,9 @@ class TileMatmul(MatmulLike):
 
 
 class TileMatmulWait(Op):
-    """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
-    of the products in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
-    products and the wait is computed while they are in flight, though it takes registers."""
+    """Waits until all matmuls in flight but the last `pending` (attribute) are complete. Operands: the accumulators
+    of the matmuls in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
+    matmuls and the wait is computed while they are in flight, though it takes registers."""
 
     __slots__ = ()
     NAME = "tile.matmul_wait"
@@ -103,7 +103,7 @@ class TileMatmulWait(Op):
     beside = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        require(self.pending >= 0, "a number of products in flight is not negative")
+        require(self.pending >= 0, "a number of matmuls in flight is not negative")
         return [tile_type(v.type) for v in self.sums]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -111,7 +111,7 @@ class TileMatmulWait(Op):
 
 
 def in_flight(op: Op) -> TypeGuard[TileMatmul]:
-    """Whether the op is a product that is not waited for at once."""
+    """Whether the op is a matmul that is not waited for at once."""
     return isinstance(op, TileMatmul) and not op.wait
 
 
@@ -144,19 +144,19 @@ def _bits(tile: Value) -> int:
 
 
 def _factor(b: GradientBuilder, tile: Value) -> Value:
-    """A factor of a product as the products of its adjoint take it: tensor cores multiply 16-bit numbers as such."""
+    """A factor of a matmul as the matmuls of its adjoint take it: tensor cores multiply 16-bit numbers as such."""
     return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
 
 
 def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
-    """The adjoint of a product as a factor: of two 16-bit tiles of one type, it is rounded to that type, once."""
+    """The adjoint of a matmul as a factor: of two 16-bit tiles of one type, it is rounded to that type, once."""
     x, y = (tile_type(v.type).dtype for v in of.sides)
     return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.a) == 16 else g
 
 
 def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
     """factor * x @ y, summed in the type of `factor` and given in that of the adjoint of `like`; as precise as the
-    product that it comes `of`."""
+    matmul that it is made `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
     scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})

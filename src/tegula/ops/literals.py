@@ -27,7 +27,7 @@ MOST_BITS = 4096
 
 def fold_literals(op: str, a: Any, b: Any) -> Any:
     """A binary operator, or "min" and "max", of two literals: what the op gives at run time, ints without an end and
-    floats in float64. They get a type where they meet one."""
+    floats in float64. They get a type where they are combined with one."""
     bools = [isinstance(x, bool) for x in (a, b)]
     if op == "matmul" or (any(bools) and not (all(bools) and op in ("and", "or", "xor", "min", "max"))):
         raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")

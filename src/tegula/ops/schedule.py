@@ -1,11 +1,11 @@
 """What pipes become on a GPU, and what kernels may do by hand: memory barriers that count arrivals and bytes, bulk
-copies, fences between the ways that memory is reached by, barriers that threads of several roles meet at.
+copies, fences between the ways that memory is reached by, barriers at which threads of several roles synchronise.
 
 The threads of the group do these together; those with the attribute `elected` are done by one thread of it. Facts about
 the instructions are from the PTX manual, "Asynchronous operations" and "mbarrier".
 
-Blocks 2 k and 2 k + 1 of the hardware may be a pair (a cluster of two): they then reach each other's barriers and
-shared memory, and one copy can fill a tile in both. What ops mean is said of a block by itself."""
+CTAs 2 k and 2 k + 1 may be a 2-CTA cluster: they then reach each other's barriers and shared memory, and one copy can
+fill a tile in both. What ops mean is said of one CTA."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _stage(operands: Sequence[Type]) -> None:
 
 class MbarrierNew(ScheduleOp):
     """One barrier in shared memory for each of `stages` (attribute); a phase of each ends after `arrivals` (attribute)
-    of them, and when all bytes that were announced have come. If `pair` (attribute), each arrival is one in both blocks
-    of a pair, whose barriers count the arrivals of both."""
+    of them, and when all bytes that were announced have arrived. If `pair` (attribute), each arrival is one in both
+    CTAs of a cluster, whose barriers count the arrivals of both."""
 
     __slots__ = ()
     NAME = "mbarrier.new"
@@ -97,8 +97,8 @@ class MbarrierWait(ScheduleOp):
 
 
 class MbarrierArrive(ScheduleOp):
-    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have come here. If `elected`,
-    one arrival, of the first warp."""
+    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have arrived here. If
+    `elected`, one arrival, of the first warp."""
 
     __slots__ = ()
     NAME = "mbarrier.arrive"
@@ -134,8 +134,8 @@ class MbarrierExpect(ScheduleOp):
 class BulkLoad(ScheduleOp, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they come. If `pair` (attribute), a last operand, bool, says whether the other block of the pair copies
-    the same tile in this round: then each copies one half of it to both."""
+    barrier as they arrive. If `pair` (attribute), a last operand, bool, says whether the other CTA of the cluster
+    copies the same tile in this iteration: then each copies one half of the tile to both."""
 
     __slots__ = ()
     NAME = "bulk.load"
@@ -155,7 +155,10 @@ class BulkLoad(ScheduleOp, TileAccess):
         _barrier(self.barriers.type)
         offset = types(self.offset)
         _stage([self.stage.type, *offset])
-        require(self.both is None or self.both.type == bool_, "a copy for a pair says whether it is for both")
+        require(
+            self.both is None or self.both.type == bool_,
+            "a copy for a cluster says whether it is for both CTAs",
+        )
         require(
             buffer.dtype == array.dtype and len(offset) == len(buffer.shape) == array.ndim,
             f"a tile of {array} does not fit {buffer}",
@@ -169,7 +172,7 @@ class BulkLoad(ScheduleOp, TileAccess):
 
     @property
     def both(self) -> Value | None:
-        """Whether the other block of the pair copies the same tile; None without a pair."""
+        """Whether the other CTA of the cluster copies the same tile; None without a cluster."""
         return self.rest[-1] if self.pair else None
 
     @both.setter
@@ -182,7 +185,7 @@ class BulkStore(ScheduleOp, TileAccess):
     """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
     them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
     dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
-    add to the array, each element atomically. `turned`: the tile is spread as the result of a product that is done as
+    add to the array, each element atomically. `turned`: the tile is spread as the result of a matmul that is done as
     the transposed one."""
 
     __slots__ = ()
@@ -241,7 +244,7 @@ class BulkPrefetch(ScheduleOp):
 
 
 class LaunchNext(ScheduleOp):
-    """What the block reads of arrays by copies has come: the next launch of the stream may start, as far as that
+    """What the block reads of arrays by copies has arrived: the next launch of the stream may start, as far as that
     matters (see `ir.LaunchOverlap`)."""
 
     __slots__ = ()
@@ -305,7 +308,7 @@ class BulkWait(ScheduleOp):
 
 
 class FenceAsync(ScheduleOp):
-    """What this thread has written to shared memory is seen by the bulk copies and tensor core products that start
+    """What this thread has written to shared memory is seen by the bulk copies and MMAs that start
     after it."""
 
     __slots__ = ()
@@ -316,7 +319,7 @@ class FenceAsync(ScheduleOp):
         return []
 
 
-# Barriers that threads of several roles meet at ---------------------------------------------------------------------
+# Barriers at which threads of several roles synchronise --------------------------------------------------------------
 
 
 def _named(t: Type) -> None:
@@ -324,7 +327,7 @@ def _named(t: Type) -> None:
 
 
 class NamedNew(ScheduleOp):
-    """A barrier that lets those who wait go on each time `warps` (attribute) warps have come to it."""
+    """A barrier that releases the waiting warps each time `warps` (attribute) warps have arrived."""
 
     __slots__ = ()
     NAME = "named.new"
@@ -336,7 +339,7 @@ class NamedNew(ScheduleOp):
 
 
 class NamedSync(ScheduleOp):
-    """Every warp of the group comes to the barrier, and waits for the others that it counts."""
+    """Every warp of the group arrives at the barrier, and waits for the others that it counts."""
 
     __slots__ = ()
     NAME = "named.sync"
@@ -349,7 +352,7 @@ class NamedSync(ScheduleOp):
 
 
 class NamedArrive(ScheduleOp):
-    """Every warp of the group comes to the barrier, and goes on at once."""
+    """Every warp of the group arrives at the barrier, and goes on at once."""
 
     __slots__ = ()
     NAME = "named.arrive"
@@ -361,7 +364,7 @@ class NamedArrive(ScheduleOp):
         return []
 
 
-# Pairs of blocks ------------------------------------------------------------------------------------------------------
+# 2-CTA clusters ------------------------------------------------------------------------------------------------------
 
 
 class _PairOp(Op):
@@ -377,16 +380,16 @@ class _PairOp(Op):
 
 class PairEnd(_PairOp):
     """The end of a walk over numbered tiles, of which block b of G takes every G-th from the b-th on, so that the two
-    blocks of a pair make equally many rounds: the operand, rounded up to an even number. A block by itself, which is
-    what IR means, makes as many rounds as there are tiles for it."""
+    CTAs of a cluster make equally many iterations: the operand, rounded up to an even number. One CTA by itself, which
+    is what IR means, makes as many iterations as there are tiles for it."""
 
     __slots__ = ()
     NAME = "pair.end"
 
 
 class PairOther(_PairOp):
-    """The number of the tile that the other block of the pair works on in this round, given that of this block. Where a
-    block is by itself, its own."""
+    """The number of the tile that the other CTA of the cluster works on in this iteration, given that of this CTA;
+    where there is no cluster, its own."""
 
     __slots__ = ()
     NAME = "pair.other"

@@ -164,8 +164,8 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
 
 class TileLoad(TileAccess):
     """Operands: array, fill value, one offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`, and
-    `unwritten`, which may be missing: no earlier round of the loop around it writes these elements. Elements outside
-    the array are the fill value."""
+    `unwritten`, which may be missing: no earlier iteration of the loop around it writes these elements. Elements
+    outside the array are the fill value."""
 
     __slots__ = ()
     NAME = "tile.load"
