@@ -1,13 +1,13 @@
 """Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
 
 `launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.quick` does, writes what
-the kernel reads beside the launch's configuration, and calls the driver. It knows the launches that Python code has
-taught it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised on.
-It returns
+the kernel reads besides the launch's configuration, and calls the driver. It knows the launches that Python code has
+cached in it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised
+on. It returns
 
     True        the kernel was launched
     a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
-    bytes       it was not; launches with this key come again, so it is worth to teach them
+    bytes       it was not; launches with this key come again, so that caching them pays
     False       it was not, for any other reason
 
 `describe(*arguments)` returns what launches with these arrays depend on, as `tg.launch_key` says.

@@ -65,7 +65,7 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
     """Compile PTX with the first ptxas that knows `arch`, or hand it on where there is none.
 
     `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX,
-    Complaint, which is one, if it says anything that must not be said of our code: serialised products, ignored
+    Complaint, which is one, if it says anything that must not be said of our code: serialised matmuls, ignored
     register budgets, any warning."""
     for program in candidates(configured):
         status, log, code = _run(program, ptx, arch)

@@ -33,7 +33,7 @@ from tegula.types import (
 
 
 def lower_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that touches memory. The result's components, or None if it has none; InternalError for an op
+    """Lower a lane op that accesses memory. The result's components, or None if it has none; InternalError for an op
     that is not one."""
     rule = _RULES.get(type(op))
     if rule is None:

@@ -1,7 +1,8 @@
-"""Tiles that loops carry: in slots of memory that trade places from round to round, so that few are ever copied.
+"""Tiles that loops carry: in slots of memory that trade places from iteration to iteration, so that few are ever
+copied.
 
-Each carried tile has a slot, whose address is a phi in the loop's head. What a round yields is written to a slot that
-holds nothing any more, or to a spare one, and the next round finds it there: only the addresses move."""
+Each carried tile has a slot, whose address is a phi in the loop's head. What an iteration yields is written to a slot
+that holds nothing any more, or to a spare one, and the next iteration finds it there: only the addresses move."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
 
 @dataclass(slots=True)
 class TileSlot:
-    """Memory for one tile. `view`: where it is in this round; `first`: its address in the first round; `holds`: the
-    value that this round writes to it."""
+    """Memory for one tile. `view`: where it is in this iteration; `first`: its address in the first iteration; `holds`:
+    the value that this iteration writes to it."""
 
     view: View
     first: str
@@ -56,7 +57,7 @@ class CarriedTiles:
     # Entry -----------------------------------------------------------------------------------------------------------
 
     def _entered(self, loop: Op, initial: Value, result: Value) -> TileSlot:
-        """The slot of a tile before the first round: the memory of the tile itself if no one else reads it."""
+        """The slot of a tile before the first iteration: the memory of the tile itself if no one else reads it."""
         s = self.s
         if _owns_memory(s, initial, loop):
             home = s.tiles[initial]
@@ -69,7 +70,8 @@ class CarriedTiles:
         return TileSlot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
 
     def open(self) -> None:
-        """Name the carried tiles in the loop's head, and offer slots to what the body computes for the next round."""
+        """Name the carried tiles in the loop's head, and offer slots to what the body computes for the next
+        iteration."""
         s = self.s
         for k, slot in enumerate(self.slots):
             for group in self.arguments:
@@ -79,11 +81,11 @@ class CarriedTiles:
             if isinstance(value.owner, Op) and value.owner.parent is self.body:
                 s.destinations[value] = partial(self._offered, value, k)
 
-    # A round ---------------------------------------------------------------------------------------------------------
+    # An iteration ----------------------------------------------------------------------------------------------------
 
     def _offered(self, value: Value, k: int) -> View:
-        """A slot for the value that the next round receives as tile `k`, which is about to be computed: that tile's own
-        if possible."""
+        """A slot for the value that the next iteration receives as tile `k`, which is about to be computed: that tile's
+        own if possible."""
         assert isinstance(value.owner, Op)
         carried = list(zip(self.slots, self.arguments[-1], strict=False))
         for slot, arg in [carried[k], *carried]:
@@ -109,7 +111,7 @@ class CarriedTiles:
         return True
 
     def _users(self, value: Value, last: Op) -> Iterator[Op]:
-        """The ops of the body that read a tile's memory, through views, fused ops, products and loops too; not through
+        """The ops of the body that read a tile's memory, through views, fused ops, matmuls and loops too; not through
         `last`, whose result gets memory of its own."""
         s = self.s
         for user, position in s.users.get(value, []):
@@ -126,7 +128,7 @@ class CarriedTiles:
                     yield from self._users(result, last)
 
     def close(self, yielded: list[Value]) -> None:
-        """Settle where the next round finds each tile; those that are in no slot of their own are copied to one."""
+        """Settle where the next iteration finds each tile; those that are in no slot of their own are copied to one."""
         s = self.s
         for value in yielded:
             s.destinations.pop(value, None)
@@ -159,7 +161,7 @@ class CarriedTiles:
         return self._spare(value)
 
     def _settle(self, chosen: list[TileSlot]) -> None:
-        """Every slot is someone's in the next round: what is left over becomes the spare ones."""
+        """Every slot is someone's in the next iteration: what is left over becomes the spare ones."""
         left = [x for x in self.slots if not any(x is c for c in chosen)]
         for slot, source in zip(self.slots, chosen, strict=False):
             slot.following = source.view.pointer
@@ -197,7 +199,7 @@ def offer(s: State, region: Region, values: list[Value], places: list[View]) -> 
 
 
 def join(s: State, values: list[Value], places: list[View]) -> None:
-    """Write what a branch yields to the places where the branches meet, as if all at once: a loop in the branch may
+    """Write what a branch yields to the places where the branches join, as if all at once: a loop in the branch may
     have left one value in another's place."""
     reads = [touched(s, v) for v in values]
     pending: list[tuple[Value, View]] = []

@@ -337,8 +337,8 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
 
 
 def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
-    """The address of a vector; the array's own for one that begins behind its end. A processor takes hundreds of
-    cycles to find that a masked access to a page that does not exist touches nothing."""
+    """The address of a vector; the array's own for one that begins after its end. A processor takes hundreds of
+    cycles to find that a masked access to a page that does not exist has no effect."""
     ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
     row = row_ok(s, array, where)
     if row != "true":

@@ -84,7 +84,7 @@ class Fusion:
         if isinstance(op, FREE):
             return not reads_elements(uses)
         if isinstance(op, TilePermute):
-            # The product that its operand is left to, if it is, reads it turned.
+            # The matmul that its operand is left to, if it is, reads it transposed.
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False
@@ -115,7 +115,7 @@ class Fusion:
 
     def _conflict(self, op: Op, user: Op) -> bool:
         """Whether something that the tile is computed from may be written before it is consumed, or while: a store
-        into the array that it is loaded from would meet elements it has already overwritten."""
+        into the array that it is loaded from would read elements that it has already overwritten."""
         sources = self.sources(op)
         between = self.region.ops[self.order[op] + 1 : self.order[user] + 1]
         return any(writes(self.kernel, other, sources) for other in between)

@@ -86,7 +86,7 @@ SYMBOL = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """LLVM IR of a kernel and what the launch needs beside it."""
+    """LLVM IR of a kernel and what the launch needs besides it."""
 
     text: str
     sites: list[Site]
@@ -237,7 +237,7 @@ class _Walk:
             tiles.materialise(self.s, op.result)
 
     def permute(self, op: TilePermute) -> None:
-        """A view; or nothing yet, where a product reads what it shows straight from an array."""
+        """A view; or nothing yet, where a matmul reads what it shows straight from an array."""
         assert op.parent is not None
         if self.fusion[op.parent].inlines(op):
             self.s.inline[op.result] = op
@@ -453,7 +453,7 @@ class _Walk:
         return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:
-        """Memory for the lanes' own values that meet at a join or are carried."""
+        """Memory for the lanes' own values that are merged at a join or are carried."""
         return self.s.lane_array(value.name or "carried", value.type)  # type: ignore[arg-type]
 
     def _move(self, values: list[Value], homes: list[View]) -> None:

@@ -24,7 +24,7 @@ from tegula.types import DType, ElementType, components, element_bytes, int32, i
 
 
 def lower_lanes_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that touches memory, for `s.width` lanes of which at least one is active, unless the op accesses
+    """Lower a lane op that accesses memory, for `s.width` lanes of which at least one is active, unless the op accesses
     an element for each lane."""
     if isinstance(op, LaneIndex):
         return (lane_numbers(s),)

@@ -95,7 +95,7 @@ class _Reader:
         return {piece: span for piece, span in self.used.items() if piece not in self.phis}
 
     def _pieces(self, phi: str) -> set[str]:
-        """All that a phi may stand for, round loops too."""
+        """All that a phi may stand for, around loops too."""
         found, left = {phi}, [phi]
         while left:
             taken = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))

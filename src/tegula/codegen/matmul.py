@@ -1,9 +1,9 @@
-"""The product of two tiles in memory, as one LLVM function for its sizes, types and strides.
+"""The matmul of two tiles in memory, as one LLVM function for its sizes, types and strides.
 
 A block of the result, a few rows by a few SIMD vectors, stays in registers while the loop over k adds one outer product
 at a time: vectors of a row of B times single elements of A. Operands that are not in the accumulator's type, or whose
 elements do not lie as that loop wants them, are first packed into scratch memory. Where rows of B lie far apart, the
-first block of rows leaves them there, beside each other, for those below.
+first block of rows leaves them there, next to each other, for those below.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LINE = 64
 REGISTERS = {16: 32, 32: 16, 64: 32}
 # Multiply-adds that must be in flight for the units to be busy: latency 4, two a cycle.
 IN_FLIGHT = 8
-# Up to this many vector multiply-adds, a product is straight-line code.
+# Up to this many vector multiply-adds, a matmul is straight-line code.
 STRAIGHT = 128
 # How much slower than the fastest a blocking may be estimated if its code is shorter.
 NEARLY = 1.05
@@ -43,7 +43,7 @@ Stride = int | None
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A region of memory to bring closer while the product runs: `rows` rows of `row_bytes` bytes."""
+    """A region of memory to bring closer while the matmul runs: `rows` rows of `row_bytes` bytes."""
 
     rows: int
     row_bytes: int
@@ -55,7 +55,7 @@ class MatmulSpec:
 
     `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
     Strides count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise
-    overwritten. `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta;
+    overwritten. `scaled`: the matmul is multiplied by an argument alpha, and C, where added to, by an argument beta;
     what a 0 multiplies does not count.
     `ahead`: memory that is needed next, such as the tiles of the next step; it need not exist."""
 
@@ -74,7 +74,7 @@ class MatmulSpec:
 
     def __post_init__(self) -> None:
         if self.acc.is_bool or (self.acc.is_float and self.acc.bits < 32):
-            raise InternalError(f"products are not accumulated in {self.acc}")
+            raise InternalError(f"matmuls are not accumulated in {self.acc}")
 
     def parameters(self) -> list[str]:
         """Types of the function's parameters and their names: a, b, c, alpha and beta where scaled, the strides that
@@ -180,7 +180,7 @@ def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
     to contiguous tiles first.
 
     Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, but not of
-    as many as it has steps where A lies turned. B is read once, as it is packed if need be."""
+    as many as it has steps where A lies transposed. B is read once, as it is packed if need be."""
     product = _Product(spec, vector_bytes)
     few_rows = max(r.size for r in product.blocking.rows) <= CACHE_WAYS
     a = few_rows and product.a.column == "1" and not product.straight
@@ -274,7 +274,7 @@ class _Product:
         return MatrixOperand(pointer, room.dtype, room.row, room.column)
 
     def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
-        """Prefetches the part of the regions ahead that is this block's share of the work."""
+        """Prefetches the part of the regions ahead that is this block's chunk of the work."""
         total = self.vectors * self.m
         for i, region in enumerate(self.spec.ahead):
             done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
@@ -354,7 +354,7 @@ class _Product:
                         self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
 
     def _parts(self, x: MatrixOperand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
-        """`part` elements of each of these rows of x, from `start` on, beside each other; zeros outside of a shape."""
+        """`part` elements of each of these rows of x, from `start` on, next to each other; zeros outside of a shape."""
         active, dtype, width = min(part, shape[1] - start), x.dtype, part
         vectors = [
             self.load(self.at(x, str(i), str(start)), dtype, part, active)
@@ -384,7 +384,7 @@ class _Product:
             yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
 
     def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
-        """Squares, as many columns as there are vectors, that lie beside each other in these. Each round merges vectors
+        """Squares, as many columns as there are vectors, that lie next to each other in these. Each step merges vectors
         i and i + half lane by lane: the bits of (vector, lane in the square) rotate by one."""
         type, size = register_type(self.acc, lanes), len(vectors)
         low = [s + i // 2 + i % 2 * lanes for s in range(0, lanes, size) for i in range(size)]

@@ -1,4 +1,4 @@
-"""Matrix products of tiles: where operands are read, where results go, what is brought closer for the next step."""
+"""Matmuls of tiles: where operands are read, where results go, what is brought closer for the next step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def matmul(s: State, op: TileMatmul) -> None:
         into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.room(op.result, "product"))
     else:
         wide = work != scalar
-        into = s.allocate("wide product", work, t.shape) if wide else s.room(op.result, "product")
+        into = s.allocate("wide matmul", work, t.shape) if wide else s.room(op.result, "product")
         if not fresh:
             _converted(s, tiles.materialise(s, c), into)
     _multiply(s, op, into, work, accumulate=not fresh)
@@ -53,7 +53,7 @@ def matmul(s: State, op: TileMatmul) -> None:
 
 
 def _is_zero(s: State, c: Value) -> bool:
-    """Whether c is a tile of zeros made for this product."""
+    """Whether c is a tile of zeros made for this matmul."""
     owner = s.inline.get(c)
     if c in s.tiles or not isinstance(owner, TileFull):
         return False
@@ -91,7 +91,7 @@ def _converted(s: State, source: View, target: View) -> None:
 
 
 def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
-    """The load that operand `position` (0 or 1) of a product is, and whether its transpose is meant."""
+    """The load that operand `position` (0 or 1) of a matmul is, and whether its transpose is meant."""
     made = (op.a, op.b)[position].owner
     turned = isinstance(made, TilePermute) and made.perm == (1, 0)
     if isinstance(made, TilePermute) and turned:
@@ -100,7 +100,7 @@ def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | Non
 
 
 def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
-    """Whether a product reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
+    """Whether a matmul reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
     found = loaded_operand(op, position)
     if found is None:
         return False
@@ -112,7 +112,7 @@ def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
 
 
 def _spec(op: TileMatmul, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)) -> MatmulSpec:
-    """The product with operands read from arrays (`direct`), which hold their transposes (`turned`), or from packed
+    """The matmul with operands read from arrays (`direct`), which hold their transposes (`turned`), or from packed
     tiles."""
     a, b, c = (v.type for v in (op.a, op.b, op.c))
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
@@ -159,7 +159,7 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
 
 
 def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
-    """The load that is not done before the product, for an operand, and whether its transpose is meant."""
+    """The load that is not done before the matmul, for an operand, and whether its transpose is meant."""
     found, value = loaded_operand(op, position), (op.a, op.b)[position]
     if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
         return None
@@ -167,7 +167,8 @@ def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | 
 
 
 def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
-    """The loads of the same round that the operands are made of, element by element: themselves, turned, or mapped."""
+    """The loads of the same iteration that the operands are made of, element by element: themselves, transposed, or
+    mapped."""
     found: dict[TileLoad, None] = {}
     open_ = [op.a, op.b]
     while open_:
@@ -227,7 +228,7 @@ def _call(
 
 
 def _function(s: State, spec: MatmulSpec) -> str:
-    """The name of the function for a product; its text is made once."""
+    """The name of the function for a matmul; its text is made once."""
     for name, (known, _) in s.products.items():
         if known == spec:
             return name
@@ -237,8 +238,8 @@ def _function(s: State, spec: MatmulSpec) -> str:
 
 
 def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
-    """What a load of the next round of its loop will read, with its address and row stride in bytes; None outside loops
-    and where the tile stays the same."""
+    """What a load of the next iteration of its loop will read, with its address and row stride in bytes; None outside
+    loops and where the tile stays the same."""
     loop = load.parent.parent if load.parent is not None else None
     if not isinstance(loop, For):
         return None

@@ -26,7 +26,7 @@ from tegula.passes.plan_memory import LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
 
 STACK_BYTES = 1 << 18
-"""Of the stack of a role. What is not touched takes no memory; a signal may need some kilobytes."""
+"""Of the stack of a role. What is not accessed takes no memory; a signal may need some kilobytes."""
 
 WORD = 8
 POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
@@ -386,7 +386,7 @@ def _stage(r: State, pipe: Value, item: str) -> View:
 def _wait(
     r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
 ) -> None:
-    """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting.
+    """Let others run until a test holds. It gives, besides whether it holds, which roles keep this one waiting.
     `counter`: that of the pipe which counts what this role does here."""
     pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
@@ -395,7 +395,7 @@ def _wait(
 def wait_until(
     r: State, site: int, test: Callable[[], tuple[str, str]], item: Callable[[], tuple[str, str]]
 ) -> None:
-    """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting. `item`:
+    """Let others run until a test holds. It gives, besides whether it holds, which roles keep this one waiting. `item`:
     the number of what it waits for, and its stage."""
     assert r.role is not None
     code, control = r.code, r.role.control

@@ -47,9 +47,9 @@ class State:
 
     `launched`: threads of the launch. `role`: the one whose code this is.
 
-    `meetings`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed. `own`:
-    tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops that
-    copy a tile for their next round. `functions`: the text of what the kernel calls besides products.
+    `synchronisations`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
+    `own`: tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops
+    that copy a tile for their next iteration. `functions`: the text of what the kernel calls besides matmuls.
 
     `watch`: the register that says where the thread's watch is, "" where loops must not look whether to stop; `polls`:
     the loops that do; `when_late`: writes what they do then, and a jump to a label (see `poll`)."""

@@ -133,7 +133,7 @@ class PipeAt:
 @dataclass(frozen=True, slots=True)
 class BarrierAt:
     """Barriers: the address of their stages, each three i64: the number of the phase, the arrivals that it lacks, the
-    bytes that were announced in it and have not come. `arrivals`: that end a phase; `roles`: the positions of those
+    bytes that were announced in it and have not arrived. `arrivals`: that end a phase; `roles`: the positions of those
     that arrive."""
 
     name: str

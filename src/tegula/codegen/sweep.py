@@ -115,7 +115,7 @@ def _row(
 def guarded(
     s: State, values: list[Value], own: Sequence[TileLoad | TileStore], emit: Callable[[bool], None]
 ) -> None:
-    """Emit a consumer twice: without bounds checks where all tiles it touches lie inside their arrays, with them
+    """Emit a consumer twice: without bounds checks where all tiles it accesses lie inside their arrays, with them
     otherwise. `own`: the accesses of the consumer itself."""
     checked = [op for op in own if needs_bounds(s, op)]
     for value in values:

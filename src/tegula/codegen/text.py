@@ -84,7 +84,7 @@ class Code:
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
     `approximates`: it has instructions for fast functions. `together`: how it computes ops on several float32 numbers
     at a time, from the operands of each, where that is faster than one by one. `fences_extremes`: LLVM needs to be kept
-    from using what it knows of the operands of a minimum or maximum. `mark` stands behind every instruction. `tables`:
+    from using what it knows of the operands of a minimum or maximum. `mark` stands after every instruction. `tables`:
     the names of read-only data, by what they hold; `table_space`: where it is."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Code:
     ) -> Iterator[Loop]:
         """A counting loop over i64, not run unless start is below stop.
 
-        `carried`: (type, initial value) of values carried round it; set `loop.next` before the end of the body;
+        `carried`: (type, initial value) of values carried around it; set `loop.next` before the end of the body;
         `loop.results` are the final ones. `metadata`: text after the branch back, as in ", !llvm.loop !0"."""
         made = Loop(self, start, stop, step, carried or [], metadata)
         made.open()

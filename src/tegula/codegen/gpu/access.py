@@ -300,7 +300,7 @@ WORD = 32
 
 def _packs(dtype: ElementType, width: int) -> int:
     """How many scalars of an access of `width` share a word between the load and their uses; 0 where each has its own.
-    Joined where paths meet, narrow scalars would be moved to registers of their own, and widened from there."""
+    Merged where paths join, narrow scalars would be moved to registers of their own, and widened from there."""
     scalar = scalar_of(dtype)
     per = WORD // scalar.bits
     return per if width > 1 and per > 1 and width % per == 0 and not scalar.is_bool else 0

@@ -28,7 +28,7 @@ from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 HALF = 64
-"""Columns that a warp group multiplies at once, a warp a quarter, where the product is done as the transposed one."""
+"""Columns that a warp group multiplies at once, a warp a quarter, where the matmul is done as the transposed one."""
 
 
 def bulk_store(s: GpuState, op: BulkStore) -> None:
@@ -81,7 +81,7 @@ def _of_warp_group(s: GpuState) -> str:
 
 
 def _meet(s: GpuState, number: str) -> None:
-    """The threads of a warp group meet."""
+    """The threads of a warp group synchronise."""
     first = GROUP_BARRIERS + s.group.first // 4
     barrier = s.code.emit(f"add i32 {number}, {first}")
     s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
@@ -125,7 +125,7 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
     """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on.
 
     Addresses are computed here each time: LLVM would do it before the loops around, and keep them in registers that
-    the products need."""
+    the matmuls need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
     here = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
@@ -141,8 +141,8 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
 
 
 class _TransposedPieces:
-    """Those of a product that is done as the transposed one: all warp groups lie side by side, and a thread holds pairs
-    of columns."""
+    """The pieces of a matmul that is done as the transposed one: all warp groups lie side by side, and a thread holds
+    pairs of columns."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type

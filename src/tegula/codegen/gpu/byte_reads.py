@@ -1,4 +1,4 @@
-"""Tiles of bytes from shared memory to fragments of products, whose layouts hold no more than two neighbours together:
+"""Tiles of bytes from shared memory to fragments of matmuls, whose layouts hold no more than two neighbours together:
 by the matrix, or two bytes at a time."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROWS, COLUMNS, HALF = 32, 16, 64
 
 
 def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
-    """Whether a tile of bytes with neighbours along its rows, an operand of a product that is done as the transposed
+    """Whether a tile of bytes with neighbours along its rows, an operand of a matmul that is done as the transposed
     one, is read by `matrices`."""
     groups = s.group.warp_groups
     if not groups or not _of_bytes(view) or not view.contiguous:

@@ -14,7 +14,7 @@ from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
 UNROLLED = 16
-"""Loops of at most so many rounds may be unrolled by LLVM."""
+"""Loops of at most so many iterations may be unrolled by LLVM."""
 
 Body = Callable[[Region], None]
 
@@ -38,7 +38,7 @@ def meet(s: GpuState) -> None:
 
 @contextmanager
 def parting(s: GpuState) -> Iterator[None]:
-    """Code in which threads of a warp may go different ways; they meet at its end."""
+    """Code in which threads of a warp may go different ways; they reconverge at its end."""
     begin = s.code.block
     with s.apart():
         yield
@@ -73,9 +73,9 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 def chosen(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
-    """What `act` gives where the condition holds, else registers at hand. Where it branches, threads meet behind it:
-    assemblers that know a condition inside go on from there to where it leads to behind, and leave the others alone
-    (docs/design/034)."""
+    """What `act` gives where the condition holds, else registers at hand. Where it branches, threads reconverge after
+    it: assemblers that know a condition inside go on from there to where it leads to afterwards, and leave the others
+    alone (docs/design/034)."""
     if condition == "true":
         return act()
     code = s.code
@@ -101,8 +101,8 @@ def either(
     other: Callable[[], list[str]],
 ) -> list[str]:
     """What one of two pieces of code gives. Where all threads go one way, and some of them another one inside, they
-    meet at its end: assemblers take them for together behind it, and do not see to that where both branches end at one
-    place (docs/design/034)."""
+    reconverge at its end: assemblers take them for together after it, and do not see to that where both branches end at
+    one place (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
@@ -233,7 +233,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
 
 
 def _short(op: For) -> bool:
-    """Whether a loop has a small constant number of rounds."""
+    """Whether a loop has a small constant number of iterations."""
     known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
     return len(known) == 3 and len(range(*known)) <= UNROLLED
 

@@ -1,5 +1,5 @@
 """The operands of one tensor core instruction of a warp, spread over its lanes: which elements each register holds, and
-how they come from shared memory.
+how they are read from shared memory.
 
 Facts are from the PTX manual, "Matrix Fragments for mma". Shapes of every type follow one rule: a register holds
 neighbours along K, as many as fit 32 bits; four lanes follow each other along K, then eight rows or columns; then come
@@ -90,7 +90,7 @@ class FragmentSide:
 def sides(
     s: GpuState, op: SharedProduct, share: MmaShare, origin: tuple[str, str], terms: Terms
 ) -> tuple[FragmentSide, FragmentSide]:
-    """Both operands of a product in shared memory."""
+    """Both operands of a matmul in shared memory."""
     a, b = op.a, op.b
     left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, share.high, terms.left)
     right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, share.wide, terms.right)
@@ -98,7 +98,7 @@ def sides(
 
 
 def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | Elements:
-    """How an operand comes to registers: by ldmatrix where 16 bytes along K, or of 16-bit elements along the other
+    """How an operand is loaded to registers: by ldmatrix where 16 bytes along K, or of 16-bit elements along the other
     dimension, lie together and are aligned, and K is whole; else element by element."""
     view, size = side.view, element_bytes(side.view.dtype)
     whole = view.shape[side.along] % fragments.depth == 0

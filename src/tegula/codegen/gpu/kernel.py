@@ -116,11 +116,11 @@ GLOBAL = "addrspace(1)"
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block. `multiplies`: whether
-    it has matrix products, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
+    """LLVM IR of a kernel and what the launch needs besides: shared memory, threads per block. `multiplies`: whether
+    it has matmuls, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
     `budgets`: registers a thread of each warp group, where roles change how many they have; then each thread starts
-    with `start_registers`, and the code must be assembled for exactly so many. `paired`: whether blocks 2 k and 2 k + 1
-    work together, if the launch makes pairs of them."""
+    with `start_registers`, and the code must be assembled for exactly so many. `paired`: whether CTAs 2 k and 2 k + 1
+    work together, if the launch makes clusters of them."""
 
     text: str
     shared: MemoryMap

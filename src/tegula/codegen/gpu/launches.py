@@ -1,6 +1,6 @@
 """Launches that overlap: the blocks of a kernel start while the last ones of the kernel before are at work.
 
-A kernel tells the hardware at its start that the next one may come where there is room. What the next one does before
+A kernel tells the hardware at its start that the next one may start where there is room. What the next one does before
 it waits, as making its barriers, costs no time then. The wait ends when all launches before are complete and what they
 wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all.
 
@@ -22,7 +22,7 @@ from tegula.types import ArrayType
 
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
-    or what may use it, comes."""
+    or what may use it, is reached."""
     waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.place
     late, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
     last = loops[-1] if lets == LOOPED and loops else None
@@ -41,8 +41,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 
 
 def launch_next(s: GpuState, op: Op) -> None:
-    """All that this block reads has come; the next launch may rely on those before this one too. Where no op says so,
-    the next one may start when the block has ended."""
+    """All that this block reads has arrived; the next launch may rely on those before this one too. Where no op says
+    so, the next one may start when the block has ended."""
     if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)
@@ -55,7 +55,7 @@ def waits_at_end(s: GpuState) -> bool:
 
 
 def start_next_launch(s: GpuState) -> None:
-    """The next launch of the stream may start when all blocks of this one have come here, or have ended."""
+    """The next launch of the stream may start when all blocks of this one have arrived here, or have ended."""
     s.code.line('call void asm sideeffect "griddepcontrol.launch_dependents;", ""()')
 
 

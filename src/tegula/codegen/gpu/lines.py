@@ -25,7 +25,7 @@ class LineTable:
         self.function = self._function(name, file, kernel.line)
 
     def mark(self, loc: Location) -> str:
-        """What stands behind an instruction of that place; where it was inlined belongs to it."""
+        """What stands after an instruction of that place; where it was inlined belongs to it."""
         return f", !dbg !{self._place(loc)}"
 
     def metadata(self) -> str:

@@ -1,4 +1,4 @@
-"""Matrix products by the tensor cores of warps: 16 rows by 8 columns an instruction, K outermost."""
+"""Matmuls by the tensor cores of warps: 16 rows by 8 columns an instruction, K outermost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Two neighbouring blocks that work together, as a cluster. A launch of an odd number of blocks has none: what is here
-does for a block by itself what it would do without pairs."""
+does for a CTA by itself what it would do without clusters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ARRIVE_AT_BOTH = (
 
 
 def pair_size(s: GpuState) -> str:
-    """How many blocks the pair has, 1 or 2."""
+    """How many CTAs the cluster has, 1 or 2."""
     return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.nctaid.x()")
 
 
 def rank(s: GpuState) -> str:
-    """The number of the block in its pair."""
+    """The number of the CTA in its cluster."""
     return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.ctaid.x()")
 
 
@@ -33,25 +33,25 @@ def other_rank(s: GpuState) -> str:
 
 
 def of_pair(barrier: Value) -> bool:
-    """Whether both blocks of a pair arrive at a barrier."""
+    """Whether both CTAs of a cluster arrive at a barrier."""
     return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.pair)
 
 
 def pair_end(s: GpuState, op: PairEnd) -> None:
-    """Rounded up to a multiple of the pair's blocks."""
+    """Rounded up to a multiple of the cluster's CTAs."""
     code, (t, size, last) = s.code, _size(s, op)
     above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
     s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
 
 
 def pair_other(s: GpuState, op: PairOther) -> None:
-    """Of the two numbers of a pair the first is even."""
+    """Of the two numbers of a cluster the first is even."""
     t, _, last = _size(s, op)
     s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
 
 
 def _size(s: GpuState, op: Op) -> tuple[str, str, str]:
-    """The type of a number, the blocks of the pair as one, and one less."""
+    """The type of a number, the CTAs of the cluster as one, and one less."""
     t = register_type(scalar_of(op.result.type), 1)  # type: ignore[arg-type]
     size = pair_size(s) if t == "i32" else s.code.emit(f"zext nneg i32 {pair_size(s)} to {t}")
     return t, size, s.code.emit(f"sub {t} {size}, 1")

@@ -1,4 +1,4 @@
-"""Matrix products of operands in shared memory: by tensor cores, or by fused multiply-adds."""
+"""Matmuls of operands in shared memory: by tensor cores, or by fused multiply-adds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tegula.passes.product_terms import widened_terms
 from tegula.types import DType, TileType, float32, scalar_of
 
 UNROLL = 4
-"""Steps of K between two turns of the loop."""
+"""Steps of K in one iteration of the loop."""
 UNROLLED = 8
-"""Turns of a loop over K that LLVM may unroll."""
+"""Iterations of a loop over K that LLVM may unroll."""
 
 
 def product(s: GpuState, op: RegisterProduct | SharedProduct) -> None:

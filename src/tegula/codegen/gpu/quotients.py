@@ -67,7 +67,7 @@ def _unless(code: Code, unsure: str, quick: list[str], sure: Callable[[], list[s
 
 
 def finished(code: Code, x: str, type: str) -> str:
-    """A number that is ready here. LLVM puts off what is made of quotients until their results are needed, behind the
+    """A number that is ready here. LLVM puts off what is made of quotients until their results are needed, after the
     branches of all others, and so many numbers do not fit into registers."""
     if type != "float":
         return x
@@ -77,7 +77,7 @@ def finished(code: Code, x: str, type: str) -> str:
 
 
 def _sure(code: Code, a: str, b: str, quick: str) -> str:
-    """The quotient where the quick one may be wrong: it then is no normal number. One by one, which takes few
+    """The quotient where the fast one may be wrong: it then is no normal number. One by one, which takes few
     registers."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {quick}")

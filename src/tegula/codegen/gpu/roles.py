@@ -35,7 +35,7 @@ class Unit:
 
 
 def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
-    """Each warp goes to its role, warp groups with their registers. All meet at the end."""
+    """Each warp goes to its role, warp groups with their registers. All synchronise at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
     # The same in all lanes, which only a shuffle tells ptxas.
@@ -96,7 +96,7 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
 
 
 def multiplies(region: Op | Kernel) -> bool:
-    """Whether there are matrix products in it."""
+    """Whether there are matmuls in it."""
     return any(isinstance(op, SharedProduct | RegisterProduct) for op in region.walk())
 
 

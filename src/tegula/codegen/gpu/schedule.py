@@ -36,7 +36,7 @@ def shared_address(s: GpuState, pointer: str) -> str:
 
 
 def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
-    """Inline assembly that touches memory. Operands: constraint, type, register."""
+    """Inline assembly that accesses memory. Operands: constraint, type, register."""
     constraints = ",".join([*(c for c, _, _ in operands), "~{memory}"])
     args = ", ".join(f"{t} {x}" for _, t, x in operands)
     s.code.line(f'call void asm sideeffect "{text}{s.noted}", "{constraints}"({args}) convergent')
@@ -75,14 +75,14 @@ def barrier_new(s: GpuState, op: MbarrierNew) -> None:
 
 
 def barrier_ready(s: GpuState, op: Op) -> None:
-    """Bulk copies see barriers after a fence; threads see them once they have met."""
+    """Bulk copies see barriers after a fence; threads see them once they have synchronised."""
     if s.gpu.bulk_copies:
         asm(s, "fence.mbarrier_init.release.cluster;", [])
     all_meet(s)
 
 
 def all_meet(s: GpuState) -> None:
-    """All threads of the block meet, or of the pair of blocks."""
+    """All threads of the CTA synchronise, or of the 2-CTA cluster."""
     if s.paired:
         asm(s, "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", [])
     else:
@@ -96,7 +96,7 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 
 
 def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
-    """Asleep for some time in each round, where the hardware can."""
+    """Asleep for some time in each iteration, where the hardware can."""
     at = _address(s, op.barriers, op.stage)
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
@@ -162,7 +162,7 @@ def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
 
 
 def bulk_load(s: GpuState, op: Op) -> None:
-    """Box by box. For a pair they are two halves: where both blocks copy the same tile, each copies its half to both,
+    """Box by box. For a cluster they are two halves: where both CTAs copy the same tile, each copies its half to both,
     and the barriers of both count the bytes."""
     assert isinstance(op, BulkLoad)
     buffer, barriers, stage, array = op.buffer, op.barriers, op.stage, op.array
@@ -209,7 +209,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
 def _start_load(
     s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both: bool
 ) -> None:
-    """One box, to the block's own memory or to the same place in both blocks of a pair."""
+    """One box, to the CTA's own memory or to the same place in both CTAs of a cluster."""
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${3 + d}" for d in range(len(place)))
     kind = f"tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -257,7 +257,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
 
 
 def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
-    """Box by box, by the tensor map of the copies that will come."""
+    """Box by box, by the tensor map of the copies that follow."""
     array, *where = op.operands
     assert isinstance(array.type, ArrayType)
     shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
@@ -301,7 +301,7 @@ def start_store(
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
 
 
-# Barriers that roles meet at -----------------------------------------------------------------------------------------
+# Barriers at which roles synchronise ---------------------------------------------------------------------------------
 
 
 def named_new(s: GpuState, op: Op) -> None:

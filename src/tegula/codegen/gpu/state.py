@@ -31,11 +31,11 @@ class GpuState(State):
     `group`: the threads that run the code at hand, `lanes` of which have a lane. `held`: the registers of tiles.
     `barriers`: the addresses of memory barriers. `named`: the numbers of named barriers. `maps`: the tensor maps that
     the kernel needs, in order. `start_registers`: of a thread at the start, where roles change how many they have,
-    and `budgets`, those of each warp group. `paired`: whether blocks of the hardware work in pairs. `numbers`: of ops
-    that synchronise, and `noted`, what is written beside the instructions of the op at hand. `line_table`: where the
+    and `budgets`, those of each warp group. `paired`: whether CTAs work in 2-CTA clusters. `numbers`: of ops
+    that synchronise, and `noted`, what is written next to the instructions of the op at hand. `line_table`: where the
     code says its Python lines. `depth`: in how many pieces of code this is that only some threads of a warp run;
-    `parted`: whether they have not met since the last one. `lane` is the thread's number in the group at all times;
-    `lane32` the same as i32."""
+    `parted`: whether they have not reconverged since the last one. `lane` is the thread's number in the group at all
+    times; `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, SharedAllocation] = field(default_factory=dict)

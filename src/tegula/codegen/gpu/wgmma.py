@@ -1,4 +1,4 @@
-"""Products by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
+"""Matmuls by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
 
 An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep. It finds an operand by a descriptor: the address,
 the distance of groups of eight rows, the distance of boxes, and the swizzle. Only 16-bit operands may have K along the
@@ -61,8 +61,8 @@ class WgmmaOperand:
 
 
 def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
-    """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is turned, and of a
-    right operand's if it is."""
+    """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is transposed, and
+    of a right operand's if it is."""
     turned = is_transpose(value)
     stage = value.owner.buffer if turned and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
@@ -75,7 +75,7 @@ def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
 
 def product(s: GpuState, op: RegisterProduct | SharedProduct, start: list[str]) -> list[str]:
     """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
-    (attribute): then nothing may touch these registers until a wait that covers it. If b is in registers, it is
+    (attribute): then nothing may access these registers until a wait that covers it. If b is in registers, it is
     start.T + b.T @ a.T for the tensor cores."""
     t = op.result.type
     assert isinstance(t, TileType)
@@ -128,8 +128,8 @@ def _shape(columns: int, terms: Terms) -> str:
 
 
 def product_wait(s: GpuState, op: ProductWait) -> None:
-    """The registers of accumulators go through the wait, so that nothing touches them before it; not those of the
-    products that it leaves in flight, which nothing may touch after it either. What was computed while products were
+    """The registers of accumulators go through the wait, so that nothing accesses them before it; not those of the
+    matmuls that it leaves in flight, which nothing may access after it either. What was computed while matmuls were
     in flight goes through it too: it is not to be put off until after the wait."""
     young = _youngest(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
@@ -153,12 +153,12 @@ PRODUCTS = (SharedProduct, RegisterProduct)
 NARROW = 4
 """Registers of tiles that a wait looks at: sums and other results of many numbers, which are computed before them."""
 NEVER = 0x7FABCDEF
-"""Bits of a number that is not met: if it were, nothing would happen but a pause."""
+"""Bits of a number that does not occur: if it did, nothing would happen but a pause."""
 
 
 def _computed_before(held: list[list[str]], first: int) -> str:
     """Instructions before a wait that need the narrow ones of the tiles from `first` on. The assembler moves waits
-    forward, before what does not depend on them, and nothing would be computed beside the products."""
+    forward, before what does not depend on them, and no computation would be overlapped with the matmuls."""
     at = [sum(map(len, held[:k])) for k in range(len(held))]
     seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
     if not seen:
@@ -169,7 +169,7 @@ def _computed_before(held: list[list[str]], first: int) -> str:
 
 
 def _computed_meanwhile(wait: Op) -> list[Value]:
-    """The float32 tiles made between the product or wait before and this one that are used after it."""
+    """The float32 tiles made between the matmul or wait before and this one that are used after it."""
     assert wait.parent is not None
     ops = wait.parent.ops
     at = ops.index(wait)
@@ -180,7 +180,7 @@ def _computed_meanwhile(wait: Op) -> list[Value]:
 
 
 def _youngest(wait: Op, count: int) -> set[Value]:
-    """The accumulators of the last products before a wait, as far as they stand in its region."""
+    """The accumulators of the last matmuls before a wait, as far as they stand in its region."""
     assert wait.parent is not None
     ops = wait.parent.ops
     before = [op for op in ops[: ops.index(wait)] if isinstance(op, PRODUCTS)]
@@ -260,7 +260,7 @@ CONSTRAINTS = {"float": "f", "i32": "r"}
 
 
 class _Assembly:
-    """One block of assembly that changes accumulators, or makes so many: for a whole product, so that nothing comes
+    """One block of assembly that changes accumulators, or makes so many: for a whole matmul, so that nothing comes
     between its instructions."""
 
     def __init__(self, types: list[str], accumulators: list[str]) -> None:
