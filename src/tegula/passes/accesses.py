@@ -76,7 +76,7 @@ class Independence:
 
     def conflicts_inside(self, op: Op) -> Iterator[tuple[BufferAccess, BufferAccess]]:
         """The pairs that conflict where each lane runs `op` from its start to its end on its own; an access with
-        itself where different iterations of a loop may meet."""
+        itself where different iterations of a loop may access one element."""
         assert op.parent is not None
         inside = list(accesses(op))
         for k, a in enumerate(inside):

@@ -1,7 +1,7 @@
 """Every tile value gets a layout over the threads of the block.
 
 Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
-product takes the product's layout; one that comes from the lanes, theirs; the result of a reduction and the source of a
+matmul takes the matmul's layout; one that comes from the lanes, theirs; the result of a reduction and the source of a
 broadcast take what the larger tile leaves them, so that both need no exchange; all others are spread in blocks for wide
 access to memory."""
 
@@ -224,12 +224,12 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
 
 
 def _of_warp_groups(op: GroupProduct) -> Callable[[tuple[int, int], int], Layout]:
-    """The layouts of the result of a product, and of its operand in registers, by their shapes."""
+    """The layouts of the result of a matmul, and of its operand in registers, by their shapes."""
     return wgmma_turned if isinstance(op, RegisterProduct) and op.held == 1 else wgmma_result
 
 
 def held_layout(op: RegisterProduct, group: Group) -> Layout:
-    """The layout in which a product takes its operand in registers."""
+    """The layout in which a matmul takes its operand in registers."""
     t = op.held_tile.type
     assert isinstance(t, TileType)
     return _of_warp_groups(op)((t.shape[0], t.shape[1]), group.warp_groups)

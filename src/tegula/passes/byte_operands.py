@@ -1,4 +1,4 @@
-"""Operands of products that are computed, element by element, from tiles of bytes, as weights of 8 bits."""
+"""Operands of matmuls that are computed, element by element, from tiles of bytes, as weights of 8 bits."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def from_bytes(product: TileMatmul) -> bool:
 
 
 def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
-    """What turns a tile, if anything does, the maps of one tile that make it, the last one first, and the tile that
-    they are made of."""
+    """What transposes a tile, if anything does, the maps of one tile that make it, the last one first, and the tile
+    that they are made of."""
     above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
     if above is not None:
         tile = above.tile
@@ -58,8 +58,8 @@ def _whole(tile: Value) -> bool:
 
 
 def turn_first(product: TileMatmul) -> None:
-    """Where a right operand is turned that is computed, turn what it is computed from instead: what was loaded can be
-    read turned."""
+    """Where a computed right operand is transposed, transpose what it is computed from instead: what was loaded can be
+    read transposed."""
     above, maps, tile = _chain(product.b)
     if above is None or not maps:
         return

@@ -25,8 +25,8 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
 
     The kernel is left as it is unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
     in every block and whose previous elements nobody uses. Blocks without loops are short. A sum of the whole tile that
-    is added is taken after the loop, so that in it lanes need not meet. The order of additions is free in both forms:
-    the arrays that are added to are not read, and share no bytes with others."""
+    is added is taken after the loop, so that in it lanes need not synchronise. The order of additions is free in both
+    forms: the arrays that are added to are not read, and share no bytes with others."""
     found = _sums(kernel)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""For targets whose products are complete when they return: nothing is in flight, and nothing waits."""
+"""For targets whose matmuls are complete when they return: nothing is in flight, and nothing waits."""
 
 from __future__ import annotations
 

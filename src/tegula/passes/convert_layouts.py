@@ -140,7 +140,7 @@ class _Converter:
 
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """In registers and by shuffles; where several warps hold parts of one result, once more over the parts. The
-        threads meet once for reductions that stand side by side."""
+        threads synchronise once for reductions that stand side by side."""
         cuts = [self.layouts[op.tile].parts(op.axis) for op in ops]
         several = [k for k, (_, _, bases) in enumerate(cuts) if len(bases) > 1]
         tiles = [op.tile for op in ops]

@@ -1,5 +1,5 @@
 """For targets where reading a tile copies nothing: a stage is kept until what was read from it has been used, so that
-it need not be copied, as long as the role neither waits nor touches its pipe in between."""
+it need not be copied, as long as the role neither waits nor accesses its pipe in between."""
 
 from __future__ import annotations
 

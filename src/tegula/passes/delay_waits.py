@@ -1,8 +1,9 @@
-"""Products of warp groups that add to one accumulator round after round are waited for one round late, so that the
-tensor cores always have one to do; so are the stages that they read released. After the loop comes the last wait.
+"""Matmuls of warp groups that add to one accumulator iteration after iteration are waited for one iteration late, so
+that the tensor cores always have one to do; so are the stages that they read released. The last wait stands after the
+loop.
 
-A product is delayed if its loop carries the accumulator for it alone, what follows it in the round are releases, and
-the round neither writes what it reads nor makes its operand in registers."""
+A matmul is delayed if its loop carries the accumulator for it alone, what follows it in the iteration are releases, and
+the iteration neither writes what it reads nor makes its operand in registers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def delay_waits(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _product(loop: For) -> GroupProduct | None:
-    """The only product of a loop, if it can be delayed."""
+    """The only matmul of a loop, if it can be delayed."""
     body = loop.body
     products = [op for op in body.walk() if isinstance(op, GroupProduct)]
     if len(products) != 1:
@@ -52,12 +53,12 @@ def _product(loop: For) -> GroupProduct | None:
 
 
 def _total(loop: For, product: GroupProduct) -> Carried | None:
-    """What the loop carries that the product adds to."""
+    """What the loop carries that the matmul adds to."""
     return next((one for one in loop.carried if product.c in one.arguments), None)
 
 
 def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
-    """Whether what follows a product only releases, once, what this round has popped."""
+    """Whether what follows a matmul only releases, once, what this iteration has popped."""
     popped = [op.pipe for op in body.ops[:at] if isinstance(op, PipePop)]
     released = [op.pipe for op in after if isinstance(op, PipeRelease)]
     inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease)]
@@ -68,7 +69,7 @@ def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
 
 
 def _delay(loop: For, product: GroupProduct) -> None:
-    """Round k waits for the product of round k - 1 once its own is started."""
+    """Iteration k waits for the matmul of iteration k - 1 once its own is started."""
     body, region = loop.body, loop.parent
     assert region is not None
     releases = [op for op in body.ops if isinstance(op, PipeRelease)]
@@ -85,7 +86,7 @@ def _delay(loop: For, product: GroupProduct) -> None:
 
 
 def _finish(loop: For, product: GroupProduct, releases: list[PipeRelease], region: Region) -> None:
-    """The last product is waited for, and its stages are released, if the loop had a round."""
+    """The last matmul is waited for, and its stages are released, if the loop had an iteration."""
     total = _total(loop, product)
     assert total is not None
     result, made = total.result, Region()

@@ -54,7 +54,7 @@ def _common(values: Sequence[Value], n: int, taken: frozenset[Value]) -> int:
 
 
 def _around(value: Value, region: Region) -> Sequence[Value]:
-    """What an argument of a region is in some round, of an index, where the loop starts, and its step; nothing for
+    """What an argument of a region is in some iteration, of an index, where the loop starts, and its step; nothing for
     arguments of other regions."""
     loop = region.parent
     if not isinstance(loop, LoopLike):

@@ -305,7 +305,7 @@ class LaneSide:
         return index
 
     def iteration(self, loop: Op) -> Form:
-        """How many iterations of a loop this lane has behind it."""
+        """How many iterations of a loop this lane has completed."""
         return self._new((loop, "iteration"), (0, (1 << 64) - 1), not self.scope.holds(loop))
 
     def _computed(self, value: Value, op: Op) -> Form | None:

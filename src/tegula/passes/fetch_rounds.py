@@ -1,8 +1,8 @@
-"""Loops over the blocks of another launch, as gradients make them, keep what all their rounds load, and fetch the rest
-rounds ahead, by asynchronous copies.
+"""Loops over the blocks of another launch, as gradients make them, keep what all their iterations load, and fetch the
+rest some iterations ahead, by asynchronous copies.
 
 Where blocks run side by side, some wait for memory while others compute. A loop runs them one after the other, and its
-sums take the registers that would hold more blocks at a time; so each round would wait for memory, in vain."""
+sums take the registers that would hold more blocks at a time; so each iteration would wait for memory, in vain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fetch_rounds(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _keep(kernel: Kernel, loop: For, room: int) -> int:
-    """Load what is the same in all rounds once, before the loop, to shared memory. The bytes that it takes."""
+    """Load what is the same in all iterations once, before the loop, to shared memory. The bytes that it takes."""
     body, region = loop.body, loop.parent
     assert region is not None
     taken = 0
@@ -55,7 +55,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
             op.parent = region
             region.ops.insert(at, op)
             at += 1
-        # Read late, the tile is in registers for a part of the round only.
+        # Read late, the tile is in registers for a part of the iteration only.
         body.ops.remove(read)
         user = next(k for k, op in enumerate(body.ops) if any(read.result in o.operands for o in op.walk()))
         body.ops.insert(user, read)
@@ -63,7 +63,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
 
 
 def _fetch(loop: For, room: int) -> None:
-    """Say how many rounds ahead the other loads are fetched, and let them go through the buffers that need it."""
+    """Say how many iterations ahead the other loads are fetched, and let them go through the buffers that need it."""
     body = loop.body
     found = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
     while found and 2 * sum(map(_bytes, found)) > room:
@@ -79,7 +79,7 @@ def _loads(body: Region) -> list[TileLoad]:
 
 
 def _through_shared(load: TileLoad, body: Region) -> tuple[BufNew, BufRead]:
-    """Put a buffer behind a load: the op that fills it, and the one that reads what all others then use."""
+    """Put a buffer after a load: the op that fills it, and the one that reads what all others then use."""
     t = load.result.type
     assert isinstance(t, TileType)
     made = BufType(t.dtype, t.shape, "shared")

@@ -97,7 +97,7 @@ def _contradict(forms: Iterable[Form]) -> bool:
 
 def _tightened(forms: Iterable[Form]) -> list[Form] | None:
     """Of inequalities with the same terms, the one that says most; None where one of them never holds. Their order is
-    that in which they came, so that answers are the same in every process."""
+    that in which they were added, so that answers are the same in every process."""
     kept: dict[frozenset[tuple[Atom, int]], Form] = {}
     for terms, number in forms:
         if not terms:

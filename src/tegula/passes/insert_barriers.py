@@ -1,10 +1,10 @@
-"""Barriers where a thread may touch what another has touched, and nowhere else.
+"""Barriers where a thread may access what another has accessed, and nowhere else.
 
 The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
-of them gets a barrier before it. A loop is walked with what its body leaves behind added to what comes before it, until
+of them gets a barrier before it. A loop is walked with what its body leaves added to what comes before it, until
 that no longer changes.
 
-Copies that store a tile go on behind a barrier. Before an op that must come after them their warp groups wait for them
+Copies that store a tile go on after a barrier. Before an op that must follow them their warp groups wait for them
 first; each group's own later copies wait by themselves."""
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class BarrierAccess:
-    """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread touches which element, where
-    that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the last wait
-    for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines elements; `part`:
-    which elements of a buffer; `met`: the threads of each warp have met since."""
+    """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread accesses which element,
+    where that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the
+    last wait for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines
+    elements; `part`: which elements of a buffer; `met`: the threads of each warp have synchronised since."""
 
     op: Op
     kind: str
@@ -60,7 +60,7 @@ class BarrierAccess:
 @dataclass(frozen=True, slots=True)
 class Clash:
     """Two accesses that need a barrier between them. `copies`: where copies before it are waited for too; `of_warps`:
-    the threads of each warp meet."""
+    the threads of each warp synchronise."""
 
     before: BarrierAccess
     after: BarrierAccess
@@ -168,7 +168,7 @@ class _Walk:
     def _after(
         self, op: LoopLike, before: list[BarrierAccess], entry: list[BarrierAccess], end: list[BarrierAccess]
     ) -> list[BarrierAccess]:
-        """What a loop leaves behind, which may have had no round."""
+        """What a loop leaves, which may have had no iteration."""
         if isinstance(op, While):
             return _union(entry, self.region(op.condition, list(entry), {}))
         runs = isinstance(op, For) and bool(op.positions)
@@ -203,7 +203,7 @@ class _Walk:
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _layout(self, op: Op) -> Layout | None:
-        """Which thread touches what of a buffer, its view, or a window of an array."""
+        """Which thread accesses what of a buffer, its view, or a window of an array."""
         if isinstance(op, BufNew | TileStore | TileAtomic | BufWrite | BulkStore):
             return self.layouts[op.tile]
         if isinstance(op, TileLoad | BufRead):
@@ -219,11 +219,11 @@ class _Walk:
             reached = self.reach.of(a.part, b.part, b.op)
         if reached is Reached.THREAD or (reached is Reached.WARP and a.met):
             return None
-        # One warp that meets leaves nothing pending.
+        # One warp that synchronises leaves nothing pending.
         return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
-        """Whether two threads may touch the same bytes, one of them writing."""
+        """Whether two threads may access the same bytes, one of them writing."""
         if not _clashes(a, b) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
             return False  # what a copy brings is waited for at the barrier that counts its bytes
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
@@ -243,7 +243,7 @@ class _Walk:
         return ahead and not a.past and self._memory(a.value) is self._memory(b.value)
 
     def _own_elements(self, a: BarrierAccess, b: BarrierAccess) -> bool:
-        """Whether two accesses of an array by tiles touch different elements, or each thread its own."""
+        """Whether two accesses of an array by tiles access different elements, or each thread its own."""
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
@@ -254,8 +254,8 @@ class _Walk:
         return apart(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
-        """Whether an element that both touch, in whatever rounds, is one thread's, or where copies store it one warp
-        group's: those wait for their own earlier ones."""
+        """Whether an element that both access, in whatever iterations, is one thread's, or where copies store it one
+        warp group's: those wait for their own earlier ones."""
         copies = isinstance(a.op, BulkStore)
         if a.layout is None or copies != isinstance(b.op, BulkStore):
             return False
@@ -288,7 +288,7 @@ class _Walk:
 
 
 def _widest(clashes: Iterable[Clash]) -> Clash | None:
-    """The first that the whole group must meet for, else the first."""
+    """The first for which the whole group must synchronise, else the first."""
     found: Clash | None = None
     for clash in clashes:
         if not clash.of_warps:
@@ -302,7 +302,7 @@ def _shared(value: Value) -> bool:
 
 
 def _own(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether each thread touches the same elements in two accesses that agree about where they are, and no other
+    """Whether each thread accesses the same elements in two accesses that agree about where they are, and no other
     thread does."""
     if a.layout is None or b.layout is None:
         return False
@@ -310,14 +310,14 @@ def _own(a: BarrierAccess, b: BarrierAccess) -> bool:
 
 
 def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether two accesses of one object touch different elements, or each thread its own."""
+    """Whether two accesses of one object access different elements, or each thread its own."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
     return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
 
 
 def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
-    """Those by copies that may be on their way still, also behind a barrier."""
+    """Those by copies that may be on their way still, also after a barrier."""
     return [a for a in accesses if isinstance(a.op, BulkStore)]
 
 

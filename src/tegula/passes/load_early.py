@@ -20,7 +20,7 @@ MOST_BYTES = 256
 
 
 def load_early(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place, unless it has roles or products, which need registers and fetch what they load."""
+    """Rewrite the kernel in place, unless it has roles or matmuls, which need registers and fetch what they load."""
     if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
         return
     for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:

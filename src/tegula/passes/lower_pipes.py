@@ -8,7 +8,7 @@ registers and a push, or a copy by the threads where registers are too few or bu
 Where threads read a stage that copies fill, a proxy fence stands between their reads and the release: an arrival orders
 what they do against what other threads do, not against copies, whose writes would overtake the reads.
 
-Pipes that are filled, popped and released together share one pair of barriers, with the bytes of all."""
+Pipes that are filled, popped and released together share two barriers, with the bytes of all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MOST_HELD, ADDRESSES = 64, 24
-"""Elements of a tile that a thread loads to registers; the registers that it needs beside them."""
+"""Elements of a tile that a thread loads to registers; the registers that it needs besides."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """What a release consists of."""
 Key = tuple[Value, str]
@@ -116,7 +116,7 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
 
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Pipes that may share barriers do. Of the ops on them that stand together, those that come first and last."""
+    """Pipes that may share barriers do. Of the ops on them that stand together, the first and the last."""
     groups: list[list[Value]] = []
     for pipe in pipes:
         group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
@@ -294,7 +294,7 @@ class _Lowering:
         return [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
 
     def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
-        """What the ops count, in the order they come. `nested`: also in role regions inside."""
+        """What the ops count, in program order. `nested`: also in role regions inside."""
         found: dict[Key, None] = {}
         for top in ops:
             for op in top.walk() if nested or not isinstance(top, Roles) else ():

@@ -1,4 +1,4 @@
-"""Which of the 16 named barriers of a block who meets at."""
+"""Which of the 16 named barriers of a block each group synchronises at."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tegula.passes.groups import group_of
 NAMED_BARRIERS = 16
 """PTX ISA, "bar, barrier"."""
 GROUP_BARRIERS = 8
-"""The first of those that the warp groups of bulk stores meet at; those below are of roles, 0 of the block."""
+"""The first of the barriers that the warp groups of bulk stores synchronise at; the ones below are of roles, 0 of the
+block."""
 
 
 def own_barriers(op: Op, threads: int) -> list[int]:
-    """The named barriers that the group of an op meets at for it."""
+    """The named barriers that the group of an op synchronises at for it."""
     group = group_of(op, threads)
     if isinstance(op, Barrier) and not op.of_warps and group.number and group.warps > 1:
         return [group.number]
@@ -26,8 +27,8 @@ def own_barriers(op: Op, threads: int) -> list[int]:
 
 
 def named_barriers(kernel: Kernel, threads: int) -> dict[Value, int]:
-    """The numbers of the barriers that the kernel makes: the highest that nobody else meets at. There may be too few:
-    then numbers are negative, and the checker says so."""
+    """The numbers of the barriers that the kernel makes: the highest that nobody else synchronises at. There may be too
+    few: then numbers are negative, and the checker says so."""
     taken = {name for op in kernel.walk() for name in own_barriers(op, threads)}
     free = _from(NAMED_BARRIERS - 1, taken)
     return {op.result: next(free) for op in kernel.walk() if isinstance(op, NamedNew)}

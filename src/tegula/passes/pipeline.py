@@ -47,7 +47,7 @@ FOR_CPU = (
     Pass(split_lanes),
     Pass(unroll_late),
 )
-"""Products are complete at once, reads copy nothing; lane-varying code is gathered into lane loops."""
+"""Matmuls are complete at once, reads copy nothing; lane-varying code is gathered into lane loops."""
 
 
 def check(kernel: Kernel) -> None:

@@ -72,7 +72,7 @@ FOR_GPU = (
     Pass(insert_barriers),
     Pass(unroll_late),
 )
-"""Products of loaded tiles get roles, and short blocks are combined; lane-varying code is gathered, tiles are spread
+"""Matmuls of loaded tiles get roles, and short blocks are combined; lane-varying code is gathered, tiles are spread
 over the threads, and barriers order what they share."""
 
 

@@ -1,11 +1,11 @@
-"""Loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some rounds ahead, by asynchronous copies
-into a ring of stages.
+"""Loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some iterations ahead, by asynchronous
+copies into a ring of stages.
 
 A load is fetched ahead if all it is used for is one buffer, its offsets are computed from the loop's index and values
-from outside, no access in the loop may write its array, and elements outside the array are 0. Round k waits for its
-own copies, starts those of round k + stages - 1 into the stage that round k - 1 has read, and works on stage k mod
-stages. Copies are started at the end of a round, where they are in the way of nothing; in loops that wait for memory
-and for nothing else, whose loads are marked as `unwritten`, at its start."""
+from outside, no access in the loop may write its array, and elements outside the array are 0. Iteration k waits for its
+own copies, starts those of iteration k + stages - 1 into the stage that iteration k - 1 has read, and works on stage k
+mod stages. Copies are started at the end of an iteration, where they are in the way of nothing; in loops that wait for
+memory and for nothing else, whose loads are marked as `unwritten`, at its start."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ class _Pipelining:
             self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
 
     def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
-        """Start the copies of a round, if there is one; they form a group in any case. `ahead`: to another stage than
-        the round at hand reads."""
+        """Start the copies of an iteration, if there is one; they form a group in any case. `ahead`: to another stage
+        than the iteration at hand reads."""
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
@@ -177,7 +177,7 @@ class _Pipelining:
         return build.insert(BufView([ring, stage, *[zero] * len(shape)], [made], attrs)).result
 
     def _counters(self) -> tuple[Value, Value]:
-        """The stages that a round reads and fills, carried by the loop."""
+        """The stages that an iteration reads and fills, carried by the loop."""
         first, last = (self._constant(self.build, n, int32) for n in (0, self.stages - 1))
         return self.loop.append(first), self.loop.append(last)
 

@@ -50,7 +50,7 @@ class SharedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """The shared memory of a block: a place for each buffer and stack, and the plan behind them."""
+    """The shared memory of a block: a place for each buffer and stack, and their plan."""
 
     places: dict[Value, SharedAllocation]
     plan: MemoryMap
@@ -73,7 +73,7 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
     """The same, but that small ones share no bytes: then what warps tell each other in one reduction need not wait
-    until all have read what they told in the last. Not beside roles, whose stages may leave no room."""
+    until all have read what they told in the last. Not together with roles, whose stages may leave no room."""
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
     end = max(i.end for i in intervals)
@@ -143,7 +143,7 @@ class _Lives:
 
 
 def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
-    """Row-major; rows of product operands are padded, so that the rows that threads read together fall on different
+    """Row-major; rows of matmul operands are padded, so that the rows that threads read together fall on different
     banks, and stages that bulk copies fill, so that each starts where a copy may write.
 
     Nothing else is padded: where an asynchronous copy writes half a sector into another one, the L2 cache sends that
@@ -169,7 +169,7 @@ def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
 
 
 def _is_operand(op: BufNew, users: Users) -> bool:
-    """Whether a product reads the rows of a buffer: a whole one from where it lies, stages from there or by threads."""
+    """Whether a matmul reads the rows of a buffer: a whole one from where it lies, stages from there or by threads."""
     found = [user for user, _ in users.get(op.result, [])]
     if not op.stages:
         viewed = any(isinstance(user, BufReshape | BufView) for user in found)

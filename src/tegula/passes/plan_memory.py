@@ -24,7 +24,7 @@ class Interval:
     """A piece of memory and when it is in use.
 
     `start` and `end`: the first point of use and the first after the last. `size`: bytes, `pad` of which may stay
-    unused behind it. `align`: bytes, a power of two. `loc` and `until`: source of the first and the last use. `branch`:
+    unused after it. `align`: bytes, a power of two. `loc` and `until`: source of the first and the last use. `branch`:
     two that took different branches of one fork are in use together whatever their times."""
 
     name: str

@@ -1,7 +1,7 @@
-"""What tensor cores multiply: the types of a product's terms, by the names that the PTX manual gives them.
+"""What tensor cores multiply: the types of a matmul's terms, by the names that the PTX manual gives them.
 
 Operands are taken as they lie in memory or, by warps, widened to a type that holds all of their values. float32 is
-rounded to tf32 only where a product asks for it."""
+rounded to tf32 only where a matmul asks for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BYTES = ("s8", "u8")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The types of a product. `left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type
+    """The types of a matmul. `left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type
     of the accumulators."""
 
     left: str
@@ -54,7 +54,7 @@ class Terms:
 
 
 def stored_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a product whose operands tensor cores read as they lie in shared memory; None where they cannot."""
+    """The terms of a matmul whose operands tensor cores read as they lie in shared memory; None where they cannot."""
     a, b, out = _types(op)
     if out.is_float and out.bits <= 32:
         if a == b == float32 and _rounds(op):
@@ -68,7 +68,7 @@ def stored_terms(op: MatmulLike) -> Terms | None:
 
 
 def widened_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a product whose operands go through registers; None where no type of theirs holds all values."""
+    """The terms of a matmul whose operands go through registers; None where no type of theirs holds all values."""
     a, b, out = _types(op)
     if out is float64:
         return Terms("f64", "f64", 64, float64)

@@ -1,4 +1,4 @@
-"""Which `tile.matmul_wait` a product in flight is complete after."""
+"""Which `tile.matmul_wait` a matmul in flight is complete after."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tegula.ops.linear import TileMatmulWait, in_flight
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A product is complete after `wait`. If that comes in the next round of the loop, `after` is the one that covers
-    the product of the last round, in the region that holds the loop."""
+    """A matmul is complete after `wait`. If that wait stands in the next iteration of the loop, `after` is the one that
+    covers the matmul of the last iteration, in the region that holds the loop."""
 
     wait: Op
     after: Op | None = None
 
 
 def covering_wait(product: Op) -> Covered | None:
-    """The first wait that surely covers a product; None if there is none in this round or the next. Waits in branches
-    and loops of their own are not counted on."""
+    """The first wait that surely covers a matmul; None if there is none in this iteration or the next. Waits in
+    branches and loops of their own are not counted on."""
     depth, at = 0, product
     while at.parent is not None:
         region = at.parent
@@ -49,7 +49,7 @@ def _after(op: Op, region: Region) -> Sequence[Op]:
 
 
 def _first_wait(ops: Sequence[Op], depth: int) -> tuple[Op | None, int]:
-    """The first wait that leaves fewer products in flight than have been started since; how many have."""
+    """The first wait that leaves fewer matmuls in flight than have been started since; how many have."""
     for op in ops:
         if isinstance(op, TileMatmulWait) and op.pending <= depth:
             return op, depth

@@ -2,7 +2,7 @@
 threads' of one warp.
 
 For each access on its own it is proved that thread or warp k is inside a window of the object that begins at k times
-its length, along some dimension. Two accesses whose windows are as long touch different elements where they are by
+its length, along some dimension. Two accesses whose windows are as long access different elements where they are by
 different threads, or warps. What is not proved reaches the whole group."""
 
 from __future__ import annotations

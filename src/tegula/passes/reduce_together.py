@@ -1,5 +1,5 @@
-"""Reductions that do not need each other's results stand side by side, so that the threads of a block meet once for all
-of them.
+"""Reductions that do not need each other's results stand side by side, so that the threads of a block synchronise once
+for all of them.
 
 A later one moves up to an earlier one, with what it needs, as long as the tiles that are then known at the same time
 fit in registers."""
@@ -22,7 +22,7 @@ MOST_BYTES = 256
 
 
 def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place, unless it has roles or products, which need registers."""
+    """Rewrite the kernel in place, unless it has roles or matmuls, which need registers."""
     if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
         return
     users = uses(kernel.body)
@@ -31,7 +31,7 @@ def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
-    """Move a reduction behind the first one that it can stand beside, if there is one before it."""
+    """Move a reduction after the first one that it can be merged with, if there is one before it."""
     region = reduce.parent
     assert region is not None
     last = region.ops.index(reduce)
@@ -43,7 +43,7 @@ def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]
 
 
 def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]:
-    """The place of the first reduction that the one at `last` can stand beside, its own where there is none; and the
+    """The place of the first reduction that the one at `last` can be merged with, its own where there is none; and the
     ops between the two that it needs, in order."""
     first, between = last, list[Op]()
     needed, wanted, sources = list[Op](), set(_used(region.ops[last])), set[Value]()

@@ -1,11 +1,11 @@
 """Frees the stage of each popped tile right after its last use, once on every path.
 
-A use is a read or element access of the tile or of a view of it, and what reads it in place: a product whose operand
+A use is a read or element access of the tile or of a view of it, and what reads it in place: a matmul whose operand
 is its value, up to the wait for it. The ring of a pipe is emptied in order, so a tile is held at least as long as those
 of its pipe that were popped before it. Releases that the user wrote stay, and their tiles get no other.
 
-Where a product is waited for in the next round of its loop, its tiles are released there, unless it is the first round,
-and after the loop, if it had any."""
+Where a matmul is waited for in the next iteration of its loop, its tiles are released there, unless it is the first
+iteration, and after the loop, if it had any."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tegula.source import Location
 from tegula.types import bool_
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
-"""Ops on values of which a product may still read the popped tile itself."""
+"""Ops on values of which a matmul may still read the popped tile itself."""
 
 
 def release_stages(kernel: Kernel, context: Compilation) -> None:
@@ -51,7 +51,7 @@ def _release(role: Region) -> list[CompileError]:
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A popped tile, and the position in its region after which its stage is free. `early`: the user's release.
-    `round_of`: the loop that popped it in the round before or, `behind` it, in the last round."""
+    `round_of`: the loop that popped it in the iteration before or, `behind` it, in the last iteration."""
 
     loc: Location
     last: int
@@ -63,7 +63,7 @@ class _Held:
 @dataclass(frozen=True, slots=True)
 class _Late:
     """A loop leaves tiles of each round to be released in the next: how many, after which op there, and after which one
-    behind the loop."""
+    after the loop."""
 
     loc: Location
     loop: For
@@ -156,7 +156,7 @@ class _Releases:
         return _Held(op.loc, order[early], early)
 
     def _end(self, user: Op, region: Region, order: dict[Op, int]) -> int:
-        """The position in a region at which a use is over: for one that is over in the next round, behind it."""
+        """The position in a region at which a use is over: for one that is over in the next iteration, after it."""
         top = _top(user, region)
         assert top is not None
         if not in_flight(user):
@@ -167,7 +167,7 @@ class _Releases:
         end = _top(covered.wait, region) if covered is not None and covered.after is None else None
         if end is not None:
             return order[end]
-        what = f"a product in flight reads a tile of {self._called()}, and no wait in this round or the next is for it"
+        what = f"a matmul in flight reads a tile of {self._called()} that no wait in this iteration or the next covers"
         help = "put tg.tile_matmul_wait into the loop that pops the tile, and one after the loop"
         self.errors.append(PipeBalance(user.loc, what=what, help=help))
         return order[top]
@@ -210,10 +210,10 @@ class _Releases:
         build.insert(If([there], [], None, branches))
         return made.ops
 
-    # Over the end of a round -----------------------------------------------------------------------------------------
+    # Over the end of an iteration ------------------------------------------------------------------------------------
 
     def _find_late(self, body: Region) -> None:
-        """Note what a loop leaves to its next round: the tiles from the first one on that a product reads which is
+        """Note what a loop leaves to its next iteration: the tiles from the first one on that a matmul reads which is
         waited for only there."""
         loop = body.parent
         if not isinstance(loop, For):
@@ -262,7 +262,7 @@ def _top(op: Op, region: Region) -> Op | None:
 
 
 def _has_round_before(build: Builder, loop: For) -> Value:
-    """In a loop: whether this is not the first round."""
+    """In a loop: whether this is not the first iteration."""
     return _compare(build, "ne", loop.index, loop.start)
 
 

@@ -1,9 +1,9 @@
 """Bytes of shared memory that nothing uses any more are used again where that costs no barrier.
 
-Buffers that lie side by side need the fewest barriers. The life of each is drawn out to the next barrier behind its
-last use; buffers whose lives do not overlap then share bytes, and the threads that write the one have met those that
-read the other. Where more barriers would be needed all the same, as from one iteration of a loop to the next, all
-stays."""
+Buffers that lie side by side need the fewest barriers. The life of each is drawn out to the next barrier after its
+last use; buffers whose lives do not overlap then share bytes, and the threads that write the one have synchronised with
+the ones that read the other. Where more barriers would be needed all the same, as from one iteration of a loop to the
+next, all stays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _met(owner: Op, end: int, met: Iterable[Op], numbers: dict[Op, int]) -> int:
-    """The first op from a number on that all threads meet before, in the region of a buffer; else the last."""
+    """The first op from a number on before which all threads synchronise, in the region of a buffer; else the last."""
     behind = [numbers[op] for op in met if op.parent is owner.parent]
     return min((n for n in behind if n >= end), default=len(numbers))
 

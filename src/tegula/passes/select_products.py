@@ -1,4 +1,4 @@
-"""Which matrix products the tensor cores of warp groups do, and where they read their operands.
+"""Which matmuls the tensor cores of warp groups do, and where they read their operands.
 
 Stages of pipes and of rings that are used by hand, and their transposes, are read where they lie, left operands that
 the kernel has computed in registers, where the instructions allow it; other operands go to stages of their own, in
@@ -37,8 +37,8 @@ SIDES = ("left", "right")
 
 
 def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
-    """Mark the products, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
-    what the kernel has computed, for a product with a popped tile. Right operands are kept where all products of a
+    """Mark the matmuls, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
+    what the kernel has computed, for a matmul with a popped tile. Right operands are kept where all matmuls of a
     role can keep theirs, because results are spread in another way then."""
     if context.target.tensor_cores != "wgmma":
         return
@@ -75,9 +75,9 @@ def _popped(tile: Value) -> bool:
 
 
 def select_products(kernel: Kernel, context: GpuCompilation) -> None:
-    """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
-    products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
-    of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`. Products that cannot be left in
+    """Mark the matmuls, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
+    matmuls may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
+    of float32 that only matmuls of tf32 read hold rounded numbers, attribute `rounds`. Matmuls that cannot be left in
     flight get the attribute `at_once`; those that warp groups do not do as one say why, attribute `declined`."""
     target, threads = context.target, context.threads
     products = [op for op in kernel.walk() if isinstance(op, GroupProduct)]
@@ -117,7 +117,7 @@ def select_products(kernel: Kernel, context: GpuCompilation) -> None:
 def _chosen(
     kernel: Kernel, products: Sequence[GroupProduct], found: Sequence[GroupProduct], with_stages: bool
 ) -> tuple[dict[GroupProduct, None], dict[tuple[GroupProduct, int], StageSlot]]:
-    """The products for warp groups, and the operands that need stages of their own. A pipe that other products
+    """The matmuls for warp groups, and the operands that need stages of their own. A pipe that other matmuls
     multiply from keeps its order."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
@@ -149,17 +149,17 @@ def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[
         return ""
     if pipe in in_parts:
         return f"lies in a ring of which parts are accessed by themselves (line {by.loc.line})"
-    return f"lies in a pipe that a product reads which warp groups do not do as one (line {by.loc.line})"
+    return f"lies in a pipe that a matmul reads which warp groups do not do as one (line {by.loc.line})"
 
 
 def _in_shared_memory(products: Iterable[GroupProduct]) -> list[tuple[GroupProduct, int]]:
-    """The operands of products that are buffers."""
+    """The operands of matmuls that are buffers."""
     return [(op, k) for op in products for k, v in enumerate(op.sides) if isinstance(v.type, BufType)]
 
 
 def _unreadable(op: GroupProduct, k: int, others: set[Value | None]) -> str:
     """Why an operand does not lie in a pipe as the instructions read it, and cannot; empty if it does. `others`: the
-    pipes whose tiles are read otherwise too, which keep what is rounded for products."""
+    pipes whose tiles are read otherwise too, which keep what is rounded for matmuls."""
     side, terms = op.sides[k], stored_terms(op)
     pipe = pipe_of(side)
     if pipe is None:
@@ -177,7 +177,7 @@ def _unreadable(op: GroupProduct, k: int, others: set[Value | None]) -> str:
 
 
 def _complete(kernel: Kernel, products: Sequence[GroupProduct]) -> None:
-    """All products are complete at once, because waits count those in flight, and some cannot be."""
+    """All matmuls are complete at once, because waits count those in flight, and some cannot be."""
     for op in products:
         op.wait = True
     known: dict[Value, Value] = {}
@@ -190,7 +190,7 @@ def _complete(kernel: Kernel, products: Sequence[GroupProduct]) -> None:
 
 
 def _through_memory(op: GroupProduct) -> None:
-    """A product of a left operand in registers as one of a buffer."""
+    """A matmul of a left operand in registers as one of a buffer."""
     if not isinstance(op, RegisterProduct):
         return
     region, made = op.parent, Region()
@@ -233,7 +233,7 @@ def pipe_of(operand: Value) -> Value | None:
 
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
-    """The pipes of which something but products reads the popped tiles; and the rings that are used by hand, of which
+    """The pipes of which something but matmuls reads the popped tiles; and the rings that are used by hand, of which
     copies round nothing."""
     found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
@@ -250,8 +250,8 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
 
 
 def _misfit(op: MatmulLike, threads: int, turned: bool | None = None) -> str:
-    """Why the types and the shape of a product do not fit warp groups; empty where they do. `turned`: whether the
-    product is done as the transposed one."""
+    """Why the types and the shape of a matmul do not fit warp groups; empty where they do. `turned`: whether the
+    matmul is done as the transposed one."""
     if turned is None:
         turned = isinstance(op, RegisterProduct) and op.held == 1
     a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
@@ -279,7 +279,7 @@ def counted(groups: int) -> str:
 
 
 def explain_products(kernel: Kernel) -> list[str]:
-    """The products of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
+    """The matmuls of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
     lines: list[str] = []
     for op in kernel.walk():
         if not isinstance(op, GroupProduct):

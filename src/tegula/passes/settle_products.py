@@ -1,8 +1,8 @@
-"""Products one of whose operands lies in registers end before the next round of the loop that makes it.
+"""Matmuls one of whose operands lies in registers end before the next iteration of the loop that makes it.
 
-Tensor cores read the registers until the product has been waited for. The assembler keeps them till then, but not from
-one round of a loop to the next, where it puts other values into them (docs/design/024). So a round at whose end such a
-product may be in flight waits for it there."""
+Tensor cores read the registers until the matmul has been waited for. The assembler keeps them till then, but not from
+one iteration of a loop to the next, where it puts other values into them (docs/design/024). So an iteration at whose
+end such a matmul may be in flight waits for it there."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def settle_products(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def reads_registers(op: Op, body: Region) -> bool:
-    """Whether an op leaves a product in flight that reads registers that the round of a loop, `body`, fills."""
+    """Whether an op leaves a matmul in flight that reads registers that the iteration of a loop, `body`, fills."""
     return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.held_tile, body)
 
 
 def _flying(region: Region, body: Region, later: int | None) -> int | None:
-    """The products that have certainly been started since the last one that reads registers of the round, at the end of
-    one of its regions; None if there is no such product in flight. `later`: at its start."""
+    """The matmuls that have certainly been started since the last one that reads registers of the iteration, at the end
+    of one of its regions; None if there is no such matmul in flight. `later`: at its start."""
     for op in region.ops:
         if isinstance(op, ProductWait):
             later = None if later is None or later >= op.pending else later

@@ -4,11 +4,11 @@ Where the rows of an array start within a sector of the cache, each row of a til
 for, and fetching tiles takes longer than multiplying them. Blocks that walk over numbered tiles in the same order often
 have one operand in common; that they share it lessens what the cache has to deliver.
 
-Blocks 2 k and 2 k + 1 are a pair. Both make the same rounds, the last of them over a tile that is done twice where
-their number is odd; its stores are then placed outside of the array. A stage is free when both blocks have released it,
-and full as before: each block announces all of its bytes, whoever copies them. Everything that waits or arrives is
-done equally often in both, since no condition or bound around it depends on the block. Which tiles are the same is
-found by computing the place of the other block's tile."""
+CTAs 2 k and 2 k + 1 are a 2-CTA cluster. Both make the same iterations, the last of them over a tile that is done twice
+where their number is odd; its stores are then placed outside of the array. A stage is free when both blocks have
+released it, and full as before: each block announces all of its bytes, whoever copies them. Everything that waits or
+arrives is done equally often in both, since no condition or bound around it depends on the block. Which tiles are the
+same is found by computing the place of the other CTA's tile."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _pure(op: Op) -> bool:
 
 
 def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
-    """Whether both blocks of a pair do what roles do to each other equally often, in the same order."""
+    """Whether both CTAs of a cluster do what roles do to each other equally often, in the same order."""
     for op in roles.walk():
         if not isinstance(op, Carrier) or op in walks or not _meets(op):
             continue
@@ -115,7 +115,7 @@ def _meets(op: Op) -> bool:
 
 
 def _may_repeat(loop: For) -> bool:
-    """Whether a round can be done once more without a trace: all that it leaves behind are tiles stored at places that
+    """Whether an iteration can be done once more without a trace: all that it leaves are tiles stored at places that
     may lie outside of the array."""
     for op in loop.walk():
         if isinstance(op, SPEAKING):
@@ -159,7 +159,7 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
 
 
 def _can_be_halved(load: BulkLoad) -> bool:
-    """Whether a copy fills boxes that two blocks can share: those of swizzled stages, which tensor cores read."""
+    """Whether a copy fills boxes that two CTAs can receive: those of swizzled stages, which tensor cores read."""
     return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
 
 
@@ -173,15 +173,15 @@ def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A round: the number of its tile, and of the other block's."""
+    """An iteration: the number of its tile, and of the other CTA's."""
 
     number: Value
     other: Value
 
 
 def _step(loop: For) -> _Step:
-    """Let both blocks of a pair go equally many rounds. The last may be one over the last tile again, which stores
-    nothing."""
+    """Let both CTAs of a cluster make equally many iterations. The last may be one over the last tile again, which
+    stores nothing."""
     body, index, end = loop.body, loop.index, loop.stop
     outside, start = _Before(loop), Region()
     one = outside(S.Const, [], end.type, type=end.type, value=1)
@@ -224,7 +224,7 @@ class _Before:
 
 
 def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
-    """Whether the other block copies the same tile in this round; None where that is not known."""
+    """Whether the other CTA copies the same tile in this iteration; None where that is not known."""
     body = loop.body
     found: dict[Value, None] = {}
     if not all(_deciding(body, step.number, v, found) for v in (load.array, *load.offset)):
@@ -243,8 +243,8 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
 
 
 def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
-    """Put into `found` the scalars of a round that a value depends on and that differ between blocks. Whether the value
-    depends on nothing else that does."""
+    """Put into `found` the scalars of an iteration that a value depends on and that differ between blocks. Whether the
+    value depends on nothing else that does."""
     if _alike(value):
         return True
     owner = value.owner
@@ -263,7 +263,7 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
 
 
 def _computed(body: Region, number: Value, value: Value) -> bool:
-    """Whether a value is computed from the number of the tile, and what is the same in all blocks, in the round."""
+    """Whether a value is computed from the number of the tile, and what is the same in all blocks, in the iteration."""
     owner = value.owner
     if value is number or _alike(value):
         return True

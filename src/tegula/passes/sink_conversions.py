@@ -1,6 +1,6 @@
 """Tiles of narrow numbers stay narrow until their numbers are needed.
 
-Products need them narrow: tensor cores multiply 16-bit numbers as exactly as the float32 ones that they are widened to,
+Matmuls need them narrow: tensor cores multiply 16-bit numbers as exactly as the float32 ones that they are widened to,
 and have none for float32."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHAPES = (TilePermute, TileReshape, TileSlice)
 
 def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
     """Move each widening conversion of a whole tile down to its first use: in between the tile takes half of the
-    registers, or fewer, so that more blocks fit the device while lanes wait for a load or for each other. Products take
+    registers, or fewer, so that more blocks fit the device while lanes wait for a load or for each other. Matmuls take
     what was widened where tensor cores can multiply it then."""
     for op in list(kernel.walk()):
         if isinstance(op, TileMatmul):

@@ -1,5 +1,5 @@
-"""Lane-varying code is gathered into `lanes` ops, split wherever the lanes must meet: at cooperative ops, and between
-accesses of one tile that different lanes may make in either order."""
+"""Lane-varying code is gathered into `lanes` ops, split wherever the lanes must synchronise: at cooperative ops, and
+between accesses of one tile that different lanes may make in either order."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class _Splitter:
 
     def _stays_whole(self, op: Op) -> bool:
         """Whether each lane can run control flow that all follow alike from its start to its end, so that what lanes
-        carry round a loop stays in registers: no op in it is the block's, the lanes need not meet, the order of what
-        they print is not at stake, and only varying values leave it."""
+        carry around a loop stays in registers: no op in it is the block's, the lanes need not synchronise, the order of
+        what they print is not at stake, and only varying values leave it."""
         inside = [inner for inner in op.walk() if inner is not op and not isinstance(inner, Yield)]
         values = [*op.results, *(arg for region in op.regions for arg in region.args)]
         if any(isinstance(v.type, TileType) for v in values) or not any(self._varies(o) for o in inside):
@@ -113,7 +113,7 @@ class _Splitter:
         return not any(self.known.varying(v) for v in op.operands)
 
     def _report(self, op: Op) -> None:
-        """Note one error for each access that may meet another, or itself."""
+        """Note one error for each access that may conflict with another, or itself."""
         if not op.regions:
             return
         found: dict[Op, BufferAccess] = {}
@@ -197,7 +197,7 @@ class _Group:
         return self.copies[view]
 
     def conflicts(self, op: Op) -> bool:
-        """Whether different lanes may touch the same bytes in `op` and in the group."""
+        """Whether different lanes may access the same bytes in `op` and in the group."""
         decide = self.splitter.independence.conflict
         fresh = list(accesses(op))
         return any(decide(a, b, self.region) for a in self.accesses.values() for b in fresh)

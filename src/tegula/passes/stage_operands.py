@@ -1,7 +1,7 @@
 """Operands that do not lie in shared memory as the tensor cores of warp groups read them are copied to where they do:
 a swizzled stage, which the threads write and fence for the proxy that reads it.
 
-What a tile holds from its definition on is copied there once, all else before each product."""
+What a tile holds from its definition on is copied there once, all else before each matmul."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESERVED = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class StageSlot:
-    """Where an operand of a product (0 or 1) goes. `turned`: whether rows of the stage are columns of the operand."""
+    """Where an operand of a matmul (0 or 1) goes. `turned`: whether rows of the stage are columns of the operand."""
 
     product: GroupProduct
     position: int
@@ -65,7 +65,7 @@ def possible_stage(product: GroupProduct, position: int) -> StageSlot | str:
 
 
 def _orders(product: GroupProduct, position: int, terms: Terms) -> Iterator[bool]:
-    """Whether the stage is turned, the best first: K along its rows, or as the operand lies."""
+    """Whether the stage is transposed, the best first: K along its rows, or as the operand lies."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return
@@ -74,7 +74,7 @@ def _orders(product: GroupProduct, position: int, terms: Terms) -> Iterator[bool
 
 
 def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> bool:
-    """Whether there is surely room for stages beside all else."""
+    """Whether there is surely room for stages besides all else."""
     total = RESERVED + sum(p.bytes for p in places)
     for op in kernel.walk():
         if isinstance(op, BufNew | PipeNew):
@@ -88,7 +88,7 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> b
 
 
 def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
-    """Make the products read stages. Those whose stages are written before each of them get the attribute `at_once`:
+    """Make the matmuls read stages. Those whose stages are written before each of them get the attribute `at_once`:
     they are not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
@@ -115,7 +115,7 @@ def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
 
 
 def _straight(operand: Value, turned: bool) -> tuple[Value, bool]:
-    """The same without a transposing view: what is shown, and whether the stage turns that."""
+    """The same without a transposing view: what is shown, and whether the stage transposes that."""
     if not is_transpose(operand):
         return operand, turned
     assert isinstance(operand.owner, BufView)

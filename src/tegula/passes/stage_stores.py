@@ -98,7 +98,7 @@ def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
 
 
 def piece_of(tile: TileType, turned: bool) -> TileType:
-    """The part of a tile that one copy takes. `turned`: whether the tile is spread as the result of a product that is
+    """The part of a tile that one copy takes. `turned`: whether the tile is spread as the result of a matmul that is
     done as the transposed one, which may have fewer rows."""
     rows = gcd(PIECE_ROWS, tile.shape[0]) if turned else PIECE_ROWS
     return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
@@ -125,7 +125,7 @@ def _staged(
 
 
 def _is_turned(tile: TileType, layout: Layout, groups: int) -> bool:
-    """Whether a tile is spread as the result of a product that is done as the transposed one."""
+    """Whether a tile is spread as the result of a matmul that is done as the transposed one."""
     rows, columns = tile.shape
     return layout == wgmma_turned((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
 

@@ -1,8 +1,9 @@
-"""Rounds of a loop over small tiles that do not need each other's results run side by side.
+"""Iterations of a loop over small tiles that do not need each other's results run interleaved.
 
-A thread that has one element of a tile waits for its load, and then for one instruction after another. Where rounds
-only load, compute and store, and load nothing that others store, a round of the new loop does the first op of several
-old rounds, then the second op of all of them, and so on; what is left over is done by the old loop behind it."""
+A thread that has one element of a tile waits for its load, and then for one instruction after another. Where iterations
+only load, compute and store, and load nothing that others store, an iteration of the new loop does the first op of
+several old iterations, then the second op of all of them, and so on; what is left over is done by the old loop after
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MOST = 8
 MOST_BYTES = 256
 """Of tiles that a thread holds for all of them."""
 LEAST = 5 / 8
-"""Of the most: so many still gain from each other, and more so if no round is left over."""
+"""Of the most: so many still gain from each other, and more so if no iteration is left over."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
 """What each thread does for itself to elements of its own."""
 
@@ -41,7 +42,7 @@ def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _rounds(kernel: Kernel, loop: For, threads: int) -> int:
-    """How many rounds run side by side; 1 where they cannot, or where that gains nothing."""
+    """How many iterations run interleaved; 1 where they cannot, or where that gains nothing."""
     body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
@@ -64,7 +65,7 @@ def _rounds(kernel: Kernel, loop: For, threads: int) -> int:
 
 
 def _held(loop: For, threads: int) -> int:
-    """The bytes of tiles that a thread holds at the same time in one round, at most."""
+    """The bytes of tiles that a thread holds at the same time in one iteration, at most."""
     order = [*_order(loop.body), loop.body.terminator]
     last = {v: k for k, op in enumerate(order) for v in op.operands}
     alive = {v for v in loop.arguments if v in last}
@@ -86,8 +87,8 @@ def _is_of_threads(op: Op) -> bool:
 
 
 def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
-    """Whether what an op stores is nothing that another one loads or stores, nor itself in another round: threads need
-    not wait for each other."""
+    """Whether what an op stores is nothing that another one loads or stores, nor itself in another iteration: threads
+    need not wait for each other."""
     stores = [op for op in ops if isinstance(op, TileStore)]
     return all(_moves_on(store, loop) for store in stores) and not any(
         writes(kernel, store, {array_root(other.array)})
@@ -98,8 +99,8 @@ def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
 
 
 def _moves_on(store: TileStore, loop: For) -> bool:
-    """Whether rounds that run side by side store at least a length of the store apart in some dimension, where offsets
-    wrap too."""
+    """Whether iterations that run interleaved store at least a length of the store apart in some dimension, where
+    offsets wrap too."""
     step = _number(loop.step) or 0
     for span in window(store) or ():
         inside = [(v, c) for v, c in span.terms if is_made_in(v, loop.body)]
@@ -116,7 +117,7 @@ def _number(value: Value) -> int | None:
 
 
 def _order(body: Region) -> list[Op]:
-    """The ops of a round, loads and what they need first."""
+    """The ops of an iteration, loads and what they need first."""
     wanted = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
     early = set[Op]()
     for op in reversed(body.ops):
@@ -167,7 +168,7 @@ class _Jam:
         return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
 
     def _middle(self) -> Value:
-        """Where the rounds begin that are left over."""
+        """Where the iterations begin that are left over."""
         start, stop, _ = self.loop.bounds
         length = self._made(S.Sub, self._made(S.Max, stop, start), start)
         by = self._step() * self.rounds
@@ -188,7 +189,7 @@ class _Jam:
             mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
         maps[0].update(zip(loop.arguments, carried, strict=True))
         left = [_order(loop.body) for _ in maps]
-        # Where a round needs what the one before makes of what it is given, it follows in the next turn.
+        # Where an iteration needs what the one before makes of what it is given, it follows in the next iteration.
         while left[-1]:
             for op in list(left[-1]):
                 for k, mapping in enumerate(maps):
@@ -203,7 +204,7 @@ class _Jam:
         return new
 
     def _known(self, maps: Sequence[dict[Value, Value]], round: int, value: Value) -> Value | None:
-        """What a value of the old loop is in a round; None if that is not computed yet."""
+        """What a value of the old loop is in an iteration; None if that is not computed yet."""
         if value in self.next and round:
             return self._known(maps, round - 1, self.next[value])
         return maps[round].get(value, None if value in self.made else value)

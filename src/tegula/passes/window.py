@@ -1,4 +1,4 @@
-"""Where tiles lie in arrays, as far as two accesses can be told apart: at distances that are known, or in rounds of
+"""Where tiles lie in arrays, as far as two accesses can be told apart: at distances that are known, or in iterations of
 loops that each move on."""
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Span:
         return 1 << self.type.bits
 
     def distance(self, other: Span) -> int | None:
-        """How far the other one starts after this one, where that is the same in all threads and rounds: the least such
-        number that is not negative, since it may as well be less by `wrap`."""
+        """How far the other one starts after this one, where that is the same in all threads and iterations: the least
+        such number that is not negative, since it may as well be less by `wrap`."""
         if dict(self.terms) != dict(other.terms):
             return None
         return (other.constant - self.constant) % _wrap(self, other)
 
     def hull(self) -> tuple[int, int] | None:
-        """All elements that any round of any loop means, end excluded, where that is known."""
+        """All elements that any iteration of any loop means, end excluded, where that is known."""
         low = high = self.constant
         for value, factor in self.terms:
             rounds = _rounds(value)
@@ -65,7 +65,7 @@ def span(first: Value, length: int) -> Span:
 
 
 def window(op: Op) -> Window | None:
-    """The elements of the parameter that a tile access touches at most; None where that is not known."""
+    """The elements of the parameter that a tile access covers at most; None where that is not known."""
     if not isinstance(op, TileLoad | TileStore | TileAtomic | BulkStore):
         return None
     tile = op.result.type if isinstance(op, TileLoad) else op.tile.type
@@ -101,12 +101,12 @@ def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
 
 
 def same_in_all(a: Window, b: Window) -> bool:
-    """Whether two windows begin at the same elements in the same round."""
+    """Whether two windows begin at the same elements in the same iteration."""
     return len(a) == len(b) and all(x.distance(y) == 0 for x, y in zip(a, b, strict=True))
 
 
 def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
-    """Whether two windows share no element, in whatever rounds of the loops around the ops."""
+    """Whether two windows share no element, in whatever iterations of the loops around the ops."""
     loops = [*loops_around(op), *loops_around(other)]
     return len(a) == len(b) and any(_always_apart(x, y, loops) for x, y in zip(a, b, strict=True))
 
@@ -130,9 +130,9 @@ def _parts(distance: int, step: int, a: Span, b: Span) -> bool:
 
 
 def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> bool:
-    """Whether two spans share all their elements or none, in whatever rounds of the loops around the ops: they begin a
-    multiple of some number apart that is not less than their one length. Where offsets may wrap, it divides what they
-    wrap by."""
+    """Whether two spans share all their elements or none, in whatever iterations of the loops around the ops: they
+    begin a multiple of some number apart that is not less than their one length. Where offsets may wrap, it divides
+    what they wrap by."""
     if a.length != b.length:
         return False
     loops, first, second = [*loops_around(op), *loops_around(other)], dict(a.terms), dict(b.terms)
@@ -153,9 +153,9 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
 
 
 def moves_on(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
-    """Whether windows that begin at the same elements in the same round share none in different rounds of the loops
-    around both ops, each of which moves them by at least their length in a dimension of its own, and never so far that
-    they wrap and come back."""
+    """Whether windows that begin at the same elements in the same iteration share none in different iterations of the
+    loops around both ops, each of which moves them by at least their length in a dimension of its own, and never so far
+    that they wrap and return."""
     loops = list(loops_around(op))
     if loops != list(loops_around(other)):
         return False
@@ -203,7 +203,7 @@ def loops_around(op: Op) -> Iterator[LoopLike]:
 
 
 def _outside(value: Value, loops: Sequence[Op]) -> bool:
-    """Whether a value is made outside all of the loops, and so is one value for all their rounds."""
+    """Whether a value is made outside all of the loops, and so is one value for all their iterations."""
     owner = value.owner
     made_in = owner.parent if isinstance(owner, Region) else owner
     if made_in is None:

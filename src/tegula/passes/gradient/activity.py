@@ -41,7 +41,7 @@ class Activity:
         for op in self.body.walk():
             if isinstance(op, Carrier):
                 for one in op.carried:
-                    # What is carried depends on where it comes from, which does not depend on what becomes of it.
+                    # What is carried depends on its sources, which does not depend on what becomes of it.
                     first, second = (one.values, one.own) if forward else (one.own, one.values)
                     if any(v in known for v in first):
                         known.update(v for v in second if carries(v))

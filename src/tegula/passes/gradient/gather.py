@@ -111,7 +111,7 @@ class _Owner:
         self.owners: list[int | For] = []
         """A component or one of those loops, for each dimension of the grid."""
         self.backwards: dict[For, list[Value]] = {}
-        """What counts the rounds of a loop from the first to the last, where its index counts them backwards."""
+        """What counts the iterations of a loop from the first to the last, where its index counts them backwards."""
 
     def step(self) -> AdjointStep:
         """The step; _NoOwner if there is none."""
@@ -209,7 +209,7 @@ class _Owner:
             seen.add(value)
             owner = value.owner
             if value in carried:
-                raise _NoOwner("rounds of a loop depend on each other")
+                raise _NoOwner("iterations of a loop depend on each other")
             if isinstance(owner, Op) and owner not in ops and value not in self.numbers:
                 ops.add(owner)
                 pending += _free(owner)
@@ -264,7 +264,7 @@ class _Owner:
     def _built(
         self, needed: Sequence[Op], share: bool
     ) -> tuple[Kernel, tuple[Value, ...], tuple[Extent, ...], tuple[Extent, ...]]:
-        """The kernel, and what else a step has of it. `share`: blocks have a share of the first missing component each,
+        """The kernel, and what else a step has of it. `share`: blocks have a chunk of the first missing component each,
         the last dimension of the grid, and write to an array of partial sums."""
         inner = [loop for loop in self.loops if loop not in self.across]
         missing = [k for k in range(self.blocks) if k not in self.components]

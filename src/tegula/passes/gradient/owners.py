@@ -51,7 +51,7 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
 
 
 def _rounds_again(op: Op, ranges: IntegerRanges) -> bool:
-    """Whether an op adds to an element of 16 bits in several rounds of a loop."""
+    """Whether an op adds to an element of 16 bits in several iterations of a loop."""
     if not isinstance(op, TileAtomic | ArrayAtomic) or op.op != "add":
         return False
     array = op.array.type
@@ -62,8 +62,8 @@ def _rounds_again(op: Op, ranges: IntegerRanges) -> bool:
 
 
 def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
-    """Whether different blocks touch different elements by these accesses of one array, in launches of no more than the
-    `longest` dimensions."""
+    """Whether different blocks access different elements by these accesses of one array, in launches of no more than
+    the `longest` dimensions."""
     if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
         return False
     return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
@@ -81,14 +81,14 @@ def thread_indices(kernel: Kernel) -> dict[Value, int]:
 
 
 def _elements(op: Op) -> Window | None:
-    """The elements of the parameter that an access touches."""
+    """The elements of the parameter that an access covers."""
     if isinstance(op, BY_ELEMENTS):
         return in_source(op.array, [span(v, 1) for v in op.indices])
     return window(op)
 
 
 def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
-    """Whether owners, told apart by these components of the thread index, touch different elements: each component
+    """Whether owners, told apart by these components of the thread index, access different elements: each component
     alone decides on the place along some dimension, in steps that no access goes beyond."""
     known = [w for w in windows if w is not None]
     if not known or len(known) < len(windows):

@@ -1,4 +1,4 @@
-"""Gradients that all blocks add to, such as those of weights: a block adds up what a share of the forward blocks adds,
+"""Gradients that all blocks add to, such as those of weights: a block adds up what a chunk of the forward blocks adds,
 in a loop over them, and writes its sum to a row of its own; then the rows are added up, in order."""
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ ROWS, COLUMNS = 128, 16
 SUMS_OF_LANE, FEWEST_ROWS = 32, 8
 """Sums that a lane of such a block makes, about, and the rows that it has in any case."""
 NUMBERS = ("length", "total", "lead", "step")
-"""What a block is told of its share."""
+"""What a block is told of its chunk."""
 MOST_PER_LANE = 96
 """Elements of sums that a lane may hold from block to block."""
 REGISTERS, MOST_RESIDENT = 65536, 8
-"""Of a multiprocessor, and the most blocks that share its work: each has its own row of sums."""
+"""Of a multiprocessor, and the most blocks that split its work: each has its own row of sums."""
 OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 """Of a lane: at least, and for each of its elements of a tile, with the gradients and sums that belong to it."""
 
 
 def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
-    """The steps in the place of an adjoint kernel: one in which a block runs a share of the forward blocks and adds up
+    """The steps in the place of an adjoint kernel: one in which a block runs a chunk of the forward blocks and adds up
     what all of them add to the same tiles of the given gradient arrays, and one for each such sum. `always`: however
     large the sums are. None where there are none; the kernel is used up otherwise."""
     found = _sums(adjoint, arrays, always)
@@ -107,7 +107,7 @@ def can_be_partial(atomic: TileAtomic) -> bool:
 
 
 def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
-    """The adjoint kernel in a loop over a share of the forward blocks; partial sums go to its last parameters."""
+    """The adjoint kernel in a loop over a chunk of the forward blocks; partial sums go to its last parameters."""
     launch, params = adjoint.launch, adjoint.params
     dims = launch.ndim - 1
     out = Region()
@@ -218,7 +218,7 @@ def summing(
         within = b.one(S.FloorDiv, [within, n])
     shape = (*(1 for _ in tile.shape[1:]), columns)
     targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
-    if _apart(adjoint, atomics):  # what is added to comes while the rows do
+    if _apart(adjoint, atomics):  # what is added to is loaded while the rows are
         for target in targets:
             target.load(b)
     height = _height(adjoint.launch.block_dim, columns * len(atomics))

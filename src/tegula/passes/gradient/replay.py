@@ -55,7 +55,7 @@ class ForwardReplay(GradientBuilder):
 
     @contextmanager
     def at(self, loc: Location) -> Generator[None, None, None]:
-        """What is built comes from a place of the source."""
+        """What is built is attributed to a place of the source."""
         before, self.loc = self.loc, loc
         try:
             yield
@@ -108,7 +108,7 @@ class ForwardReplay(GradientBuilder):
         return self.one(BufNew, [self.zero(t.tile)], {"storage": t.storage})
 
     def _sweep_loop(self, op: LoopLike) -> None:
-        """Before a loop, what the objects it touches hold; with it, how often a `while` runs."""
+        """Before a loop, what the objects it accesses hold; with it, how often a `while` runs."""
         for memory in self.touched(op):
             if self.parted(op):
                 self._check_written_only(op)
@@ -144,7 +144,7 @@ class ForwardReplay(GradientBuilder):
         return list(found)
 
     def _counted(self, op: While) -> Value:
-        """A `while` run again; the number of its rounds."""
+        """A `while` run again; the number of its iterations."""
         for inner in op.condition.walk():
             if any(e.kind not in ("read", "issue") for e in inner.effects()):
                 self.refuse(inner, "the condition of a loop changes memory")
@@ -246,13 +246,13 @@ class ForwardReplay(GradientBuilder):
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def round_index(self, op: For, number: Value) -> Value:
-        """The index of a loop in a round counted from 0."""
+        """The index of a loop in an iteration counted from 0."""
         start, step = (self.plain(v) for v in (op.start, op.step))
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
     def before_round(self, op: LoopLike, number: Value) -> list[Value]:
-        """What a loop carries at the start of a round, and objects that hold what its objects do: the rounds before it
-        are run again."""
+        """What a loop carries at the start of an iteration, and objects that hold what its objects do: the iterations
+        before it are run again."""
         self._own_objects(op)
         region = Region()
         before = region.add_argument(number.type)
@@ -271,7 +271,7 @@ class ForwardReplay(GradientBuilder):
         return made
 
     def _own_objects(self, op: LoopLike) -> None:
-        """Copies of the objects that a loop touches, as they were before it, and the views of them that it uses."""
+        """Copies of the objects that a loop accesses, as they were before it, and the views of them that it uses."""
         if self.parted(op):
             return
         for memory in self.touched(op):

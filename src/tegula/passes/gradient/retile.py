@@ -3,7 +3,7 @@
 Of C = A B in tiles of 128 x 256 and steps of 64, an owner of A's gradient has a tile of 128 x 64 and takes steps of
 256: too little for each byte that it loads. On GPUs one block may own several such tiles, and take shorter steps.
 
-On CPUs an operand that lies transposed is packed for each product. A block that owns several tiles packs it once for
+On CPUs an operand that lies transposed is packed for each matmul. A block that owns several tiles packs it once for
 all of them."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Wide:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An operand of a product: its load, whether it is transposed on the way, and the number of the dimension of the
+    """An operand of a matmul: its load, whether it is transposed on the way, and the number of the dimension of the
     load that is summed over."""
 
     load: TileLoad
@@ -114,7 +114,7 @@ def _bits(tile: Value) -> int:
 
 
 def _is_whole(loop: For, product: TileMatmul, store: TileStore) -> bool:
-    """Whether the loop adds up products from the first to the last, and nothing else is stored but their sum added to
+    """Whether the loop adds up matmuls from the first to the last, and nothing else is stored but their sum added to
     what is there."""
     (total,), (before,), (initial,) = loop.body.yielded, loop.arguments, loop.initial
     start = initial.owner
@@ -220,7 +220,7 @@ class _Retiling:
         shape[growing] *= factor
         array, at = mapping[self.store.array], [mapping[v] for v in self.store.offset]
         wide, adds = scalar_of(t.dtype), self._adds(self.store.array)
-        # Where copies do not add, the sum begins with what is there: beside it, registers hold nothing else at the end.
+        # Where copies do not add, the sum begins with what is there: besides it, registers hold nothing at the end.
         at_end = adds or not gpu
         total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])
@@ -264,7 +264,7 @@ class _Retiling:
         mapping: dict[Value, Value],
         index: Value,
     ) -> Value:
-        """An operand of the product, of its new shape."""
+        """An operand of the matmul, of its new shape."""
         side, shape = self.sides[k], self.sides[k].shape
         array, zero, *at = (mapping[v] for v in side.load.operands)
         shape[side.summed] = depth

@@ -234,7 +234,8 @@ class Reverse(ForwardReplay):
             self.add(value, more, total)
 
     def _loop(self, op: LoopLike, grads: Sequence[Value | None]) -> None:
-        """The rounds from the last to the first: each runs its forward part again, then goes backwards through it."""
+        """The iterations from the last to the first: each runs its forward part again, then goes backwards through
+        it."""
         body = op.body
         wanted = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
         arguments, initial, yielded = (

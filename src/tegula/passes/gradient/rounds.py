@@ -1,9 +1,9 @@
-"""Fewer rounds of the loops that adjoints run again.
+"""Fewer iterations of the loops that adjoints run again.
 
-Before each round that is gone through backwards, what the loop carried there is computed again from its start. Where
-that forgets, only the last rounds are run: a value that is loaded anew in each round needs one. Where it does not, what
-was carried is kept every few rounds, on two levels, in at most KEPT_BYTES of a block's memory, and run on from
-there."""
+Before each iteration that is gone through backwards, what the loop carried there is computed again from its start.
+Where that forgets, only the last iterations are run: a value that is loaded anew in each iteration needs one. Where it
+does not, what was carried is kept every few iterations, on two levels, in at most KEPT_BYTES of a block's memory, and
+run on from there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ MOST_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class LoopReplay:
-    """In the rounds of the loop `backwards`, as many as the value `count`, the loop `again` runs up to a round."""
+    """In the iterations of the loop `backwards`, as many as the value `count`, the loop `again` runs up to an
+    iteration."""
 
     again: For
     backwards: For
@@ -106,7 +107,7 @@ def _is_unchecked(op: Op) -> bool:
 
 
 def _memory(loop: For) -> int | None:
-    """How many rounds back the results of a loop depend on what it carries; None: on all."""
+    """How many iterations back the results of a loop depend on what it carries; None: on all."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
     needs = [_slots_behind(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}
@@ -120,7 +121,7 @@ def _memory(loop: For) -> int | None:
 
 
 def _slots_behind(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
-    """The carried values that one depends on within a round."""
+    """The carried values that one depends on within an iteration."""
     found: set[int] = set()
     seen: set[Value] = set()
     pending = [value]
@@ -167,8 +168,8 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 
 
 def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
-    """Keep what is carried every few rounds in front of the loop that goes backwards. Where it enters a stretch between
-    two of them, keep every few rounds of that too; start from there."""
+    """Keep what is carried every few iterations in front of the loop that goes backwards. Where it enters a stretch
+    between two of them, keep every few iterations of that too; start from there."""
     loop, count = replay.again, replay.count
     if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
         return
@@ -212,7 +213,7 @@ def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
 
 
 def _stride(b: KernelBuilder, rounds: Value, most: int) -> Value:
-    """Every how many rounds something is kept."""
+    """Every how many iterations something is kept."""
     t = element(rounds.type)
     more = b.one(S.Add, [rounds, b.const(most - 1, t)])
     return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
@@ -240,7 +241,7 @@ def _can_keep(t: Type) -> bool:
 
 
 def _bytes(value: Value, places: int) -> int:
-    """The size of what one round leaves of a carried value, an element in so many places or a tile."""
+    """The size of what one iteration leaves of a carried value, an element in so many places or a tile."""
     t = value.type
     if isinstance(t, TileType):
         return t.size * element_bytes(t.dtype)
@@ -258,7 +259,7 @@ def _divergent_above(op: Op, known: Uniformity) -> Op | None:
 
 
 def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
-    """A tile object for what one carried value is in shape[0] rounds. `shape`: of an object for elements."""
+    """A tile object for what one carried value is in shape[0] iterations. `shape`: of an object for elements."""
     t = like.type
     made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
     attrs = {"storage": "register", "kept": like.name or "a value"}
@@ -282,7 +283,7 @@ class _Kept:
         objects: Sequence[Value],
         stride: Value,
     ) -> list[Value]:
-        """Run rounds of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
+        """Run iterations of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
         body = loop.body
         region, outer = Region([a.type for a in body.args]), b.region
         b.region = region

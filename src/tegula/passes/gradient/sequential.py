@@ -1,9 +1,9 @@
 """Kernels with roles as kernels without: the roles run in turn, and a tile that is popped is the one that was put into
 the pipe.
 
-Roles meet in pipes only, each pipe has one role that fills it, and every consumer takes every tile; so whatever order
-they run in, they do the same. Loops in which roles meet become one loop, if they run equally often and leave the pipes
-empty after each round."""
+Roles synchronise through pipes only, each pipe has one role that fills it, and every consumer takes every tile; so
+whatever order they run in, they do the same. Loops in which roles synchronise become one loop, if they run equally
+often and leave the pipes empty after each iteration."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ class _Merged:
         ops = [waiting[k] for k in members]
         for op in ops:
             if not self._alike(ops[0], op):
-                why = "roles that meet in this loop run it for different ranges or in different branches"
+                why = (
+                    "roles that synchronise in this loop run it for different ranges or in different branches"
+                )
                 raise NoGradient(op.loc, op="a role", why=why, help=HELP)
         pipes = {p for op in ops for p in _pipes(op)}
         if any(self.queues.get((p, k)) for p in pipes for k in members):
@@ -220,7 +222,7 @@ class _Merged:
             bodies[k] = r.ops[:-1]
         nested.together(bodies)
         if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
-            raise NoGradient(ops[0].loc, op="a role", why="a round leaves tiles in a pipe", help=HELP)
+            raise NoGradient(ops[0].loc, op="a role", why="an iteration leaves tiles in a pipe", help=HELP)
         self.b.emit(Yield, self._made(v for r in inner for v in r.yielded))
 
     def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:

@@ -49,7 +49,7 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
         elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
             places[k - 1] = LaunchOverlap(places[k - 1].late, READ)
             places[k] = LaunchOverlap(late=True)
-            # What comes now waits for all: this one lets it start before it has waited itself.
+            # The next launch waits for all: this one lets it start before it has waited itself.
             first = k + 1
         else:
             first = k

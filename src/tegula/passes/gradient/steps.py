@@ -33,10 +33,10 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Blocks that are dealt out: `of` so many, in consecutive shares to one block each, in each of `beside` grids.
-    `what`: the number of "shares", their "length", or the "total". `resident`: how many blocks that take shares a
-    multiprocessor holds, 0 where that is unknown. `in_turn`: on GPUs, one after the other goes to one share each; then
-    `what` is also the "lead" of a share before the next, and the "step" from one block of a share to the next."""
+    """Blocks that are dealt out: `of` so many, in consecutive chunks to one block each, in each of `beside` grids.
+    `what`: the number of "chunks", their "length", or the "total". `resident`: how many blocks that take chunks a
+    multiprocessor holds, 0 where that is unknown. `in_turn`: on GPUs, one after the other goes to one chunk each; then
+    `what` is also the "lead" of a chunk before the next, and the "step" from one block of a chunk to the next."""
 
     of: tuple[Extent, ...]
     beside: tuple[Extent, ...]
@@ -137,7 +137,7 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
 
 
 def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
-    """What a block keeps of the rounds of loops, to go back through them: bytes, by a value's name and its loop's
+    """What a block keeps of the iterations of loops, to go back through them: bytes, by a value's name and its loop's
     line."""
     found: dict[tuple[str, int], int] = {}
     for op in kernel.walk():
@@ -221,7 +221,7 @@ class ForwardLaunch:
         return (step.wide.step,) if step.wide is not None and fits else (step,)
 
     def _idles(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
-        """Whether a grid leaves the device idle, and shares would not."""
+        """Whether a grid leaves the device idle, and chunks would not."""
         blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
         return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large

@@ -1,4 +1,4 @@
-"""Sums of tiles over the rounds of loops."""
+"""Sums of tiles over the iterations of loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SumBuilder(GradientBuilder):
     levels: dict[Value, int]
 
     def grown(self, total: Value, more: Value) -> Value:
-        """total + more; a product is added by the op that makes it, and a product's transpose is one too."""
+        """total + more; a matmul is added by the op that makes it, and a matmul's transpose is one too."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
@@ -86,7 +86,7 @@ class SumBuilder(GradientBuilder):
         return tile if source is None or _scalar(source) != wide else source
 
     def narrow(self, tile: Value, wide: DType) -> Value:
-        """What a tile was widened from, where the product that takes it would do that itself."""
+        """What a tile was widened from, where the matmul that takes it would do that itself."""
         owner = tile.owner
         if isinstance(owner, TilePermute):
             inner = self.narrow(owner.tile, wide)
@@ -121,7 +121,7 @@ def _scalar(tile: Value) -> DType:
 
 
 def is_plain(product: TileMatmul) -> bool:
-    """Whether it is a product of two tiles and nothing else."""
+    """Whether it is a matmul of two tiles and nothing else."""
     zero = product.c.owner
     return (
         constant(product.alpha) == 1

@@ -34,7 +34,7 @@ PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkP
 @dataclass(frozen=True, slots=True)
 class RolePipe:
     """A pipe, and the ops whose tiles it carries, loads or conversions: one, or what a loop starts with and what it
-    loads for its next round."""
+    loads for its next iteration."""
 
     value: Value
     items: tuple[Maker, ...]
@@ -128,8 +128,8 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
 
 
 def _pushed(role: Region, pipe: Value, op: Op) -> None:
-    """What the op makes goes through the pipe to its users, and the product of it is waited for one round late, so that
-    the next tile is converted beside it."""
+    """What the op makes goes through the pipe to its users, and the matmul of it is waited for one iteration late, so
+    that the conversion of the next tile is overlapped with it."""
     region = op.parent
     assert region is not None
     value, users = op.result, uses(role).get(op.result, [])
@@ -145,7 +145,7 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
 
 
 def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
-    """What a loop loads for its next round is popped there, and after the loop what it has loaded last."""
+    """What a loop loads for its next iteration is popped there, and after the loop what it has loaded last."""
     users = uses(region).get(load.result, [])
     slots = [(op, k) for op, k in users if isinstance(op, Yield)]
     if not slots:
@@ -153,7 +153,7 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
     ((last, k),) = users if len(users) == 1 else [(None, 0)]
     loop = load.parent.parent if load.parent is not None else None
     if last is None or not isinstance(loop, For) or last.parent is not load.parent:
-        raise Declined("a tile is used in this round and in the next", load.loc)
+        raise Declined("a tile is used in this iteration and in the next", load.loc)
     start = loop.initial[k].owner
     if start not in pipe.items or len(uses(region)[loop.initial[k]]) > 1:
         raise Declined(

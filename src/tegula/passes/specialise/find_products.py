@@ -1,4 +1,4 @@
-"""The products of a kernel, and the loads that feed them."""
+"""The matmuls of a kernel, and the loads that feed them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Maker = TileLoad | TileMap
 
 @dataclass(frozen=True, slots=True)
 class LoadedProduct:
-    """A product, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
+    """A matmul, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
     right operand. None for a left operand that is computed. `keeps`: whether what is converted may stay in
     registers, so that only the loads fill pipes."""
 
@@ -39,17 +39,17 @@ def find_products(kernel: Kernel) -> list[LoadedProduct]:
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
     found = [LoadedProduct(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):
-        raise Declined("there is no loop with a matrix product")
+        raise Declined("there is no loop with a matmul")
     for p in found:
         if not p.right:
-            raise Declined("the right operand of this product is not a tile of an array", p.op.loc)
+            raise Declined("the right operand of this matmul is not a tile of an array", p.op.loc)
         for op in (*p.left, *p.right):
             _check_load(kernel, loaded(op))
     return found
 
 
 def other_loads(kernel: Kernel, products: Sequence[LoadedProduct]) -> list[TileLoad]:
-    """The loads beside products in loops that feed no product as they are, but can be done in advance."""
+    """The other loads in loops with matmuls, which feed no matmul as they are, but can be done in advance."""
     taken = {loaded(op) for p in products for op in (*p.left, *p.right)}
     homes = dict.fromkeys(p.op.parent for p in products if looped(p.op))
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
@@ -77,7 +77,7 @@ def looped(op: Op) -> bool:
 
 
 def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
-    """The loads that a tile comes from as it is, or turned around, or `converted`; none if it is anything else as
+    """The loads that a tile comes from as it is, or transposed, or `converted`; none if it is anything else as
     well."""
     found: dict[Maker, None] = {}
     seen: set[Value] = set()
@@ -114,7 +114,7 @@ def _sources(op: TileMap) -> list[Op | Region | None]:
 
 
 def loaded(op: Maker) -> TileLoad:
-    """The load behind a conversion, or the load itself."""
+    """The load before a conversion, or the load itself."""
     while not isinstance(op, TileLoad):
         (source,) = _sources(op)
         assert isinstance(source, Maker)

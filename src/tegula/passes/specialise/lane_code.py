@@ -28,9 +28,9 @@ def check_lane_code(kernel: Kernel) -> None:
             raise Declined("the kernel numbers its blocks itself", op.loc)
         if isinstance(op, Assert):
             why = "and does not follow from the arguments of the launch alone"
-            raise Declined(f"this reports which lane and block came here, {why}", op.loc)
+            raise Declined(f"this reports which lane and block arrived here, {why}", op.loc)
         if isinstance(op, REPORTS):
-            raise Declined("this reports which lane and block came here", op.loc)
+            raise Declined("this reports which lane and block arrived here", op.loc)
         if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:
             raise Declined("each lane does this by itself", op.loc)
         varies = not isinstance(op, Tid) and any(known.varying(v) for v in (*op.operands, *op.results))

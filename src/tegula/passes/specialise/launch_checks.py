@@ -1,8 +1,8 @@
 """Asserts about the launch alone, such as that a step given as an argument is not 0: they stand before the roles.
 
-All threads of all blocks find the same there, so it does not matter which of them come to it first; what else a kernel
-reports says which lane and block came, and keeps it from having roles. An assert in a loop or branch holds also where
-the launch never comes to it."""
+All threads of all blocks find the same there, so it does not matter which of them reach it first; what else a kernel
+reports says which lane and block arrived, and keeps it from having roles. An assert in a loop or branch holds also
+where the launch never reaches it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Check:
 
 def take_launch_checks(kernel: Kernel) -> list[Op]:
     """Take the asserts out of the kernel, whose ops may be changed, that depend on its arguments alone, as does whether
-    the kernel comes to them; copies of them and of what they ask."""
+    the kernel reaches them; copies of them and of what they ask."""
     taken = list(_checks(kernel.body, (), set(kernel.params)))
     made, copies = Region(), dict[Value, Value]()
     for op in _computing(kernel, taken):

@@ -1,15 +1,16 @@
-"""Chains of two products in a loop: the second one of a round is done beside what the next round does between its two.
+"""Chains of two matmuls in a loop: the second one of an iteration is overlapped with what the next iteration does
+between its two.
 
     for n: s = x @ k[n]; p, acc = f(s, acc); acc = p @ v[n] + acc
 
-becomes, where there is a round,
+becomes, where there is an iteration,
 
     s = x @ k[0]; p, acc = f(s, acc)
     for n from 1: start s = x @ k[n] and acc = p @ v[n - 1] + acc; wait for s; p = f(s); wait for acc; acc = f(s, acc)
     acc = p @ v[last] + acc
 
-so that the tensor cores work while f computes. The tile v is carried to the next round, like the operands of kernels
-that load one tile ahead."""
+so that the tensor cores work while f computes. The tile v is carried to the next iteration, like the operands of
+kernels that load one tile ahead."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.specialise.find_products import Maker, converts, turns
 
 Twins = list[tuple[Maker, Maker]]
-"""Loads, or conversions of loaded tiles, that fill one pipe: of the first round, and of the others."""
+"""Loads, or conversions of loaded tiles, that fill one pipe: of the first iteration, and of the others."""
 
 
 def overlap_chains(region: Region) -> Twins:
@@ -41,9 +42,9 @@ def overlap_chains(region: Region) -> Twins:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A loop with two products. `weights`: the op that makes the left operand of the second one. `turn`: the op that
-    turns its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops between the
-    sum that a round starts with and the one that the product adds to."""
+    """A loop with two matmuls. `weights`: the op that makes the left operand of the second one. `turn`: the op that
+    transposes its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops between
+    the sum that an iteration starts with and the one that the matmul adds to."""
 
     loop: For
     first: TileMatmul
@@ -61,7 +62,7 @@ class _Chain:
 
     @property
     def places(self) -> list[Value]:
-        """What else the op that turns the tile takes."""
+        """What else the op that transposes the tile takes."""
         return self.turn.starts if isinstance(self.turn, TileSlice) else []
 
 
@@ -112,7 +113,7 @@ def _pure(ops: Iterable[Op]) -> bool:
 
 
 def _dependent(body: Region, value: Value) -> list[Op]:
-    """The ops of the body but its products that use a value, or what they make of it."""
+    """The ops of the body but its matmuls that use a value, or what they make of it."""
     known, found = {value}, list[Op]()
     for op in body.ops[:-1]:
         inside = {v for inner in op.walk() for v in inner.operands}
@@ -145,7 +146,7 @@ class _Overlap:
         self.twins: Twins = []
 
     def run(self) -> Twins:
-        """What takes the place of the loop is done as often as it has a first round, by a loop of its own: a branch
+        """What takes the place of the loop is done as often as it has a first iteration, by a loop of its own: a branch
         that empties pipes would have to do so on both sides."""
         loop, before = self.loop, Region()
         build = Builder(before, loop.loc)
@@ -166,7 +167,7 @@ class _Overlap:
         return self.twins
 
     def _rounds(self, made: Region) -> None:
-        """The first round, the others, and the last product."""
+        """The first iteration, the others, and the last matmul."""
         loop, c = self.loop, self.chain
         start, stop, step, *initial = loop.operands
         build = Builder(made, loop.loc)
@@ -185,7 +186,7 @@ class _Overlap:
         build.insert(Yield(results))
 
     def _other_rounds(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
-        """Rounds that start two products: their own first one, and the second one of the round before."""
+        """Iterations that start two matmuls: their own first one, and the second one of the iteration before."""
         c = self.chain
         body = Region([self.loop.index.type, *(v.type for v in initial)])
         build = Builder(body, self.loop.loc)
@@ -218,7 +219,7 @@ class _Overlap:
         return For([*bounds, *initial], [v.type for v in initial], None, [body], self.loop.loc)
 
     def _next(self, known: dict[Value, Value], k: int) -> Value:
-        """What a round hands to the next one: of the sum, what the second product adds to."""
+        """What an iteration hands to the next one: of the sum, what the second matmul adds to."""
         c = self.chain
         v = c.second.c if k == c.slot else self.body.yielded[k]
         return known.get(v, v)
@@ -229,7 +230,7 @@ class _Overlap:
     def _product(
         self, build: Builder, weights: Value, tile: Value, sum: Value, known: dict[Value, Value]
     ) -> TileMatmul:
-        """The second product, of what a round has carried."""
+        """The second matmul, of what an iteration has carried."""
         c = self.chain
         if c.turn is not None:
             places = {v: known.get(v, v) for v in c.places}

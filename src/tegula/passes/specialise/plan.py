@@ -26,7 +26,7 @@ ROWS, COLUMNS = 64, 8
 """Of the result of one instruction, and what its columns are a multiple of."""
 MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
 SPARE = 56
-"""Registers of a thread that multiplies beside its sums: addresses, descriptors, what a store has at hand."""
+"""Registers of a thread that multiplies, besides its sums: addresses, descriptors, what a store has at hand."""
 MOST_REGISTERS = 240
 FETCH_REGISTERS = 24
 STAGING_BYTES = 64 * 128 * 2
@@ -39,7 +39,7 @@ RASTER = 8
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a user has decided: None where the cost model may. `specialize`: whether there may be roles at all;
-    `overlap`: whether chains of products may."""
+    `overlap`: whether chains of matmuls may."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -54,7 +54,7 @@ class Choice:
 class RolePlan:
     """How a kernel is divided into roles. `consumers`: warp groups that multiply. `stages`: of each pipe.
     `registers`: of a thread that multiplies, 0 where they follow from the others'. `persistent`: whether a block
-    makes several tiles of the output, in groups of `raster` rows. `overlaps`: whether chains of products do, which
+    makes several tiles of the output, in groups of `raster` rows. `overlaps`: whether chains of matmuls do, which
     takes registers."""
 
     consumers: int
@@ -78,7 +78,7 @@ def make_plan(
     fed: Sequence[Items],
     choice: Choice,
 ) -> RolePlan:
-    """The plan for a kernel whose products are fed by these ops, those of each pipe; Declined if there is none."""
+    """The plan for a kernel whose matmuls are fed by these ops, those of each pipe; Declined if there is none."""
     groups = _groups(target, products, choice)
     stages = _stages(kernel, target, fed, groups, choice)
     persistent = _persistent(kernel, choice)
@@ -106,7 +106,7 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
 def keep_converted(
     target: CudaTarget, products: Sequence[LoadedProduct], choice: Choice
 ) -> Sequence[LoadedProduct]:
-    """The products, with right operands that are converted from bytes in registers if they can all be: the products are
+    """The matmuls, with right operands that are converted from bytes in registers if they can all be: the matmuls are
     done as the transposed ones then."""
     if not all(p.left and _converted(p) for p in products):
         return products
@@ -119,7 +119,7 @@ def keep_converted(
 
 
 def _converted(p: LoadedProduct) -> bool:
-    """Whether a right operand is a conversion of bytes of its own round, or the transpose of one."""
+    """Whether a right operand is a conversion of bytes of its own iteration, or the transpose of one."""
     return len(p.right) == 1 and not isinstance(p.right[0], TileLoad) and from_bytes(p.op)
 
 
@@ -136,14 +136,14 @@ def _groups(target: CudaTarget, products: Sequence[LoadedProduct], choice: Choic
     if not roomy:
         needed = _registers(products, able[-1])
         raise Declined(
-            f"the sums of its products take {needed} registers a thread in {able[-1]} warp groups",
+            f"the sums of its matmuls take {needed} registers a thread in {able[-1]} warp groups",
             products[0].op.loc,
         )
     return 2 if 2 in roomy else roomy[0]
 
 
 def _able(products: Sequence[LoadedProduct], choice: Choice) -> list[int]:
-    """How many warp groups can share the products."""
+    """Between how many warp groups the matmuls can be split."""
     able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
@@ -154,7 +154,7 @@ def _roomy(target: CudaTarget, products: Sequence[LoadedProduct], able: Sequence
 
 
 def _fits(p: LoadedProduct, groups: int) -> bool:
-    """Whether warp groups can share a product, each with whole instructions."""
+    """Whether warp groups can split a matmul, each with whole instructions."""
     a, c = p.op.a.type, p.op.c.type
     assert isinstance(a, TileType) and isinstance(c, TileType)
     rows, columns = c.shape[::-1] if p.keeps else c.shape
@@ -184,10 +184,10 @@ def _misfit(products: Sequence[LoadedProduct], choice: Choice) -> str:
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
         if not any(_fits(p, n) for n in range(1, MOST_GROUPS + 1)):
-            return f"warp groups do not multiply {shapes}: docs/schedules.md says which products they take"
+            return f"warp groups do not multiply {shapes}: docs/schedules.md says which matmuls they take"
     if choice.consumers is not None:
-        return f"consumers={choice.consumers} warp groups cannot share the products of this kernel"
-    return "no number of warp groups fits all products of this kernel"
+        return f"consumers={choice.consumers} warp groups cannot split the matmuls of this kernel"
+    return "no number of warp groups fits all matmuls of this kernel"
 
 
 def _by(t: TileType) -> str:
@@ -195,7 +195,7 @@ def _by(t: TileType) -> str:
 
 
 def _registers(products: Sequence[LoadedProduct], groups: int) -> int:
-    """Registers of a thread for the sums of the products that stand together, and for left operands that are computed:
+    """Registers of a thread for the sums of the matmuls that stand together, and for left operands that are computed:
     the most of any region."""
     regions = dict.fromkeys(p.op.parent for p in products if looped(p.op))
     return SPARE + max(_held([p for p in products if p.op.parent is r]) for r in regions) // (
@@ -204,7 +204,7 @@ def _registers(products: Sequence[LoadedProduct], groups: int) -> int:
 
 
 def _held(products: Sequence[LoadedProduct]) -> int:
-    """Registers of all threads for the sums and left operands of some products."""
+    """Registers of all threads for the sums and left operands of some matmuls."""
     sums = dict.fromkeys(p.op.c for p in products)
     computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in products if p.keeps or not p.left)
     total = 0
@@ -215,7 +215,7 @@ def _held(products: Sequence[LoadedProduct]) -> int:
 
 
 def _budget(target: CudaTarget, groups: int) -> int:
-    """Registers that a multiplying thread can have beside one fetching warp group."""
+    """Registers that a multiplying thread can have besides one fetching warp group."""
     start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
     return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8)
 
@@ -246,7 +246,8 @@ def _stages(
 
 
 def _fixed_stages(items: Items) -> int:
-    """Of a pipe that does not get what is left: one tile is converted beside the product of the one before."""
+    """Of a pipe that does not get what is left: the conversion of one tile is overlapped with the matmul of the one
+    before."""
     if not isinstance(items[0], TileLoad):
         return LEAST_STAGES
     return 0 if any(map(looped, items)) else 1

@@ -77,7 +77,7 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel, whose objects are values, in place; or leave it as it is and say why."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
-        return Schedule(reason="there is no matrix product")
+        return Schedule(reason="there is no matmul")
     before = kernel.body.ops
     try:
         return Schedule(
@@ -91,7 +91,7 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
 def with_less(
     kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str, walks: bool = True
 ) -> Schedule:
-    """What to do with a kernel whose schedule will not do: the same without overlapping products, if there are, then,
+    """What to do with a kernel whose schedule will not do: the same without overlapping matmuls, if there are, then,
     if the blocks may be to blame for walking over tiles (not `walks`), with a block for each tile, or none for that
     reason. The kernel is as this schedule wants it."""
     undone, plan, chosen = schedule.undo(kernel, reason), schedule.plan, dict(kernel.schedule)
@@ -109,7 +109,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     if not choice.specialize or any(isinstance(op, For) and not op.specialize for op in kernel.walk()):
         raise Declined("specialize=False")
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
-        raise Declined(f"{target.arch} has no products of warp groups")
+        raise Declined(f"{target.arch} has no matmuls of warp groups")
     kernel.body.ops = _own(kernel)
     checks = take_launch_checks(kernel)
     check_lane_code(kernel)
@@ -152,7 +152,7 @@ def _forget_stages(kernel: Kernel) -> None:
 def _groups(
     kernel: Kernel, target: CudaTarget, products: Sequence[LoadedProduct], twins: Twins
 ) -> list[Items]:
-    """What fills each pipe, in the order of the kernel: what makes one operand, the loads behind conversions, and other
+    """What fills each pipe, in the order of the kernel: what makes one operand, the loads before conversions, and other
     loads that can be done in advance; twins together."""
     operands = _joined([s for p in products for s in (p.left, p.right) if s], twins)
     raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]

@@ -1,4 +1,5 @@
-"""A loop's product of a converted tile is waited for one round late: the next tile is converted beside it."""
+"""A loop's matmul of a converted tile is waited for one iteration late: the conversion of the next tile is overlapped
+with it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tegula.ops.scalar import Const
 
 
 def wait_late(body: Region) -> None:
-    """Rewrite a loop's body in place if its only product adds to a sum that the loop carries for it alone."""
+    """Rewrite a loop's body in place if its only matmul adds to a sum that the loop carries for it alone."""
     loop = body.parent
     products = [op for op in body.walk() if isinstance(op, TileMatmul)]
     if not isinstance(loop, For) or len(products) != 1 or products[0].parent is not body:
@@ -39,7 +40,7 @@ def wait_late(body: Region) -> None:
 
 
 def _adds(product: TileMatmul) -> bool:
-    """Whether a product adds to its sum as it is."""
+    """Whether a matmul adds to its sum as it is."""
     factors = (product.alpha, product.beta)
     return all(isinstance(v.owner, Const) and v.owner.value == 1 for v in factors)
 

@@ -1,4 +1,4 @@
-"""Persistent blocks: the hardware runs as many as it has room for, and each goes over its share of the launch's."""
+"""Persistent blocks: the hardware runs as many as it has room for, and each goes over its chunk of the launch's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
-            # Before, what is added to has the time of the next block to come from memory, and there is more to read.
+            # Before, what is added to has the time of the next block to arrive from memory, and there is more to read.
             inside.append(_in_last_round(inside, op, number, blocks))
         else:
             inside.append(op)
