@@ -123,7 +123,7 @@ class Adjoint(Kernel):
 
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
         """What is launched, one after the other, for arguments that are ours."""
-        # Another thread may learn launches for arguments of other types meanwhile.
+        # Another thread may cache launches for arguments of other types meanwhile.
         for programs in tuple(self.known.values()):
             found = programs.find(shape, args)
             if found is not None:
@@ -158,8 +158,8 @@ class Adjoint(Kernel):
         return self._joined(Kernel.sass)
 
     def explain(self) -> str:
-        """How its launches run, and what they keep for the gradient: of the rounds of loops, in each block, and sums
-        that a later launch adds up."""
+        """How its launches run, and what they keep for the gradient: of the iterations of loops, in each block, and
+        sums that a later launch adds up."""
         return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
@@ -378,7 +378,7 @@ class AdjointPrograms:
         self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
     ) -> None:
         """Know the launches of these steps for arguments like these, if `find` takes them: it leaves vectors and
-        NumPy's numbers to the general way."""
+        NumPy's numbers to the slow path."""
         at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
         captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)

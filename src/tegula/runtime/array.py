@@ -553,7 +553,7 @@ class array:
         return made
 
     def __reduce__(self) -> Any:
-        """The elements, their type, the device and whether there is a gradient, which is left behind."""
+        """The elements, their type, the device and whether there is a gradient, which is not copied."""
         return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self.requires_grad)
 
     def __len__(self) -> int:

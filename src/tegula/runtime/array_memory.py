@@ -124,7 +124,7 @@ def plain_range(scalar: DType) -> tuple[float, float]:
 
 
 def may_be_on_device(data: Any) -> bool:
-    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the quickest to ask."""
+    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the fastest to ask."""
     if isinstance(known := getattr(data, "is_cuda", None), bool):
         return known
     if hasattr(data, "__dlpack_device__"):

@@ -30,7 +30,7 @@ class Config:
     kernel_cache_dir: str | None = field(default_factory=lambda: os.environ.get("TEGULA_CACHE_DIR"))
     """Where; None: the user's cache directory. From TEGULA_CACHE_DIR."""
     cpu_target: str = field(default_factory=lambda: os.environ.get("TEGULA_CPU", "native"))
-    """The processor that CPU kernels are compiled for: "native", "x86-64-v3", "x86-64-v4"; with "-O0" behind it, as in
+    """The processor that CPU kernels are compiled for: "native", "x86-64-v3", "x86-64-v4"; with "-O0" after it, as in
     "native-O0", they compile in half the time and run several times slower. From TEGULA_CPU."""
     ptxas: str | None = field(default_factory=lambda: os.environ.get("TEGULA_PTXAS"))
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the

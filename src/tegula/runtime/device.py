@@ -64,7 +64,7 @@ class Device:
     @property
     def max_shared_memory_per_block(self) -> int:
         """Bytes of tiles that one block may hold at once. On a CPU: 1 GiB, a bound on the scratch memory of each
-        thread, which takes from the system what its tiles touch."""
+        thread, which takes from the system what its tiles access."""
         return _context().attribute(self.ordinal, _context().SHARED_OPT_IN) if self.is_cuda else 1 << 30
 
     @property

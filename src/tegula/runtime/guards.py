@@ -24,14 +24,14 @@ class LaunchGuards:
         self.parameters = list(zip(kernel.param_names, (p.type for p in kernel.params), strict=True))
 
     def check(self, packed: bytes) -> None:
-        """LaunchError for arguments, as they are packed, that do not meet a guard."""
+        """LaunchError for arguments, as they are packed, that do not satisfy a guard."""
         numbers = self._numbers(packed)
         for guard in self.guards:
             if not guard.holds(numbers.__getitem__):
                 asked = ", ".join(f"{self._named(k, d)} = {numbers[k, d]}" for k, d in leaves(guard.term))
                 place = f"line {guard.loc.line} of {guard.loc.file}"
-                what = f"kernel {self.name}: a launch must meet '{guard.text}' ({place}), not with {asked}"
-                raise LaunchError(what, "the schedule is proved for launches that meet it")
+                what = f"kernel {self.name}: a launch must satisfy '{guard.text}' ({place}), not with {asked}"
+                raise LaunchError(what, "the schedule is proved for launches that satisfy it")
 
     def _named(self, parameter: int, dim: int) -> str:
         name = self.parameters[parameter][0]

@@ -50,7 +50,7 @@ class Inspection:
         loops = sum(isinstance(op, Lanes) for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), *self.roles]
-        lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
+        lines.append(f"lane loops: {loops} (the lanes synchronise before and after each)")
         plan = self.code.scratch
         lines.append(
             f"scratch memory per thread: {plan.total:,} bytes of {CPU.max_shared_memory_per_block:,}"
@@ -58,7 +58,7 @@ class Inspection:
         lines += plan.table()
         places = sorted({loc.chain()[-1].line for loc in self.code.copies})
         where = f" (loops in lines {', '.join(map(str, places))})" if places else ""
-        lines.append(f"tiles copied for the next round of a loop: {len(self.code.copies)}{where}")
+        lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{where}")
         return "\n".join(lines)
 
 

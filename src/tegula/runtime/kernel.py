@@ -106,7 +106,7 @@ class Kernel(KernelDef):
 
     @cached_property
     def quick(self) -> Quick:
-        """The quick way to launch it (see `runtime.quick`)."""
+        """The fast path to launch it (see `runtime.quick`)."""
         return make_quick(self.parameters, self.ready)
 
     def _check_parameter(self, p: Parameter) -> None:

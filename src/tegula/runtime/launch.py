@@ -175,7 +175,7 @@ def launch(
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
-    # What machine code says of the launch: True, what it has written, or a key by which it is to be taught (see
+    # What machine code says of the launch: True, what it has written, or a key by which it is to be cached (see
     # backend/launcher.py).
     told = None
     if kernel.native is not None and not (
@@ -422,7 +422,7 @@ def _run(
     stream: Stream | None = None,
     record: bool = True,
 ) -> tuple[LaunchPlan, Any]:
-    """Launch along the general way; the plan and the form."""
+    """Launch along the slow path; the plan and the form."""
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
         inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
     args = (*inputs, *outputs)

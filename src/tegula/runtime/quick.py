@@ -1,4 +1,4 @@
-"""The quick way of a launch: a function made for the parameters of one kernel.
+"""The fast path of a launch: a function made for the parameters of one kernel.
 
 It takes the arguments that launches mostly bring (tg.arrays that share no bytes, tensors seen before, plain numbers)
 for forms of the kernel that are compiled already, and leaves everything else, errors included, to `resolve`."""
@@ -32,7 +32,7 @@ FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
 or raises KeyError."""
 
 MOST_ARRAYS = 10
-"""Kernels with more of them are launched by the general way, which compares pairs in a loop too."""
+"""Kernels with more of them are launched by the slow path, which compares pairs in a loop too."""
 
 _TEXT = """
 def quick(plan, args):
@@ -57,12 +57,12 @@ _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, str
 
 
 def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
-    """What a quick launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
+    """What a fast launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
     return (plan_number, config.code, *arrays)
 
 
 def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
-    """The quick way for a kernel, which is never taken if there are parameters of a kind that it does not know.
+    """The fast path for a kernel, which is never taken if there are parameters of a kind that it does not know.
 
     A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
     arrays: list[str] = []

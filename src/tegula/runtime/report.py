@@ -127,8 +127,8 @@ class Reports:
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        # Tiles whose elements are not all there yet. Threads may be in different rounds of a loop, each in order: its
-        # next record is of the first tile that lacks its element.
+        # Tiles whose elements are not all there yet. Threads may be in different iterations of a loop, each in order:
+        # its next record is of the first tile that lacks its element.
         partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]

@@ -64,10 +64,10 @@ class CudaCompiled:
     """Whether it waits for the launches before it by itself, and may start while they end."""
 
     paired: bool = False
-    """Whether neighbouring blocks of the hardware work in pairs."""
+    """Whether neighbouring CTAs work in 2-CTA clusters."""
 
     guards: LaunchGuards | None = None
-    """What its arguments must meet."""
+    """What its arguments must satisfy."""
 
     @property
     def is_plain(self) -> bool:

@@ -38,7 +38,7 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHA
 RESIDENT_THREADS, RESIDENT_SHARED, RESIDENT_REGISTERS = 39, 81, 82
 """Of a multiprocessor."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that every block takes beside its own."""
+"""Bytes of shared memory that every block takes besides its own."""
 
 # After these the driver refuses everything until the process ends.
 FAULTS = {

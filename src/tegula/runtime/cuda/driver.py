@@ -1,6 +1,6 @@
 """The driver of NVIDIA GPUs, libcuda, called through ctypes.
 
-The driver's binary interface is stable, so Tegula needs no package beside it, and a launch costs one call with four
+The driver's binary interface is stable, so Tegula needs no package besides it, and a launch costs one call with four
 arguments. docs/design/005-cuda-driver.md has the measurements."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ LEGACY, WITHOUT_TIME = 1, 2
 
 class DroppedModules:
     """The modules that were dropped on one device. `add` may be called at any time, by the garbage collector too; the
-    driver is asked when the next module is loaded. Those that launches on their way may still use are one batch, behind
+    driver is asked when the next module is loaded. Those that launches on their way may still use are one batch, after
     an event.
 
     Recordings of other libraries may hold functions of ours, for as long as only these libraries know: once `Libraries`

@@ -34,10 +34,10 @@ _attributes = ctypes.create_string_buffer(
 EARLY = ctypes.addressof(_attributes), 1
 """Where the attributes are, and how many, of a launch that may start while the kernel before it ends."""
 PAIRS = EARLY[0] + _ATTRIBUTE.size, 1
-"""Of one whose neighbouring blocks work in pairs."""
+"""Of one whose neighbouring CTAs work in 2-CTA clusters."""
 EARLY_PAIRS = EARLY[0], 2
 IN_ORDER = 0, 0
-"""No attributes: it starts when all that came before in the stream is complete."""
+"""No attributes: it starts when all earlier work in the stream is complete."""
 MOST_CONFIGURATIONS = 256
 """Sizes of launches that a form remembers."""
 MOST_BYTES = 32764
@@ -146,7 +146,7 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """How many blocks of the hardware run so many of the launch."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
-        # The other block of a pair is there too; if there is nothing left for it, it stores nothing.
+        # The other CTA of a cluster is there too; if there is nothing left for it, it stores nothing.
         return min(blocks + compiled.paired * blocks % 2, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(

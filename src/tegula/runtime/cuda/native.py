@@ -1,6 +1,6 @@
 """Launches in machine code (backend/launcher.py): what it knows of the process, and of the launches of each kernel.
 
-A launch that came along the general way before is taught to it, so that the next one like it needs little of Python."""
+A launch that took the slow path before is cached in it, so that the next one like it needs little of Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
 """`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
 PATIENCE = 2
-"""Launches of a kernel that go the general way in any case: one that is launched once or twice gains nothing."""
+"""Launches of a kernel that go the slow path in any case: one that is launched once or twice gains nothing."""
 FASTCALL = 0x80
 """CPython's number for functions that take an array of arguments."""
 EXCHANGE, EXCHANGE_NAME, EXCHANGE_MAJOR = "__dlpack_c_exchange_api__", b"dlpack_exchange_api", 1
@@ -43,7 +43,7 @@ DESCRIBE_AT, STREAM_AT, EXCHANGE_BYTES = 40, 48, 56
 it, and the one that says in which stream its library works."""
 
 MOST_REPLACED = 1000
-"""Launches of a kernel that are learnt in the place of others."""
+"""Launches of a kernel that are cached in the place of others."""
 ENTRY = f"<{len(launcher.ENTRY) - 1}q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
 """A device, as machine code knows it, on which nothing is launched."""
@@ -80,7 +80,7 @@ class World:
         self.memory[WORLD[name] // launcher.WORD] = value
 
     def know_tensors(self) -> None:
-        """Find PyTorch's functions, where it is loaded and has them; without, its tensors go the general way."""
+        """Find PyTorch's functions, where it is loaded and has them; without, its tensors go the slow path."""
         torch = sys.modules.get("torch")
         capsule = getattr(getattr(torch, "Tensor", None), EXCHANGE, None)
         if torch is None or capsule is None:
@@ -139,7 +139,7 @@ def world() -> World | None:
 
 
 class Table(bytearray):
-    """What machine code reads of a kernel: its parameters, and the launches that it was taught. `entries` keeps these
+    """What machine code reads of a kernel: its parameters, and the cached launches. `entries` keeps these
     alive, by slot."""
 
     def __init__(self, parameters: Sequence[tuple[int, ...]]) -> None:
@@ -157,7 +157,7 @@ class Table(bytearray):
     def learn(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
         """Know a launch: what was launched, and the bytes that it reads without maps, for the key of its arguments.
 
-        Launches that report to the host, and those without blocks, are known as what goes the general way."""
+        Launches that report to the host, and those without blocks, are known as what goes the slow path."""
         first = sum(self.sizes)
         device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
         whole, places = packed, []
@@ -197,7 +197,7 @@ class Table(bytearray):
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Put an entry in the place of one for the same key, in a free slot, or in the place of another one; not any
-        more where that came to pass too often, because what is taught is forgotten before it is of use."""
+        more where that happened too often, because cached launches are evicted before they are of use."""
         h = hashed(key)
         home = h >> (64 - launcher.SLOT_BITS)
         slots = [(home + way) % len(self.entries) for way in range(launcher.WAYS)]
@@ -297,7 +297,7 @@ def never(*arguments: Any) -> bool:
 def learn(
     kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, form: CudaCompiled
 ) -> None:
-    """Teach a launch that was just done, of which machine code did not know this key. `call`: its arguments, which
+    """Cache a launch that was just done, whose key machine code did not know. `call`: its arguments, which
     nobody else can change any more."""
     native, (*arguments, mode) = kernel.native, call
     table = getattr(native, "__self__", None)
