@@ -42,7 +42,7 @@ from tegula.types import element_bytes
 @dataclass(slots=True)
 class Stage:
     """A barrier of one stage: the number of its phase, the arrivals that the phase lacks, and the bytes that were
-    announced in it and have not come."""
+    announced in it and have not arrived."""
 
     pending: int
     phase: int = 0
@@ -70,7 +70,7 @@ class Barriers(Connected):
             self.settle(at)
 
     def settle(self, at: Stage) -> None:
-        """The phase ends when nothing of it is still to come."""
+        """The phase ends when nothing of it is outstanding."""
         if at.pending == 0 and at.bytes == 0:
             at.pending, at.phase = self.arrivals, at.phase + 1
 

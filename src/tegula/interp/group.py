@@ -135,7 +135,7 @@ def run_register_product(m: Machine, op: RegisterProduct, mask: Mask) -> Any:
 
 @handles(ProductWait)
 def run_product_wait(m: Machine, op: ProductWait, mask: Mask) -> Any:
-    """Products are complete at once."""
+    """Matmuls are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 

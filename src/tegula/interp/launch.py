@@ -62,7 +62,7 @@ def run_lowered(
     """`run` for a kernel that was lowered to the threads of a block: the layout of each tile value, the place of each
     buffer and stack in shared memory, and the number of threads (whole warps, at least block_dim) say how.
 
-    DataRace where threads of a block touch the same bytes in no fixed order."""
+    DataRace where threads of a block access the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
     block = Block(kernel, values, Spread(layouts, places, threads))
     run_blocks(kernel, values, dims, block.machine, print_line)

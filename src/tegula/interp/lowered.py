@@ -1,5 +1,5 @@
 """Running a kernel that was lowered to the threads of a GPU block: buffers lie at their places in shared memory, and
-what threads touch between barriers is checked for races."""
+what threads access between barriers is checked for races."""
 
 from __future__ import annotations
 

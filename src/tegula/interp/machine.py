@@ -1,4 +1,4 @@
-"""Masked lockstep execution of regions: values, control flow, and the meeting of lanes."""
+"""Masked lockstep execution of regions: values, control flow, and the joining of lanes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Machine:
         return Stack(self.zeros(t.dtype, t.capacity))
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """Called for each access of elements by lanes, which touch array[at], lane by lane."""
+        """Called for each access of elements by lanes, which access array[at], lane by lane."""
 
     # Running ------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Machine:
         ranks = [len(v.type.shape) for v in op.operands if isinstance(v.type, TileType)]
         return ref(op.attrs, *(self.group(v) for v in op.operands), ranks[0] if ranks else 0)
 
-    # Where paths meet ---------------------------------------------------------------------------------------
+    # Where paths join ---------------------------------------------------------------------------------------
 
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
         """`new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong to the group:
@@ -271,7 +271,7 @@ def run_for(m: Machine, op: For, mask: Mask) -> Any:
     index, trip = start, 0
     while (active := mask & (trips > trip).astype(np.bool_)).any():
         new = m.region(op.body, [index, *carried], active)
-        # Lanes that left keep their values; nobody looks at those of lanes that never came.
+        # Lanes that left keep their values; nobody looks at those of lanes that never arrived.
         carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
         index, trip = (index + step).astype(start.dtype), trip + 1
     return _results(op, carried)

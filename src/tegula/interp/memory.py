@@ -222,7 +222,7 @@ def _array_view(m: Machine, op: ArrayView, array: np.ndarray, numbers: list[int]
 
 
 def view_range(op: BufView | TileSlice, numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and last index that a view of a tile touches in each dimension of the tile."""
+    """The first and last index that a view of a tile accesses in each dimension of the tile."""
     ranges = [(n, n) for n in numbers]
     for n, dim, step in zip(op.shape, op.dims, op.steps, strict=True):
         if dim >= 0:

@@ -1,4 +1,4 @@
-"""Data races among the threads of a block: what each has touched since the last barrier."""
+"""Data races among the threads of a block: what each has accessed since the last barrier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills
 
 
 class DataRace(InternalError):
-    """Two threads of a block touch the same bytes, one of them writing, with no barrier between: a barrier is missing.
+    """Two threads of a block access the same bytes, one of them writing, with no barrier between: a barrier is missing.
     `before`, `after`: the accesses; `threads`: theirs; `where`: the bytes."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Races:
     def touch(
         self, access: TracedAccess, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
     ) -> None:
-        """Each thread touches `length` bytes at base + its offset."""
+        """Each thread accesses `length` bytes at base + its offset."""
         region = self._region(base)
         if region is None or not len(threads):
             return

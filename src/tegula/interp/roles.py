@@ -38,7 +38,7 @@ from tegula.types import DType, MatType, TileType, VecType
 
 
 class Connected:
-    """What roles meet at, and that has to know which do."""
+    """What roles synchronise at, and that has to know which do."""
 
     __slots__ = ()
 

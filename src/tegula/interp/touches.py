@@ -1,4 +1,4 @@
-"""Which threads touch which elements of memory in each cooperative op. Scalar ops say so themselves."""
+"""Which threads access which elements of memory in each cooperative op. Scalar ops say so themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COPY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """Threads [n] touch array[at], `at` [rank, n], all at the same time."""
+    """Threads [n] access array[at], `at` [rank, n], all at the same time."""
 
     kind: str
     array: np.ndarray
@@ -168,7 +168,7 @@ def touch_copy(m: GroupMachine, op: AsyncCopy) -> Iterator[ThreadAccess]:
 
 
 def _each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> ThreadAccess:
-    """Each thread touches one element of a line."""
+    """Each thread accesses one element of a line."""
     return ThreadAccess(kind, array, threads, at[None])
 
 
@@ -225,7 +225,7 @@ def touch_take(m: GroupMachine, op: StackTake) -> Iterator[ThreadAccess]:
 
 
 def _slots(m: GroupMachine, kind: str, elements: np.ndarray, slots: Value) -> ThreadAccess:
-    """Each lane that has a slot touches it."""
+    """Each lane that has a slot accesses it."""
     at = m.env[slots].astype(np.int64)
     lanes = np.flatnonzero(m.present & (at >= 0))
     return _each(kind, elements, lanes, at[lanes])

@@ -1,4 +1,4 @@
-"""Which bytes of shared memory each warp touches, and the cells that these cut it into: bytes that are always touched
+"""Which bytes of shared memory each warp accesses, and the cells that these cut it into: bytes that are always accessed
 together."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING = Spot(0, -1)
 
 
 class Footprints:
-    """The bytes that warps touch. `unit`: bytes that all accesses are multiples of."""
+    """The bytes that warps access. `unit`: bytes that all accesses are multiples of."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         sizes = [scalar_of(v.type.dtype).bits // 8 for v in values if isinstance(v.type, BufType)]
@@ -48,7 +48,7 @@ class Footprints:
         self._cells: dict[frozenset[Spot], dict[Spot, tuple[int, ...]]] = {}
 
     def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[Spot, ...]:
-        """What each warp of the role touches; of a copy in, what each of its pieces does; of a product, what each
+        """What each warp of the role accesses; of a copy in, what each of its pieces does; of a matmul, what each
         operand is."""
         if isinstance(event, E.CopyIn):
             return self._pieces(event.to)
@@ -95,7 +95,7 @@ class Footprints:
         return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in found)
 
     def _forms(self, m: Recorder, op: Op, event: E.Touch, array: np.ndarray) -> list[tuple[int, int]]:
-        """What each warp touches, from the start of the buffer, by which thread holds what; nothing where that is not
+        """What each warp accesses, from the start of the buffer, by which thread holds what; nothing where that is not
         known."""
         rule = RULES.get(type(op))
         if rule is None:

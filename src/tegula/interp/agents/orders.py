@@ -1,4 +1,4 @@
-"""The orders in which agents take their turns: those that a wrong schedule goes wrong in most, and random ones."""
+"""The orders in which engines take their turns: those that a wrong schedule goes wrong in most, and random ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from tegula.dataclass import dataclass
 
 EARLY, LATE, RANDOM = "early", "late", "random"
-"""When copies land, products read and stores read: at once, when nothing else can go on, or at any time."""
+"""When copies land, matmuls read and stores read: at once, when nothing else can go on, or at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order in which agents go on. `ranks`: the warps, those first that go on when they can; none: any. `copies`,
-    `products`, `stores`: EARLY, LATE or RANDOM; `newest`: whether what came last is over first. `reads`: whether
+    """An order in which engines go on. `ranks`: the warps, those first that go on when they can; none: any. `copies`,
+    `products`, `stores`: EARLY, LATE or RANDOM; `newest`: whether what started last is over first. `reads`: whether
     threads look at what they read as late as they may; `turn`: the acts of a turn."""
 
     name: str
@@ -51,10 +51,10 @@ def _adversarial(roles: Sequence[int]) -> Iterator[Order]:
         yield Order(f"role {role} last, slow copies", tuple(others + mine), LATE, EARLY, newest=True)
         if len(mine) > 1:
             rest = [w for w in warps if w != mine[-1]]
-            yield Order(f"the last warp of role {role} behind", (*rest, mine[-1]), EARLY)
+            yield Order(f"the last warp of role {role} late", (*rest, mine[-1]), EARLY)
             yield Order(f"the last warp of role {role} ahead", (mine[-1], *rest), EARLY)
             rest = [w for w in warps if w != mine[0]]
-            yield Order(f"the first warp of role {role} behind", (*rest, mine[0]), EARLY, turn=1)
+            yield Order(f"the first warp of role {role} late", (*rest, mine[0]), EARLY, turn=1)
     yield Order("in turns", tuple(reversed(warps)), RANDOM, LATE, LATE, turn=1)
 
 

@@ -1,4 +1,4 @@
-"""One replay: agents take their turns in one order."""
+"""One replay: engines take their turns in one order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.interp.agents.trace import AgentStep
 from tegula.ops.group import ProductWait, RegisterProduct
 
 MOST_BYTES = (1 << 20) - 1
-"""That a barrier can be behind or ahead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+"""That a barrier can lag or lead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
 Name = tuple[Any, ...]
 Piece = tuple[tuple[int, ...], int]
 
@@ -32,7 +32,7 @@ Piece = tuple[tuple[int, ...], int]
 class TermNumbers:
     """Numbers for what is computed: the same ops on the same terms give the same number. What follows the first entry
     of a name: "copy" of a tile, a step's key; "made" by an op, its key, which result, from which terms; "write" to a
-    buffer, which of the op's writes, its key, its terms; "product", key, operands in memory, terms; "stored" to an
+    buffer, which of the op's writes, its key, its terms; "matmul", key, operands in memory, terms; "stored" to an
     array, key, terms; "mixed": parts of several, where from and which; "in flight", "nothing": of no use."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class AgentReplay:
                 self._stored(warp.stores.popleft())
 
     def _oldest(self) -> bool:
-        """Nobody can go on: one of the copies lands, or else a product or a store is over."""
+        """Nobody can go on: one of the copies lands, or else a matmul or a store is over."""
         if self.copies:
             self._land(self.copies.pop(-1 if self.order.newest else 0))
             return True
@@ -343,7 +343,7 @@ class AgentReplay:
 
     def _settle(self, barrier: BarrierState) -> None:
         if abs(barrier.bytes) > MOST_BYTES:
-            raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes behind")
+            raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes short")
         if barrier.pending or barrier.bytes:
             return
         barrier.phase += 1
@@ -351,7 +351,7 @@ class AgentReplay:
         barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
 
     def meet(self, warp: Warp, step: AgentStep, group: int, number: int) -> bool:
-        """The last one to come, of the role or of a warp group of it, takes all with it."""
+        """The last one to arrive, of the role or of a warp group of it, releases all."""
         if warp.met:
             warp.met = False
             return True
@@ -367,7 +367,7 @@ class AgentReplay:
             w.met = w is not warp
         return True
 
-    # Copies, products, stores ---------------------------------------------------------------------------------------
+    # Copies, matmuls, stores ---------------------------------------------------------------------------------------
 
     def copy_in(
         self, warp: Warp, step: AgentStep, pieces: Sequence[tuple[tuple[int, ...], int]], base: int, at: int
@@ -405,7 +405,7 @@ class AgentReplay:
     def issue(
         self, warp: Warp, step: AgentStep, operands: tuple[tuple[int, ...], ...], bases: tuple[int, ...]
     ) -> bool:
-        """A warp starts a product of tensor cores."""
+        """A warp starts an MMA of tensor cores."""
         bit = self._access(warp, step, "has tensor cores read")
         for cells in operands:
             self._read_async(warp, step, bit, "has tensor cores read", cells)
@@ -421,7 +421,7 @@ class AgentReplay:
         return True
 
     def _overwrite(self, warp: Warp, product: ProductGroup) -> None:
-        """What the op reads from registers lies in the same ones each time, and is read when products multiply."""
+        """What the op reads from registers lies in the same ones each time, and is read when matmuls multiply."""
         op, taken = product.step.op, list(product.step.taken)
         if not isinstance(op, RegisterProduct):
             return
@@ -438,7 +438,7 @@ class AgentReplay:
         product.result.term = self.terms.of(("product", product.step.key, tuple(held), inputs))
 
     def products_done(self, warp: Warp, step: AgentStep, pending: int) -> bool:
-        """A warp waits until at most `pending` products are in flight."""
+        """A warp waits until at most `pending` matmuls are in flight."""
         while len(warp.products) > pending:
             self._multiplied(warp.products.popleft())
         while len(warp.issued) > pending:
@@ -480,7 +480,7 @@ class AgentReplay:
 
 
 def _meets(warp: Warp, step: AgentStep, number: int) -> bool:
-    """Whether a warp has come to a meeting."""
+    """Whether a warp has arrived at a synchronisation."""
     if warp.at >= len(warp.program):
         return False
     act, at, *rest = warp.program[warp.at]

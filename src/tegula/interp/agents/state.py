@@ -1,6 +1,6 @@
-"""Memory, barriers and agents while a launch is replayed.
+"""Memory, barriers and engines while a launch is replayed.
 
-What is known to have come before is a set of accesses, one bit each of an integer."""
+What is known to be ordered before is a set of accesses, one bit each of an integer."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Seen:
 
 @dataclass(slots=True)
 class Cell:
-    """Bytes that are touched together. `holds`: the tile and where its buffer begins; `copies_see`: the same as copies
-    and tensor cores see it, which lags behind until a fence. The accesses so far, by threads and by others. `late`: the
+    """Bytes that are accessed together. `holds`: the tile and where its buffer begins; `copies_see`: the same as copies
+    and tensor cores see it, which lags until a fence. The accesses so far, by threads and by others. `late`: the
     reads that have not looked yet. `barrier`: whether a barrier lies here."""
 
     holds: tuple[int, Term] = (0, 0)
@@ -62,14 +62,14 @@ class Late:
 
 @dataclass(slots=True)
 class Flying:
-    """The result of a product. `term`: once it is complete."""
+    """The result of a matmul. `term`: once it is complete."""
 
     term: Term = -1
 
 
 @dataclass(slots=True)
 class ProductGroup:
-    """A group of a warp's products. `bit`: its access; `result`, `sum`: what it adds to what."""
+    """A group of a warp's matmuls. `bit`: its access; `result`, `sum`: what it adds to what."""
 
     step: AgentStep
     bit: int
@@ -118,11 +118,11 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp of a role. `at`: the next of its acts; `met`: whether those that it waits for have come; `own`: what its
-    threads have touched; `values`, `got`: of slots, and of the reads of the op that it is at; `products`, `stores`:
-    groups on their way; `open`: copies out in no group yet; `unseen`: what it has written since its last fence; `late`:
-    its reads that have not looked; `issued`, `started`: the groups that it has not waited for; `came`: the phase in
-    which it came to each named barrier."""
+    """A warp of a role. `at`: the next of its acts; `met`: whether the warps that it waits for have arrived; `own`:
+    what its threads have accessed; `values`, `got`: of slots, and of the reads of the op that it is at; `products`,
+    `stores`: groups on their way; `open`: copies out in no group yet; `unseen`: what it has written since its last
+    fence; `late`: its reads that have not looked; `issued`, `started`: the groups that it has not waited for; `came`:
+    the phase in which it arrived at each named barrier."""
 
     role: int
     number: int

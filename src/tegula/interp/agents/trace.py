@@ -1,5 +1,5 @@
 """What each role does in one launch, op by op. Scalars are computed as the interpreter computes them; tiles are names
-of what will be in them, since that depends on the order in which agents take their turns."""
+of what will be in them, since that depends on the order in which engines take their turns."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Wrong(Exception):
 
 
 class AgentSlot(int):
-    """The number of a value that is known only when agents have run."""
+    """The number of a value that is known only when engines have run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """An event, and the bytes that each warp of the role touches in it."""
+    """An event, and the bytes that each warp of the role accesses in it."""
 
     event: E.Event
     spots: tuple[Spot, ...]
@@ -54,7 +54,7 @@ class Acts:
 @dataclass(slots=True)
 class AgentStep:
     """An op that a role does. `acts`: its events; `known`: its operands that scalars decide; `taken`: those that are
-    slots, `made`: the slots of its results; `key`: what its results depend on beside these; `turn`: how often the role
+    slots, `made`: the slots of its results; `key`: what its results depend on besides these; `turn`: how often the role
     has done the op before; `stores`: whether it writes to an array by itself."""
 
     op: Op

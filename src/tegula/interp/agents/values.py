@@ -25,11 +25,11 @@ WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
-    """What is asked for is no tile: parts of several, a product in flight, or nothing."""
+    """What is asked for is no tile: parts of several, a matmul in flight, or nothing."""
 
 
 class Values:
-    """The numbers behind the terms of a launch."""
+    """The numbers of the terms of a launch."""
 
     def __init__(self, launch: AgentLaunch) -> None:
         self.names = {number: name for name, number in launch.made.terms.numbers.items()}
