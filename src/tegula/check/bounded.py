@@ -47,7 +47,7 @@ HOSTS = ("argument", "length")
 
 
 def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
-    """Refuted, with a counterexample that meets the guards; else unproved, because of the gap."""
+    """Refuted, with a counterexample that satisfies the guards; else unproved, because of the gap."""
     search = BoundedSearch(kernel, spread, guards)
     found = search.verdict()
     if found is not None:
@@ -120,7 +120,7 @@ class BoundedSearch:
         return suspect
 
     def _meets(self, launch: Launch) -> bool:
-        """Whether a launch meets the kernel's guards."""
+        """Whether a launch satisfies the kernel's guards."""
         given = {(leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS}
         return all(guard.holds(lambda leaf: given.get(leaf, 1)) for guard in self.guards)
 

@@ -1,6 +1,6 @@
 """Whether the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
 
-Beside each instruction that synchronises, or starts what ends by itself, stands the number of its op
+Next to each instruction that synchronises, or starts what ends by itself, stands the number of its op
 (`ir.numbered`). The paths through the PTX are words of such numbers, those through the IR as well: a finite
 automaton each. Every word of the PTX must be one of the IR, every instruction must be one that its op becomes, and
 every op must have one, unless the whole loop that it is in is gone. So LLVM may unroll, peel and rotate loops and
@@ -173,7 +173,7 @@ class Code:
 
 class Paths:
     """The words of a kernel as an automaton: from each state, with which number, where to; -1 for no number. An op may
-    become several instructions, so that its number may come again."""
+    become several instructions, so that its number may appear again."""
 
     def __init__(self, kernel: Kernel, numbers: dict[Synchronising, int]) -> None:
         self.numbers = numbers
@@ -231,7 +231,7 @@ class Paths:
 
 
 def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
-    """The first step that no path through the IR takes after what came before it, over all paths through the PTX."""
+    """The first step that no path through the IR takes after the steps before it, over all paths through the PTX."""
     pending = [("", paths.closed([0]))]
     seen = set(pending)
     while pending:
@@ -241,7 +241,7 @@ def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement 
             states = paths.after(states, step.number)
             if not states:
                 op = ops[step.number]
-                return Disagreement(step.line, op, f"{op.NAME} does not follow what comes before it")
+                return Disagreement(step.line, op, f"{op.NAME} does not follow what stands before it")
         if block.ends and paths.end not in states:
             return Disagreement(0, None, "the kernel ends before its roles do")
         for label in block.next:

@@ -64,7 +64,7 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
         if 0 < phase.pending < phase.count:
             message = (
                 f"phase {phase.number} of {named(phase)} never ends: {phase.count - phase.pending} of "
-                f"{phase.count} arrivals come"
+                f"{phase.count} arrivals are made"
             )
             help = "count the warps of all roles that arrive, and let each arrive for each item"
             assert phase.last is not None
@@ -95,18 +95,18 @@ def _role_ended(run: Run, role: int) -> bool:
 
 
 def check_end(run: Run) -> None:
-    """When all meet at the end, nothing is on its way."""
+    """When all synchronise at the end, nothing is on its way."""
     known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
     for phase in run.phases:
         if isinstance(phase.barrier.type, NamedBarrierType):
-            continue  # who has come there and gone on leaves nothing behind
+            continue  # a warp that has arrived there and gone on leaves nothing
         if phase.pending != phase.count or phase.announced != phase.copied:
             assert phase.last is not None or phase.copies
             at = phase.last if phase.last is not None else phase.copies[-1][1]
             raise Refuted(
                 "arrivals",
                 f"at the end {named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
-                f"{phase.count} arrivals have come",
+                f"{phase.count} arrivals were made",
                 at.loc,
                 "let each role that arrives do so for each item",
             )
@@ -129,5 +129,5 @@ def check_end(run: Run) -> None:
                 "unfinished",
                 f"{run.roles[warp.role].name} ends while {at.NAME} still reads shared memory",
                 at.loc,
-                "wait for all bulk stores and products at the end of a role",
+                "wait for all bulk stores and matmuls at the end of a role",
             )

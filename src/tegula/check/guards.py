@@ -1,5 +1,5 @@
-"""Guards: what a launch must meet for a proof to hold. Certificates name values of the kernel; hosts compute these from
-arguments and array lengths, as whole numbers, before anything runs."""
+"""Guards: what a launch must satisfy for a proof to hold. Certificates name values of the kernel; hosts compute these
+from arguments and array lengths, as whole numbers, before anything runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Guard:
         return f"{self.text} (line {self.loc.line}; asked at each launch)"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
-        """Whether a launch meets it: also not where a number on the way does not fit its type."""
+        """Whether a launch satisfies it: also not where a number on the way does not fit its type."""
         try:
             n = value(self.term, given)
         except OverflowError:

@@ -137,7 +137,7 @@ def _place(load: ArrayLoad) -> Value | None:
 def launches(
     leaves: Leaves, followed: Followed, stages: Sequence[int], meets: Callable[[Launch], bool]
 ) -> Iterator[Launch]:
-    """The launches to try, each once, of those that meet the guards."""
+    """The launches to try, each once, of the launches that satisfy the guards."""
     tried = Candidates(leaves, followed, stages)
     pairs = zip_longest(tried.one_by_one(), tried.at_random())
     found = (x for x in chain(tried.together(), chain.from_iterable(pairs)) if x is not None)

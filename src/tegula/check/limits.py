@@ -62,8 +62,8 @@ def _counts(kernel: Kernel) -> None:
 
 
 def _apart(places: Mapping[Value, SharedAllocation]) -> None:
-    """Barriers share bytes with no others, and with nothing that is of one role alone; what else touches theirs is seen
-    when it does."""
+    """Barriers share bytes with no others, and with nothing that is of one role alone; what else accesses their bytes
+    is seen when it does."""
     for a, p in places.items():
         for b, q in places.items():
             if (
@@ -120,7 +120,7 @@ def _named(kernel: Kernel, threads: int) -> None:
                 raise Refuted("budget", message, op.loc, "use fewer roles")
             if isinstance(op, Barrier) != isinstance(other, Barrier):
                 places = ((other.loc, "the other one"),)
-                message = f"two groups of threads meet at named barrier {name}"
+                message = f"two groups of threads synchronise at named barrier {name}"
                 raise Refuted("budget", message, op.loc, "use fewer roles", places)
 
 

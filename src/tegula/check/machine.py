@@ -193,7 +193,7 @@ class Run:
         _join(warp.clock, phase.ended[own])
         warp.past |= phase.pasts[own]
         self._tick(warp)
-        self.note(warp, op, f"goes past meeting {own}", phase, own)
+        self.note(warp, op, f"goes past synchronisation {own}", phase, own)
         return True
 
     def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
@@ -232,7 +232,7 @@ class Run:
 
     def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
         """Whether a phase is over in every order when a warp gets where it is: who has waited for it knows, and whoever
-        comes after all its arrivals, if it counts no bytes."""
+        is after all its arrivals, if it counts no bytes."""
         if warp.clock[phase.entry] > number:
             return True
         if any(counted == number for counted, _ in phase.copies):
@@ -263,7 +263,7 @@ class Run:
         if not self._sure(warp, at, phase):
             raise Refuted(
                 "bytes",
-                f"this copy of {event.bytes} bytes may come in phase {phase.number} of {named(phase)} or in the one "
+                f"this copy of {event.bytes} bytes may arrive in phase {phase.number} of {named(phase)} or in the one "
                 "before, which does not wait for it",
                 op.loc,
                 "announce the bytes of all copies of an item",
@@ -281,7 +281,7 @@ class Run:
         return True
 
     def _settle(self, phase: Phase, op: Op) -> None:
-        """The phase ends when nothing of it is still to come."""
+        """The phase ends when nothing of it is outstanding."""
         if phase.pending:
             return
         if phase.copied > phase.announced:
@@ -398,7 +398,7 @@ class Run:
         before = f"{self.roles[first.role].name} {_does(first)} before"
         if race.fence:
             message = f"{where}: {self.roles[second.role].name} {_does(second)}, with no proxy fence since"
-            help = "tg.fence_async() by the threads that touched it, before their arrival"
+            help = "tg.fence_async() by the threads that accessed it, before their arrival"
             return Refuted("fence", message, second.op.loc, help, ((first.op.loc, before),))
         message = (
             f"{where}: {self.roles[second.role].name} {_does(second)} while another access may still go on"
@@ -424,7 +424,7 @@ class Run:
 
     def products_done(self, warp: Warp, op: Op, event: E.ProductsDone) -> bool:
         warp.clock[warp.products] = max(warp.clock[warp.products], warp.started - event.pending)
-        self.note(warp, op, f"waits until {event.pending} products are in flight", None)
+        self.note(warp, op, f"waits until {event.pending} matmuls are in flight", None)
         return True
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
@@ -449,7 +449,7 @@ class Run:
         return True
 
     def meet(self, warp: Warp, op: Op, event: E.Meet) -> bool:
-        """Those who come first wait; the last one takes all with it."""
+        """Warps that arrive first wait; the last one releases all."""
         there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
         if warp not in there:
             return True
@@ -510,7 +510,7 @@ def _does(access: Access) -> str:
 
 def _remedy(first: Access, second: Access) -> str:
     if not first.write and first.proxy == E.ASYNC:
-        return "wait for the product or copy that reads before the stage is released or written again"
+        return "wait for the matmul or copy that reads before the stage is released or written again"
     if not first.write:
         return "release the stage only after its last use, and wait for the release before it is filled again"
     return "wait until the stage is full before it is used"

@@ -1,6 +1,6 @@
-"""Races on shared memory: accesses with the moments they happen at, and whether others are sure to come after.
+"""Races on shared memory: accesses with the moments they happen at, and whether others are sure to be after.
 
-A moment is an entry of vector clocks and its count there: those of a warp, of the products or copies that it has
+A moment is an entry of vector clocks and its count there: those of a warp, of the matmuls or copies that it has
 started, or of the phases of a barrier, which bulk copies end with."""
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Access:
 
 @dataclass(slots=True)
 class Cell:
-    """Bytes that are touched together. `writes`: the last, by each warp; `reads`: since; `before`: what the last write
-    came after, for the other warps that do it too."""
+    """Bytes that are accessed together. `writes`: the last, by each warp; `reads`: since; `before`: what the last write
+    is after, for the other warps that do it too."""
 
     writes: list[Access] = field(default_factory=list[Access])
     reads: dict[int, Access] = field(default_factory=dict[int, Access])
@@ -109,7 +109,7 @@ class Memory:
         return None
 
     def _after(self, first: Access, second: Access, clock: Clock) -> Race | None:
-        """The race, if the second access may come before the first one is over."""
+        """The race, if the second access may happen before the first one is over."""
         if _same_step(first, second) or _private(first, second):
             return None
         if clock[first.entry] < first.moment:
@@ -126,7 +126,7 @@ def _same_step(a: Access, b: Access) -> bool:
 
 def _private(a: Access, b: Access) -> bool:
     """Whether both are of one role's own memory, whose threads barriers keep in order that are derived elsewhere, from
-    which thread touches what."""
+    which thread accesses what."""
     return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
 
 

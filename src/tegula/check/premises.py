@@ -17,7 +17,7 @@ PREMISES = (
     "LLVM and ptxas keep integer arithmetic, and the order of memory accesses and barriers that is emitted",
     "no barrier counts 2^31 - 4096 items or more, nor does a 32-bit counter of items that is written by hand",
 )
-"""Under which "proved" is said; beside them stand the guards of the certificate."""
+"""Under which "proved" is said; besides them stand the guards of the certificate."""
 YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
 
 

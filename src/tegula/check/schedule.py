@@ -69,7 +69,8 @@ def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
 
 
 def _is_scheduled(op: Op) -> bool:
-    """Whether an op is part of a schedule: roles, a barrier between warps, or work that goes on beside the threads."""
+    """Whether an op is part of a schedule: roles, a barrier between warps, or work that is overlapped with the
+    threads."""
     return isinstance(op, Roles | MbarrierNew | NamedNew) or E.is_asynchronous(op)
 
 

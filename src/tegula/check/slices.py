@@ -22,7 +22,7 @@ CONTROL = (If, For, While)
 
 class Followed:
     """The ops of a kernel that do something, the control flow around them, and the scalars that decide about both.
-    `tracked`: the memory that is followed; `flying`: tiles that products in flight may work on."""
+    `tracked`: the memory that is followed; `flying`: tiles that matmuls in flight may work on."""
 
     def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
         self.kernel = kernel
@@ -138,7 +138,7 @@ def _values(op: Op) -> list[Value]:
 
 
 def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
-    """The buffers that others than one role touch: those of pipes, those that bulk copies read, and those that share
+    """The buffers that others than one role access: those of pipes, those that bulk copies read, and those that share
     bytes with them or with a buffer of another role."""
     buffers = [v for v in places if isinstance(v.type, BufType)]
     rings = {v for v in buffers if isinstance(v.owner, BufNew) and v.owner.pipe}
@@ -162,7 +162,7 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
 
 
 def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
-    """The tiles that may be results of products in flight, wherever they are carried."""
+    """The tiles that may be results of matmuls in flight, wherever they are carried."""
     found: set[Value] = set()
     queue = [op.result for op in kernel.walk() if E.flies(op)]
     while queue:

@@ -23,11 +23,11 @@ class Role:
 @dataclass(slots=True)
 class Warp:
     """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
-    entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`:
-    how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it first
-    waited for. `started`, `copied`: its products and groups of copies out; `open`: whether it has started a copy that
-    is in no group yet. `over`: how many phases it has waited for at each barrier, the last one at the end. `past`: the
-    waits that it comes after, one bit each."""
+    entries of clocks. `step`, `event`: where it is in the trace; `met`: whether the warps it waits for have arrived.
+    `waits`: how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it
+    first waited for. `started`, `copied`: its matmuls and groups of copies out; `open`: whether it has started a copy
+    that is in no group yet. `over`: how many phases it has waited for at each barrier, the last one at the end. `past`:
+    the waits that it comes after, one bit each."""
 
     role: int
     weight: int
@@ -54,7 +54,7 @@ class Warp:
 class Phase:
     """A barrier of one stage. `number`: of the phase it is in; `pending`: the arrivals that it lacks; `announced`,
     `copied`: bytes. `clock`: what those know who have arrived; `ended`: the same for each phase before. `waited`: who
-    went past which phase, a bit for each; `past`, `pasts`: the waits that arrivals and copies come after, now and when
+    went past which phase, a bit for each; `past`, `pasts`: the waits that arrivals and copies are after, now and when
     each phase ended. `last`: the last arrival; `copies`: those that it counts, by phase."""
 
     barrier: Value

@@ -40,7 +40,7 @@ class Done:
 
 @dataclass(slots=True)
 class Trace:
-    """What a role does in one launch; how many products it has started, and how many are complete; `last`: the number
+    """What a role does in one launch; how many matmuls it has started, and how many are complete; `last`: the number
     of the last one that an op has started and that reads registers."""
 
     steps: list[Done] = field(default_factory=list[Done])
@@ -148,10 +148,10 @@ class Program:
 
         return run
 
-    # Products in flight ----------------------------------------------------------------------------------------------
+    # Matmuls in flight ----------------------------------------------------------------------------------------------
 
     def _fly(self, op: Op, env: Env, trace: Trace) -> None:
-        """Products are numbered as they are started; a tile is known by the last one that works on it."""
+        """Matmuls are numbered as they are started; a tile is known by the last one that works on it."""
         if isinstance(op, ProductWait):
             trace.complete = max(trace.complete, trace.started - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
@@ -164,9 +164,9 @@ class Program:
             if (env.get(v) or 0) > trace.complete:
                 raise Refuted(
                     "in-flight",
-                    f"{op.NAME} uses the result of a product that is in flight",
+                    f"{op.NAME} uses the result of a matmul that is in flight",
                     op.loc,
-                    "wait for the product before its result is used",
+                    "wait for the matmul before its result is used",
                 )
         if isinstance(op, MatmulLike) and adds:
             trace.started += 1
@@ -177,14 +177,14 @@ class Program:
             env[op.result] = trace.started
 
     def _settled(self, body: Region, trace: Trace) -> None:
-        """When another round of a loop begins, no product in flight reads registers that a round fills."""
+        """When another iteration of a loop begins, no matmul in flight reads registers that an iteration fills."""
         for op, number in trace.last.items():
             if number > trace.complete and reads_registers(op, body):
                 raise Refuted(
                     "in-flight",
-                    f"{op.NAME} reads registers that the next round of the loop overwrites",
+                    f"{op.NAME} reads registers that the next iteration of the loop overwrites",
                     op.loc,
-                    "wait for the product in the round that it is started in",
+                    "wait for the matmul in the iteration that it is started in",
                 )
 
     # Control ---------------------------------------------------------------------------------------------------------

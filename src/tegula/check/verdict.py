@@ -66,9 +66,9 @@ class Verdict:
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
     proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all; `searched`:
     whether what roles do was known in each launch that was tried. A proved one has a `certificate`, as text.
-    `guards`: what launches must meet. `results`: whether equal arguments give equal results, or why not. `automatic`:
-    the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule that could
-    not be searched either."""
+    `guards`: what launches must satisfy. `results`: whether equal arguments give equal results, or why not.
+    `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule
+    that could not be searched either."""
 
     status: str
     kind: str = ""

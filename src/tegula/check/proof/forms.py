@@ -44,7 +44,7 @@ class Forms(Labels):
 
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
         """What an iteration adds to what, as it is written; None where branches and inner loops decide; `moving`: roles
-        that stand before other loops do iterations of these beside it."""
+        that stand before other loops do iterations of these meanwhile."""
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
@@ -97,7 +97,7 @@ class Forms(Labels):
         return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if held else [slot[2]]
 
     def _trip(self, loop: For) -> Sum | None:
-        """How often a loop goes on that is to come, if that is the same each time."""
+        """How often a loop that is ahead goes on, if that is the same each time."""
         start, stop, step = (self.machine.value(v) for v in loop.bounds)
         if (
             not isinstance(start, Sum)

@@ -22,8 +22,8 @@ LARGEST = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a launch must meet. `kind`: an assert's condition is true; a number "fits", between -LARGEST and LARGEST, as
-    whole numbers are computed; a "factor" is not negative."""
+    """What a launch must satisfy. `kind`: an assert's condition is true; a number "fits", between -LARGEST and LARGEST,
+    as whole numbers are computed; a "factor" is not negative."""
 
     kind: str
     value: Value
@@ -135,7 +135,7 @@ def _varies(v: Value) -> bool:
 
 
 def _asserts(kernel: Kernel) -> Iterator[Assert]:
-    """The asserts of a kernel that all threads come to before roles begin."""
+    """The asserts of a kernel that all threads reach before roles begin."""
     for op in kernel.body.ops:
         if isinstance(op, Roles):
             return

@@ -146,11 +146,11 @@ def _now(places: list[Place], now: Any) -> list[Place]:
 
 
 class Machine:
-    """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one round before;
-    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it,
-    but for the offsets of the waits;
-    `firsts`: how often an agent had arrived at barriers when it first accessed a ring, less the item of the ring;
-    `began`: in which order agents did so."""
+    """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one iteration
+    before; `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show
+    it, but for the offsets of the waits;
+    `firsts`: how often an engine had arrived at barriers when it first accessed a ring, less the item of the ring;
+    `began`: in which order engines did so."""
 
     def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
         self.program = program
@@ -186,7 +186,7 @@ class Machine:
         return state
 
     def _guarded(self, guard: Guard) -> Iterator[Condition]:
-        """What holds in launches that meet a guard."""
+        """What holds in launches that satisfy a guard."""
         if guard.kind == "assert":
             for op in self.program.guards.computes(guard.value):
                 p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
@@ -604,7 +604,7 @@ class Machine:
         known = self.state.known
         if (b, self.role) not in self.offsets:
             self.offsets[b, self.role] = stages if known.equal(parity, mod(div(w, stages) + 1, 2)) else 0
-            for key, lag in self.lags.items():  # of arrivals that came before this first wait
+            for key, lag in self.lags.items():  # of arrivals before this first wait
                 if lag is not None and key[1:] == (self.role, b):
                     self.lags[key] = lag + self.offsets[b, self.role]
         offset = self.offsets[b, self.role]
@@ -648,7 +648,7 @@ class Machine:
         self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
 
     def _first(self, at: E.Bytes, agent: Agent, arrived: dict[int, Sum]) -> None:
-        """At the first access of a ring by an agent. Where numbers are known, the item is taken to be that of the
+        """At the first access of a ring by an engine. Where numbers are known, the item is taken to be that of the
         stage; elsewhere the last one in the stage that has been handed over."""
         key = (at.buffer, agent)
         self.began.setdefault(key)
@@ -664,7 +664,7 @@ class Machine:
             self.firsts[key] = known
 
     def _handed(self, at: E.Bytes, agent: Agent) -> list[Sum]:
-        """The items that an agent was handed last, one for each stage."""
+        """The items that an engine was handed last, one for each stage."""
         ring = self.program.rings[at.buffer]
         for row in ring.rows:
             if row.taker == agent and not row.own:
@@ -714,7 +714,7 @@ class Machine:
         return n, item
 
     def _shifted(self, v: Value, row: HandOver, by: Sum) -> None:
-        """An access at which its agent has arrived for later items than were noted."""
+        """An access at which its engine has arrived for later items than were noted."""
         noted = self.shift(v, row)
         if not self.state.known.nonnegative(number(noted) - by):
             most = self._most(by, self.program.rings[v].stages)
@@ -778,7 +778,7 @@ def _carried(op: For | While) -> list[Value]:
 
 
 def _in_registers(op: RegisterProduct) -> Value:
-    """The operand of a product that is in registers."""
+    """The operand of a matmul that is in registers."""
     return op.b if isinstance(op.a.type, BufType) else op.a
 
 

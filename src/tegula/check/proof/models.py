@@ -152,7 +152,7 @@ class Model:
 
 
 def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
-    """A model of conditions, near others that meet most of them."""
+    """A model of conditions, near others that synchronise most of them."""
     for model in others[:TRIES]:
         made = model.repaired(conditions)
         if made is not None:

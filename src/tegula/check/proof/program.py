@@ -29,7 +29,7 @@ Access: TypeAlias = tuple[int, bool, bool, Op]
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """How one agent hands a ring to another; `own`: a role knows what it has arrived at itself."""
+    """How one engine hands a ring to another; `own`: a role knows what it has arrived at itself."""
 
     giver: Agent
     taker: Agent
@@ -39,7 +39,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class RingUse:
-    """A buffer that agents hand to each other, and how. `copied`: the roles that copy into it; `both`: those of them
+    """A buffer that engines hand to each other, and how. `copied`: the roles that copy into it; `both`: those of them
     that read it too."""
 
     stages: int
@@ -53,7 +53,7 @@ class RingUse:
         return role, role in self.copied and (copy or role not in self.both)
 
     def given(self, agent: Agent) -> list[HandOver]:
-        """How an agent hands the buffer on."""
+        """How an engine hands the buffer on."""
         return [row for row in self.rows if row.giver == agent]
 
 
@@ -203,7 +203,7 @@ class Program:
                 self._ring(v, rows, order)
 
     def _ring(self, v: Value, accesses: list[Access], order: list[list[tuple[Op, E.Event]]]) -> None:
-        """How agents hand a ring to each other, each to each of which one writes."""
+        """How engines hand a ring to each other, each to each of which one writes."""
         assert isinstance(v.owner, Op)
         stages = v.owner.stages or 1 if isinstance(v.owner, BufNew) else 1
         copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
@@ -223,7 +223,7 @@ class Program:
     def _hand_over(
         self, v: Value, x: Agent, y: Agent, writes: bool, order: list[list[tuple[Op, E.Event]]]
     ) -> HandOver | None:
-        """The barrier where one agent arrives, and another waits: where copies complete; where the other waits last
+        """The barrier where one engine arrives, and another waits: where copies complete; where the other waits last
         before it writes, or the one arrives first after it has written."""
 
         def accesses(e: E.Event) -> bool:

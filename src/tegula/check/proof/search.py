@@ -48,7 +48,7 @@ Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 class Iteration:
     """One iteration of loops that roles do together: for each role, how deep the loop is and its turn at the start;
     `spare`: how many more iterations those may do for whom the others wait. `turns`: something happens in some
-    iterations alone; roles that do not do this one may then do one of their own beside it (`joined`), as far as others
+    iterations alone; roles that do not do this one may then do one of their own meanwhile (`joined`), as far as others
     were ahead of them (`leads`)."""
 
     parts: dict[int, tuple[int, int]]
@@ -69,7 +69,7 @@ class Iteration:
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """With an iteration of a role beside it, which is to begin."""
+        """With an iteration of another role meanwhile, which is to begin."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
@@ -122,7 +122,8 @@ class Search(Forms):
         }
 
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
-        """How agents hand over a ring: who accesses it first hands over items, who comes later their stages."""
+        """How engines hand over a ring: who accesses it first hands over items, whoever accesses it later hands over
+        their stages."""
         began = {agent: k for k, (at, agent) in enumerate(self.machine.began) if at is v}
         return [
             [
@@ -166,7 +167,7 @@ class Search(Forms):
     # Driving ---------------------------------------------------------------------------------------------------------
 
     def drive(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """What all roles do from a state on; `leaf` goes on where they are through with a round."""
+        """What all roles do from a state on; `leaf` goes on where they are through with an iteration."""
         tree: Tree = []
         roles = range(len(state.roles))
         if stop is not None and stop.left(state):
@@ -316,7 +317,7 @@ class Search(Forms):
         return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
 
     def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """Roles that stand before loops go round together."""
+        """Roles that stand before loops iterate together."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
             if self.machine.spot(state, r).at < 0 and not (stop and r in stop.parts and stop.back(state, r)):
@@ -345,7 +346,7 @@ class Search(Forms):
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
         """Roles whose loops go on wherever that of the first of them does; those with loops in their loops come first,
-        then large ones. In a round, one of those that do it together must be among them."""
+        then large ones. In an iteration, one of those that do it together must be among them."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
@@ -443,7 +444,7 @@ class Search(Forms):
         return tree + self.drive(state, stop, leaf)
 
     def _induct(self, state: State, group: list[int], over: Leaf) -> Tree:
-        """Roles at heads of loops, with an iteration to come: an invariant, or an iteration that is done before."""
+        """Roles at heads of loops, with an iteration ahead: an invariant, or an iteration that is done before."""
         most = max((u.stages for u in self.program.rings.values()), default=1) + 1
         peeled = max(state.roles[r].spots[-1].turn for r in group)
         decided = self.decided
@@ -485,7 +486,7 @@ class Search(Forms):
         return tuple(state.roles[r].spots[-1].region for r in group)
 
     def _last(self, state: State, r: int) -> bool:
-        """Whether an iteration that is to come is the last one."""
+        """Whether an iteration that is ahead is the last one."""
         loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
         if not isinstance(loop, For):
             return False
@@ -548,7 +549,7 @@ class Search(Forms):
         return all(self._alike(state, c, conditions[0]) for c in conditions[1:])
 
     def _limits(self) -> list[Limit]:
-        """Conditions on how far a loop has come, by which iterations differ."""
+        """Conditions on how far a loop has gone, by which iterations differ."""
         out: dict[str, Limit] = {}
         for c, label in self.decided:
             mine = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
@@ -564,7 +565,7 @@ class Search(Forms):
         return [*out.values()][:MOST_LIMITS]
 
     def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
-        """Labels for iterations on one side of a condition; what follows on the other side comes after."""
+        """Labels for iterations on one side of a condition; what follows on the other side is labelled after."""
         c, slots, label = limit
         rows = self._slots(state)
         by = {next(iter(label.count.parts)): number(0)}

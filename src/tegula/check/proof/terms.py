@@ -349,7 +349,7 @@ def divided(x: Any) -> Iterator[Sum]:
 
 
 def period(x: Any, base: Sum) -> int:
-    """After how much of a base all remainders of it, and of its quotients, come again."""
+    """After how much of a base all remainders of it, and of its quotients, repeat."""
     if isinstance(x, tuple):
         return lcm(*(period(y, base) for y in x if isinstance(y, tuple | Sum)))
     total = 1

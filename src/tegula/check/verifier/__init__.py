@@ -67,7 +67,7 @@ class Verifier(Obligations):
             self._replay(label["tree"], False)
 
     def _guard(self, kind: str, v: Any) -> None:
-        """What holds in launches that meet a guard: the host has computed the value, in whole numbers."""
+        """What holds in launches that satisfy a guard: the host has computed the value, in whole numbers."""
         facts, p = self.state.facts, self.value(v)
         if p is None or not self.layout.of_launch(v):
             self.reject("the host does not know what a guard is about")
@@ -122,7 +122,7 @@ class Verifier(Obligations):
                 continue
             kind, r, n = node
             self.need(
-                kind == "run" and 0 <= r < len(self.state.roles), "only runs come before the end of a tree"
+                kind == "run" and 0 <= r < len(self.state.roles), "only runs stand before the end of a tree"
             )
             for _ in range(n):
                 self.step(r)
@@ -258,7 +258,7 @@ class Verifier(Obligations):
             spare >= 0 and len(wanted.copies) >= len(role.copies), "more is in flight than the label says"
         )
         for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
-            self.need(held is other and self._alike(keys, others), "another product is in flight")
+            self.need(held is other and self._alike(keys, others), "another matmul is in flight")
             for v, k in role.flying.items():
                 self.need(
                     k != n or wanted.flying.get(v) == m, "a tile is in flight that the label does not name"
@@ -286,7 +286,7 @@ class Verifier(Obligations):
             self.role, f = r, role.frames[-1]
             self.op = f.region.ops[max(f.at, 0)]
             self.need(len(role.frames) == 1 and isinstance(self.op, Yield), "a role has not ended")
-            self.need(not role.flights, "a product is in flight at the end of a role")
+            self.need(not role.flights, "a matmul is in flight at the end of a role")
             self.need(
                 not any(role.copies) and not role.uncommitted, "a copy out is in flight at the end of a role"
             )

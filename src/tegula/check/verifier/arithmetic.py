@@ -227,7 +227,7 @@ class Atoms:
     def divided(self, x: Any, base: Poly | None, found: list[Poly]) -> int:
         """Finds what is divided in a polynomial or condition, without a number at its end and without a factor of the
         rest; what is outside first. The result is after how much of `base` all remainders of it, and of its quotients,
-        come again."""
+        repeat."""
         if not isinstance(x, tuple):
             return 1
         if x and isinstance(x[0], str):

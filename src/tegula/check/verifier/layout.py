@@ -60,7 +60,7 @@ Agent: TypeAlias = tuple[int, bool]
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """How one agent hands a ring to another: the giver arrives at `barrier` for item c + `item` after its accesses of
+    """How one engine hands a ring to another: the giver arrives at `barrier` for item c + `item` after its accesses of
     item c of the ring, and the taker has waited for that item before its accesses of item c + `later` stages. `own`: a
     role knows what it has arrived at itself, before it starts a copy."""
 
@@ -74,7 +74,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring of stages in shared memory that agents hand to each other. `written`: copies write it; `accessed`: any
+    """A ring of stages in shared memory that engines hand to each other. `written`: copies write it; `accessed`: any
     access of it is asynchronous; `stored`: the roles whose threads write it; `both`: those that copy into it, and read
     it too."""
 
@@ -287,26 +287,26 @@ class Layout:
         pairs = Pairs(self.kernel, self.unwritten)
         for op in self.kernel.walk():
             if isinstance(op, CONTROL) and not pairs.alike(op) and any(self._signals(o) for o in op.walk()):
-                raise Rejected("how often the two blocks of a pair do this may differ", op)
+                raise Rejected("how often the two CTAs of a cluster do this may differ", op)
         for op in shared:
             if problem := pairs.shared(op):
                 raise Rejected(problem, op)
             ring = self.rings[root(op.buffer)]
             if not all(self.paired(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
-                raise Rejected("a stage that both blocks of a pair fill may be in use in the other one", op)
+                raise Rejected("a stage that both CTAs of a cluster fill may be in use in the other one", op)
             known = {
                 (w, r) for b, w, r, links in chains if b == self.barrier[op.barriers] and self._across(links)
             }
             for r in self.arrivers[self.barrier[op.barriers]]:
                 if not all((w, r) in known for w in self.waiters[self.barrier[op.barriers]]):
-                    raise Rejected("the other block of a pair may still be in the phase before", op)
+                    raise Rejected("the other CTA of a cluster may still be in the phase before", op)
 
     def _across(self, links: Sequence[tuple[int, int]]) -> bool:
         """Whether a chain begins with a wait for both blocks."""
         return len(links) > 1 and self.paired(self.barriers[links[1][0]])
 
     def paired(self, barrier: Value) -> bool:
-        """Whether who arrives at a barrier arrives in both blocks of a pair."""
+        """Whether who arrives at a barrier arrives in both CTAs of a cluster."""
         return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.pair)
 
     def _signals(self, op: Op) -> bool:

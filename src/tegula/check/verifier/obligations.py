@@ -84,7 +84,7 @@ class Obligations(Walk):
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         self._over(b, plus(role.arrived[b], number(-1)))
         role.waited[b] = role.arrived[b]
-        self.meet(E.Meet())  # all warps of the role have come
+        self.meet(E.Meet())  # all warps of the role have arrived
 
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
@@ -119,11 +119,11 @@ class Obligations(Walk):
             role.filled = {n: parts for n, parts in left.items() if parts}
 
     def _hand_over(self, role: Role, ring: int, c: Poly, own: bool) -> None:
-        """O5, O6: an arrival passes no item that is in use, and nothing that is touched without a fence."""
+        """O5, O6: an arrival passes no item that is in use, and nothing that is accessed without a fence."""
         for at, item in self._held(role):
             if at == ring:
                 self.need(
-                    self.known(plus(plus(item, c, -1), number(-1))), "a product or copy still reads the stage"
+                    self.known(plus(plus(item, c, -1), number(-1))), "a matmul or copy still reads the stage"
                 )
         self.need(
             own or (ring, None) not in role.dirty,
@@ -153,7 +153,7 @@ class Obligations(Walk):
                 )
                 for at, held in self._held(role):
                     over = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
-                    self.need(at != n or self.known(over), "a product or copy still reads the stage")
+                    self.need(at != n or self.known(over), "a matmul or copy still reads the stage")
         self._overwritten(ring, (n, item))
         role.filled[n] = (*role.filled.get(n, ()), (b, e.to.start, e.to.end))
         self.need(b not in role.open or role.open[b][0] == c, "bytes of two items at once")
@@ -163,12 +163,12 @@ class Obligations(Walk):
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def _held(self, role: Role) -> list[Key]:
-        """What products and copies out in flight read."""
+        """What matmuls and copies out in flight read."""
         keys = [k for _, keys, _ in role.flights for k in keys] + [k for keys in role.copies for k in keys]
         return keys + role.uncommitted
 
     def _item(self, ring: Ring, at: E.Bytes, agent: Agent, copy: tuple[int, Poly] | None = None) -> Poly:
-        """O5: the item of a ring that is accessed: the agent has been handed it, and has not handed it on. `copy`: the
+        """O5: the item of a ring that is accessed: the engine has been handed it, and has not handed it on. `copy`: the
         barrier on which a copy completes, and for which item."""
         role = self.state.roles[self.role]
         given = [row for row in ring.rows if row.giver == agent]
@@ -228,7 +228,7 @@ class Obligations(Walk):
         elif v in self.layout.tracked and e.write and self.op.NAME != "buf.new":
             slot: Any = e.at.stage
             for at, other in (*self._held(role), *role.unknown):
-                self.need(at != n or self.apart(slot, other), "what a copy or product reads is written")
+                self.need(at != n or self.apart(slot, other), "what a copy or matmul reads is written")
             key = (n, slot if isinstance(slot, int) else -1)
             role.dirty.add(key)
             role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
@@ -266,13 +266,13 @@ class Obligations(Walk):
         role, (n, slot) = self.state.roles[self.role], self._reads(at)
         ring = self.layout.rings.get(at.buffer)
         if ring is not None and self.role in ring.stored:
-            self.need((n, None) not in role.dirty, "a fence is missing before a copy or product")
+            self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
         if at.buffer not in self.layout.rings:
             for m, k in role.dirty:
-                self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or product")
+                self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or matmul")
             for (m, k), level in role.unmet.items():
                 far = m != n or self.apart(slot, k) or level <= own
-                self.need(far, "other threads may still write what a copy or product reads")
+                self.need(far, "other threads may still write what a copy or matmul reads")
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
@@ -319,22 +319,22 @@ class Obligations(Walk):
             role.unknown |= {(n, k if isinstance(k, int) else -1) for n, k in over}
         role.copies = role.copies[done:]
 
-    # Products in registers -------------------------------------------------------------------------------------------
+    # Matmuls in registers -------------------------------------------------------------------------------------------
 
     def _in_registers(self) -> Value | None:
-        """The operand of this product that is in registers."""
+        """The operand of this matmul that is in registers."""
         if not isinstance(self.op, RegisterProduct):
             return None
         return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
 
     def rests(self, role: Role, op: Op) -> None:
-        """O7: nothing uses what a product in flight works on, but one that adds to it and the wait."""
+        """O7: nothing uses what a matmul in flight works on, but one that adds to it and the wait."""
         open_ = {n for n, _, _ in role.flights}
         used = [*op.operands]
         if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
             used = [op.a, op.b, op.alpha, op.beta]
         for v in () if isinstance(op, ProductWait) else used:
-            self.need(role.flying.get(v) not in open_, "the result of a product is used that is in flight")
+            self.need(role.flying.get(v) not in open_, "the result of a matmul is used that is in flight")
 
     def flown(self, role: Role, op: Op) -> None:
         if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":

@@ -1,4 +1,4 @@
-"""Blocks that work in pairs: that what is shown of one block holds for two that fetch tiles for each other, since both
+"""CTAs that work in clusters: that what is shown of one CTA holds for two that fetch tiles for each other, since both
 do the same to each other's barriers as to their own (docs/design/042-certificates.md, "Pairs")."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tegula.ops.schedule import BulkLoad, PairEnd, PairOther
 
 
 class Pairs:
-    """What is the same in both blocks of a pair. `unwritten`: whether an array stays as it is while the kernel runs."""
+    """What is the same in both CTAs of a cluster. `unwritten`: whether an array stays as it is while the kernel
+    runs."""
 
     def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
         self.kernel, self.unwritten = kernel, unwritten
@@ -57,7 +58,7 @@ class Pairs:
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
     def alike(self, op: Op) -> bool:
-        """Whether both blocks decide alike at a branch, or go round a loop equally often."""
+        """Whether both CTAs decide alike at a branch, or iterate equally often."""
         if isinstance(op, If):
             return op.condition not in self.differ
         if isinstance(op, While):
@@ -79,14 +80,14 @@ class Pairs:
         assert op.both is not None
         equal = list(_equations(op.both))
         if not all(self._twins(a, b) for a, b in equal):
-            return "the two blocks of a pair may differ in what they copy for each other"
+            return "the two CTAs of a cluster may differ in what they copy for each other"
         known = {a for a, _ in equal}
         if not all(self._given(v, known) for v in op.offset):
-            return "the two blocks of a pair may copy different tiles for each other"
+            return "the two CTAs of a cluster may copy different tiles for each other"
         return ""
 
     def _twins(self, mine: Value, other: Value) -> bool:
-        """Whether the other block has as its own what is `other` here, and the other way round."""
+        """Whether the other CTA has as its own what is `other` here, and vice versa."""
         a, b = mine.owner, other.owner
         if isinstance(b, PairOther):
             loop = getattr(a, "parent", None)

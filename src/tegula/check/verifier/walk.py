@@ -57,12 +57,12 @@ class Role:
 
     `midway`: events of the current op that are done. `arrived`, `waited`: the ghosts a and w, by barrier. `fresh`:
     barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and how many.
-    `flights`: products in flight, oldest first, with a number, what they read, and the operand in registers; `flying`:
-    the last product that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that copies
-    write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory touched since the
-    last fence; `unmet`: memory written since the threads last met (2), or those of each warp group (1); `unknown`:
-    memory whose copies out only one warp knows to be done. `loose`: since the threads last met all warps have waited
-    or used a ring; `ahead`: one warp has waited for more than the others."""
+    `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers; `flying`:
+    the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that copies
+    write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed since the
+    last fence; `unmet`: memory written since the threads last synchronised (2), or those of each warp group (1);
+    `unknown`: memory whose copies out only one warp knows to be done. `loose`: since the threads last synchronised all
+    warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
 
     frames: list[Frame]
     midway: int = 0
@@ -395,7 +395,7 @@ class Walk(ABC):
         for _, _, held in role.flights:
             self.need(
                 not self._inside(held, f.region),
-                "the next iteration overwrites registers that a product reads",
+                "the next iteration overwrites registers that a matmul reads",
             )
         args = parent.arguments
         env = dict(zip(args, map(self.value, op.values), strict=True))
@@ -456,11 +456,11 @@ class Walk(ABC):
 
     @abstractmethod
     def do(self, e: E.Event) -> None:
-        """Rejected where an event does not meet what is asked of it."""
+        """Rejected where an event does not satisfy what is asked of it."""
 
     @abstractmethod
     def touch(self, e: E.Touch) -> None:
-        """Rejected where an access does not meet what is asked of it."""
+        """Rejected where an access does not satisfy what is asked of it."""
 
     @abstractmethod
     def rests(self, role: Role, op: Op) -> None:
@@ -468,7 +468,7 @@ class Walk(ABC):
 
     @abstractmethod
     def flown(self, role: Role, op: Op) -> None:
-        """Note which products an op leaves in flight."""
+        """Note which matmuls an op leaves in flight."""
 
     def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
         for to, v in list(rows):
