@@ -1,4 +1,4 @@
-"""The main job on whatever device is there: four kernels, each checked against NumPy and timed beside it."""
+"""The main job on whatever device is there: four kernels, each checked against NumPy and timed next to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLERANCE = 2e-6
 
 @tg.kernel
 def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
-    """A product of matrices, one tile of the result for each block."""
+    """A matmul, one tile of the result for each block."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(TILE, TILE), dtype=tg.float32)
     count = int(A.shape[1] / TILE)

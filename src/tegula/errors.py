@@ -379,7 +379,7 @@ class SharedMemoryExceeded(CompileError):
 
 
 class RolePlacement(CompileError):
-    """Roles that are not the end of a kernel, or code that cannot stand beside them."""
+    """Roles that are not the end of a kernel, or code that cannot stand next to them."""
 
     CODE = "role-placement"
     MESSAGE = "{what}"
@@ -438,10 +438,10 @@ class PipeBalance(CompileError):
 
 
 class ProductInFlight(CompileError):
-    """A tile that is used while a matrix product in flight works on it."""
+    """A tile that is used while a matmul in flight works on it."""
 
     CODE = "product-in-flight"
-    MESSAGE = "{what} while a product that {role} it is in flight"
+    MESSAGE = "{what} while a matmul that {role} it is in flight"
     HELP = "call tg.tile_matmul_wait() before"
 
 

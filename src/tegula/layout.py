@@ -320,8 +320,8 @@ def everywhere(shape: Sequence[int], threads: int) -> Layout:
 
 
 def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
-    """How warps are spread over a product of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
-    with the least padding, then the squarest share."""
+    """How warps are spread over a matmul of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
+    with the least padding, then the squarest part."""
     best: tuple[tuple[int, float], tuple[int, int]] | None = None
     for down in _divisors(warps):
         across = warps // down
@@ -335,7 +335,7 @@ def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class MmaShare:
-    """The part of a product that each warp computes with 16 x 8 tensor core products: `high` x `wide` of them; warps
+    """The part of a matmul that each warp computes with 16 x 8 MMAs: `high` x `wide` of them; warps
     lie `down` x `across`."""
 
     down: int
@@ -353,8 +353,8 @@ def mma_share(shape: tuple[int, int], warps: int) -> MmaShare:
 
 
 def mma_result(shape: tuple[int, int], warps: int) -> Layout:
-    """The result of 16 x 8 tensor core products: in each warp thread t holds columns 2 (t mod 4) and the next of rows
-    t / 4 and t / 4 + 8, in four registers per product."""
+    """The result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and the next of rows
+    t / 4 and t / 4 + 8, in four registers per MMA."""
     p = mma_share(shape, warps)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.wide, 1, 8), Mode(p.high, 0, 16))
     threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.across, 1, 8 * p.wide), Mode(p.down, 0, 16 * p.high))
@@ -362,7 +362,7 @@ def mma_result(shape: tuple[int, int], warps: int) -> Layout:
 
 
 def wgmma_share(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int]:
-    """How warp groups are spread over a product of 64 x 8 blocks, with the least padding, rows first: (along rows,
+    """How warp groups are spread over a matmul of 64 x 8 blocks, with the least padding, rows first: (along rows,
     along columns), then the blocks of each: (high, wide)."""
     rows, columns = shape
 
@@ -378,7 +378,7 @@ def wgmma_share(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int
 
 
 def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
-    """The result of a warp group's tensor core products of 64 rows: in each warp, 16 of them, thread t holds columns
+    """The result of a warp group's MMAs of 64 rows: in each warp, 16 of them, thread t holds columns
     2 (t mod 4) and the next of rows t / 4 and t / 4 + 8, every 8 columns."""
     down, across, high, wide = wgmma_share(shape, groups)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(wide, 1, 8), Mode(high, 0, 64))
@@ -387,7 +387,7 @@ def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
 
 
 def wgmma_turned(shape: tuple[int, int], groups: int) -> Layout:
-    """The result of a product that warp groups do as the transposed one: the 64 rows of an instruction are columns
+    """The result of a matmul that warp groups do as the transposed one: the 64 rows of an instruction are columns
     here. Thread t of a warp holds the neighbouring columns 2 (t / 4) and the next, which bytes that are read two at a
     time come in, of rows 2 (t mod 4) and the next, every 8 rows."""
     down, across, high, wide = wgmma_share((shape[1], shape[0]), groups)
@@ -397,7 +397,7 @@ def wgmma_turned(shape: tuple[int, int], groups: int) -> Layout:
 
 
 def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
-    """The result of a product without tensor cores: each thread holds rows and columns spaced so that the threads of a
+    """The result of a matmul without tensor cores: each thread holds rows and columns spaced so that the threads of a
     warp read neighbouring columns; `vector` consecutive columns at a time."""
     rows, columns = shape
     vector = _vector(rows * columns, columns, threads, vector)

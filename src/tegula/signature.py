@@ -210,7 +210,7 @@ class _Tile:
             if not isinstance(n, int | Extent | Extents) or isinstance(n, bool):
                 raise TypeError(f"{n!r} is not an extent of a tile: use a number or a tg.Extent")
         if any(isinstance(n, Extents) for n in entries) and (batch or len(entries) > 1):
-            raise TypeError("tg.Extents stands for all dimensions of a tile: no others can be beside it")
+            raise TypeError("tg.Extents stands for all dimensions of a tile: no others can stand next to it")
         if not isinstance(dtype, Dtypes) and not is_element(dtype):
             raise TypeError(f"{dtype!r} is not a dtype or a class of dtypes (tg.Dtypes)")
         return TilePattern(dtype, entries, batch)

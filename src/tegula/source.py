@@ -33,7 +33,7 @@ _versions: dict[str, list[Text]] = {}
 
 
 def versions(file: str) -> list[Text]:
-    """The texts of a file that were met so far, the latest first."""
+    """The texts of a file that were read so far, the latest first."""
     return _versions.get(file, [])[::-1]
 
 

@@ -162,7 +162,7 @@ UNOPTIMISED = "-O0"
 @cache
 def get_target(name: str = "native") -> CpuTarget:
     """The processor of that name; "native" is the best of the named ones that this machine supports, with its extras.
-    With UNOPTIMISED behind its name, LLVM does not optimise.
+    With UNOPTIMISED after its name, LLVM does not optimise.
 
     ValueError for an unknown name, RuntimeError if this machine is below the least of them."""
     if name.endswith(UNOPTIMISED):

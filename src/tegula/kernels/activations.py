@@ -1,4 +1,4 @@
-"""Activation functions: as exact as the standard library for products of float32; for those of 16-bit floats by short
+"""Activation functions: as exact as the standard library for matmuls of float32; for those of 16-bit floats by short
 formulas, with errors of up to 2e-7 |x| for gelu and a relative 2e-6 for silu."""
 
 from typing import Any

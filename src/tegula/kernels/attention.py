@@ -1,4 +1,4 @@
-"""Attention: the softmax of the scores of one tile of keys is computed beside the product of the weights of the tile
+"""Attention: the softmax of the scores of one tile of keys is overlapped with the matmul of the weights of the tile
 before with its values.
 
 The keys are walked from the last one that counts to the first, so that only the tile that stands before the loop holds
@@ -254,9 +254,9 @@ plans = Plans(_plan)
 def order(
     queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The grid, and what the kernel is told of it: heads of a group; blocks, the rounds in which all of them have a
-    tile, and tiles of the round after them; tiles and heads; heads with the same keys; keys, and how many more there
-    are than queries.
+    """The grid, and what the kernel is told of it: heads of a group; blocks, the iterations in which all of them have a
+    tile, and tiles of the iteration after them; tiles and heads; heads with the same keys; keys, and how many more
+    there are than queries.
 
     A group is as many heads as the cache holds keys and values of, but has a tile for each of the `most` blocks that
     run at a time."""

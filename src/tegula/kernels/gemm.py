@@ -1,6 +1,6 @@
-"""Matrix products: persistent blocks, in which one role fetches tiles and another multiplies them.
+"""Matmuls: persistent blocks, in which one role fetches tiles and another multiplies them.
 
-Where there are fewer tiles than blocks, several share the steps of a tile, and a second kernel adds up their sums."""
+Where there are fewer tiles than blocks, several split the steps of a tile, and a second kernel adds up their sums."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -70,7 +70,7 @@ class Epilogue(NamedTuple):
 @lru_cache(maxsize=256)
 def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default") -> Any:
     """The kernel for operands of a type. `precision`: as tile_matmul takes it. With `splits` its output is the sums of
-    each share, (splits, M, N) of float32, without an epilogue."""
+    each chunk, (splits, M, N) of float32, without an epilogue."""
     rows, columns, depth, stages, groups, _, splits, swapped = tile
     shape = (columns, depth) if transposed else (depth, columns)
     sums = (columns, rows) if swapped else (rows, columns)
@@ -123,7 +123,8 @@ def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precis
 
 @lru_cache(maxsize=256)
 def summed(splits: int, epilogue: Epilogue) -> Any:
-    """The kernel that adds up the shares of each element. They are loaded together, so that they come at once."""
+    """The kernel that adds up the partial sums of each element. They are loaded together, so that they arrive at
+    once."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -145,7 +146,7 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
 
 @lru_cache(maxsize=256)
 def without_product(epilogue: Epilogue) -> Any:
-    """The kernel for a product that is scaled by 0, whose operands are not read: an epilogue of zeros."""
+    """The kernel for a matmul that is scaled by 0, whose operands are not read: an epilogue of zeros."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -228,10 +229,10 @@ def matmul(
 
 
 class GemmConfig(NamedTuple):
-    """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given;
+    """How a matmul is computed, for all arguments with one launch key. `new`: makes an output that is not given;
     `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
     `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
-    `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and its grid. `without`:
+    `shares`: where blocks split tiles, the shape of their sums, the kernel that adds these up, and its grid. `without`:
     the grid of a kernel that is not given the operands, because they are scaled by 0."""
 
     new: Callable[[], Any]
@@ -256,7 +257,7 @@ def _plan(
     precision: str,
     tile: Tile | None,
 ) -> GemmConfig:
-    """How the product is computed; LaunchError for arguments that do not fit. `factor`: alpha, if that is 0 or 1."""
+    """How the matmul is computed; LaunchError for arguments that do not fit. `factor`: alpha, if that is 0 or 1."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
     _check(left, right, transposed, precision, activation)
     dtype, device = left.dtype, left.device
@@ -289,7 +290,7 @@ def _plan(
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
     turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
-    # An even number: neighbouring blocks may share what they fetch.
+    # An even number: neighbouring blocks may fetch in common.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
     copy = partial(reachable, dtype=dtype)
     second = partial(turned, dtype=dtype) if turns else None if is_reachable(right) else copy

@@ -1,4 +1,4 @@
-"""Arrays that the kernels of the library are called with: what they are, where they are, new ones beside them."""
+"""Arrays that the kernels of the library are called with: what they are, where they are, new ones like them."""
 
 import math
 import os
@@ -185,7 +185,7 @@ def is_aligned(x: Any) -> bool:
 
 
 def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
-    """What makes new arrays beside `like`: tensors if that is one of PyTorch's, else ours on the device. It holds no
+    """What makes new arrays like `like`: tensors if that is one of PyTorch's, else ours on the device. It holds no
     argument that has a launch key."""
     if is_tensor(like):
         torch = sys.modules["torch"]
@@ -216,7 +216,7 @@ kept = StreamScratch()
 
 def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:
     """Memory of float32 for one call, uninitialised, with rows that bulk copies can write: a tensor if `like` is one of
-    PyTorch's, whose allocator is quick. Others take longer than the launches: a thread keeps those for its calls in the
+    PyTorch's, whose allocator is fast. Others take longer than the launches: a thread keeps those for its calls in the
     default stream, which are done one after the other. `graded`: memory of its own with a gradient, for a tape."""
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     if graded:

@@ -1,4 +1,4 @@
-"""How matrix products are cut into tiles, by an estimate of the time that each way takes."""
+"""How matmuls are cut into tiles, by an estimate of the time that each way takes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ import tegula as tg
 class Tile(NamedTuple):
     """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
     are fetched ahead, by so many warp groups. `rate`: how fast a block multiplies, relative to the largest tile.
-    `splits`: how many blocks share the steps of one tile; their sums are added up afterwards, in order. `swapped`:
+    `splits`: how many blocks split the steps of one tile; their sums are added up afterwards, in order. `swapped`:
     the columns are rows of the tensor cores, which have at least 64: no work is done for rows that are not there."""
 
     rows: int
@@ -24,7 +24,7 @@ class Tile(NamedTuple):
     swapped: bool = False
 
     def shared_by(self, splits: int) -> "Tile":
-        """The same tile, whose steps so many blocks share."""
+        """The same tile, whose steps so many blocks split."""
         return Tile(*self[:6], splits, self.swapped)
 
 
@@ -40,10 +40,10 @@ TENSOR_CORES = (
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
 """For float32."""
 MOST_CROWDED = 128 * 128
-"""Elements of the largest tile beside which the registers hold more than its sums."""
+"""Elements of the largest tile next to which the registers hold more than its sums."""
 SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
-"""Steps that a share of a tile has at least."""
+"""Steps that a chunk of a tile has at least."""
 SECTOR, WITHIN_SECTORS = 32, 1.6
 """Bytes of a sector of the cache, and how much longer it takes for tiles of arrays whose rows start within one."""
 
@@ -53,7 +53,7 @@ class DeviceRates(NamedTuple):
     a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches; `cache`, `memory`: bytes
     read by all blocks; `stream`: bytes of memory that one block reads. `start`: seconds of a launch; `store`: of a
     block before and after its steps, and twice as many more for a tile of 128 x 256; `absent`: of 128 bytes of a row
-    that is not there, which a block fetches as zeros; `second`: of the launch that adds up shares."""
+    that is not there, which a block fetches as zeros; `second`: of the launch that adds up chunks."""
 
     blocks: int
     rate: float = 6.4e12
@@ -74,13 +74,13 @@ class DeviceRates(NamedTuple):
 
 
 def cpu(cores: int) -> DeviceRates:
-    """A processor, on which only the products of whole tiles count: its rate does not matter, since no time is compared
+    """A processor, on which only the matmuls of whole tiles count: its rate does not matter, since no time is compared
     with it."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
 def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
-    """The time of an m x n product of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
+    """The time of an m x n matmul of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
     relative to those of 16-bit operands."""
     high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
     tiles = high * wide * tile.splits
@@ -100,7 +100,7 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
 def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
-    """The tile, with its splits, that is done first. Processors neither share nor swap."""
+    """The tile, with its splits, that is done first. CPUs neither split nor swap."""
     on_gpu = machine.second < inf
     ways = [
         tile.shared_by(splits)

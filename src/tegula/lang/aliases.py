@@ -1,4 +1,4 @@
-"""Which tile objects made where paths meet must stay names of others, and which changes of them are refused.
+"""Which tile objects made where paths join must stay names of others, and which changes of them are refused.
 
 At a join a name that stood for one of several objects gets a new object with the value. That is the same thing unless
 the new object and another one that it may be are both in use, and one of them is used after the other was changed.
@@ -281,8 +281,8 @@ def _named(x: Value) -> str:
 def _how_merged(x: Value) -> str:
     at = _join(x)
     if isinstance(at, Region | For | While):
-        return f"each round of this loop may leave another tile under the name {_named(x)}"
-    return f"{_named(x)} comes from paths that meet here"
+        return f"each iteration of this loop may leave another tile under the name {_named(x)}"
+    return f"{_named(x)} comes from paths that join here"
 
 
 def _join(x: Value) -> Op | Region | None:

@@ -47,7 +47,7 @@ class Branches(Joins):
         return total
 
     def after_return(self) -> dict[str, Any]:
-        """Attributes of a branch or loop that threads which have returned from the kernel do not come to."""
+        """Attributes of a branch or loop that threads which have returned from the kernel do not reach."""
         if self.frame.is_kernel and self.frame.return_at is not None:
             return {"after_return": self.frame.return_at}
         return {}

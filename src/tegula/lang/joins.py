@@ -1,4 +1,4 @@
-"""Where two paths meet: names that differ become results of the branch."""
+"""Where two paths join: names that differ become results of the branch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _DEAD = _Dead()
 
 
 class Joins(Expressions):
-    """The part of the tracer that joins what names stand for where paths meet."""
+    """The part of the tracer that joins what names stand for where paths join."""
 
     def branch(
         self,

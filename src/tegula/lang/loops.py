@@ -85,7 +85,7 @@ class Assumed:
 
 @dataclass(slots=True)
 class Body:
-    """A traced loop body: its region, the Values it hands to the next round, and the names after the loop."""
+    """A traced loop body: its region, the Values it hands to the next iteration, and the names after the loop."""
 
     region: Region
     carried: list[CarriedName]
@@ -187,13 +187,13 @@ class Loops(Branches):
             number = isinstance(value, int) and not isinstance(value, bool)
             if keyword.arg != "stages" or not number or not 1 <= value <= MOST_STAGES:
                 what = (
-                    f"pipelined takes a number of rounds, stages=, a constant from 1 to {MOST_STAGES}, and"
+                    f"pipelined takes a number of iterations, stages=, a constant from 1 to {MOST_STAGES}, and"
                     " specialize=, True or False"
                 )
                 raise E.WrongArguments(self.location(call), what=what)
             bounds.stages, bounds.options["asked"] = value, True
         if len(call.args) != 1:
-            raise E.WrongArguments(self.location(call), what="pipelined takes one number of rounds")
+            raise E.WrongArguments(self.location(call), what="pipelined takes one number of iterations")
         return bounds
 
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
@@ -216,7 +216,7 @@ class Loops(Branches):
         return Bounds(values[0], values[1], values[2], known)
 
     def _stepping(self, bounds: list[Value], call: ast.Call) -> Bounds:
-        """Bounds with a step known at run time only: 0 fails the launch, and the loop has no rounds."""
+        """Bounds with a step known at run time only: 0 fails the launch, and the loop has no iterations."""
         start, stop, step = bounds
         valid = self.builder.compare("ne", step, 0)
         self.builder.emit(Assert, [valid], {"message": f"the step of {ast.unparse(call)} must not be 0"})
@@ -259,7 +259,7 @@ class Loops(Branches):
         self._leave(names, results, outer)
 
     def _next_item(self, node: ast.For, loop: For, bounds: Bounds) -> None:
-        """Bind the target of a loop at the start of a round."""
+        """Bind the target of a loop at the start of an iteration."""
         self.mark(node.target)
         self.assign(node.target, bounds.item(loop.index))
 
@@ -272,8 +272,8 @@ class Loops(Branches):
         raise NotImplementedError
 
     def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
-        """A counted loop that may be left early. It carries whether another round follows, which is decided before the
-        index is advanced: beyond the last round that may wrap."""
+        """A counted loop that may be left early. It carries whether another iteration follows, which is decided before
+        the index is advanced: beyond the last iteration that may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
             again = self._another_round(index, bounds)
@@ -549,7 +549,7 @@ class Loops(Branches):
         return body
 
     def _hand_on(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
-        """What each carried name is when the next round starts, and after the loop."""
+        """What each carried name is when the next iteration starts, and after the loop."""
         rest = islice(body.region.args, first, None)
         for c in body.carried:
             arguments = [next(rest) for _ in c.values]
@@ -597,7 +597,7 @@ class Loops(Branches):
         return None
 
     def _may_be(self, started: Binding, end: Binding) -> None:
-        """From the second round on, the name stands for what it ended as."""
+        """From the second iteration on, the name stands for what it ended as."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             for one, other in zip(started, end, strict=False):
                 self._may_be(one, other)
@@ -626,7 +626,7 @@ class Loops(Branches):
         return self.merged_object(made, sources)
 
     def _spoiled(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
-        """A name whose end does not fit its start: an error if the next round would see it."""
+        """A name whose end does not fit its start: an error if the next iteration would see it."""
 
         def skip(results: Iterator[Value]) -> None:
             for _ in c.values:
@@ -672,7 +672,7 @@ class Loops(Branches):
                 self._carry_out(flag, ended[flag], body, False)
 
     def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
-        """An extra result for something that no round reads from the one before."""
+        """An extra result for something that no iteration reads from the one before."""
         with self.within(body.region):
             values = self._flat(x)
         if values is None:

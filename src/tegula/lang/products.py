@@ -1,7 +1,7 @@
-"""Matrix products in flight: which accumulators each `tile.matmul_wait` is about, and tiles that are used too early.
+"""Matmuls in flight: which accumulators each `tile.matmul_wait` is about, and tiles that are used too early.
 
-Products complete in order, so what is in flight at a point is a queue, known up to the paths that lead there: for each
-place in it, from the newest on, the products that may be there. A loop is walked until its head knows nothing new."""
+Matmuls complete in order, so what is in flight at a point is a queue, known up to the paths that lead there: for each
+place in it, from the newest on, the matmuls that may be there. A loop is walked until its head knows nothing new."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tegula.types import BufType
 
 Queue: TypeAlias = tuple[frozenset[TileMatmul], ...]
 DEEPEST = 16
-"""Products further back in the queue count as one."""
+"""Matmuls further back in the queue count as one."""
 
 
 def wait_for_products(body: Region) -> list[CompileError]:
@@ -88,7 +88,7 @@ class _Walk:
             queue = joined
 
     def _check(self, op: Op, queue: Queue) -> None:
-        """An error if the op uses an accumulator, or changes an operand, of a product in flight."""
+        """An error if the op uses an accumulator, or changes an operand, of a matmul in flight."""
         for product in (p for place in queue for p in place):
             accumulator = _accumulator(product)
             if _touches(op, accumulator):
@@ -100,27 +100,27 @@ class _Walk:
 
     def _error(self, op: Op, product: Op, verb: str, tile: Value, role: str) -> None:
         name = f"'{tile.name}'" if tile.name else "a tile"
-        notes = [(product.loc, "the product")]
+        notes = [(product.loc, "the matmul")]
         self.errors.setdefault(
             op.loc, ProductInFlight(op.loc, what=f"this {verb} {name}", role=role, notes=notes)
         )
 
 
 def _either(*queues: Queue) -> Queue:
-    """What may be in flight where paths meet."""
+    """What may be in flight where paths join."""
     longest = max(map(len, queues))
     return tuple(frozenset().union(*(q[k] for q in queues if k < len(q))) for k in range(longest))
 
 
 def _accumulator(product: TileMatmul) -> Value:
-    """The tile that a product adds to."""
+    """The tile that a matmul adds to."""
     read = product.c.owner
     assert isinstance(read, BufRead)
     return root(read.buffer)
 
 
 def _operands(product: TileMatmul) -> Iterator[Value]:
-    """The tiles that a product reads where they lie."""
+    """The tiles that a matmul reads where they lie."""
     for value in (product.a, product.b):
         owner = value.owner
         while isinstance(owner, TilePermute | TileReshape | TileSlice):
@@ -130,7 +130,7 @@ def _operands(product: TileMatmul) -> Iterator[Value]:
 
 
 def _touches(op: Op, tile: Value) -> bool:
-    """Whether an op looks at a tile or changes it, other than to add a product to it."""
+    """Whether an op looks at a tile or changes it, other than to add a matmul to it."""
     if isinstance(op, BufView | BufReshape | BufNew) or not any(
         root(v) is tile for v in op.operands if _is_buffer(v)
     ):
@@ -141,7 +141,7 @@ def _touches(op: Op, tile: Value) -> bool:
 
 
 def _only_added_to(read: Op) -> bool:
-    """Whether the value of a tile is the accumulator of a product in flight, and nothing else."""
+    """Whether the value of a tile is the accumulator of a matmul in flight, and nothing else."""
     assert read.parent is not None
     users = [
         (user, k) for user in read.parent.walk() for k, v in enumerate(user.operands) if v is read.result

@@ -1,8 +1,8 @@
 """Names that stand for one tile or another, as the path decides, made into views of memory that holds all of them.
 
-The tracer copies a tile where paths meet. Where that could be noticed (`aliases.py`), the objects that a name may be
+The tracer copies a tile where paths join. Where that could be noticed (`aliases.py`), the objects that a name may be
 are put into one buffer, the pool, and the name goes on as a view of it: what paths yield and loops carry is the place
-of its first element there, and which of a few layouts it has, beside the copy, which is dropped if nothing reads it.
+of its first element there, and which of a few layouts it has, besides the copy, which is dropped if nothing reads it.
 
 An object that a loop makes has several places if names from earlier iterations may still stand for earlier ones; it is
 made in the first place that none of them is in."""
@@ -358,7 +358,7 @@ class _Rewrite:
         self.build.insert(op)
 
     def _carry(self, op: Carrier, slot: ReferenceSlot) -> None:
-        """Have the op hand a slot's reference on, beside the copy; the ends of its regions do the same."""
+        """Have the op hand a slot's reference on, besides the copy; the ends of its regions do the same."""
         width = self._width(slot)
         if isinstance(op, LoopLike):
             for number in self._numbers(slot, 0):

@@ -68,7 +68,7 @@ class RoleTracer(ElectedTracer):
         self.roles.append(Role(wanted, made.region))
 
     def tile_bounds(self, call: ast.Call) -> Bounds:
-        """A loop over this block's share of the tiles of a grid: their numbers, and row and column of each."""
+        """A loop over this block's chunk of the tiles of a grid: their numbers, and row and column of each."""
         args = [self.expr(a) for a in call.args]
         named = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
         raster = named.pop("raster", DEFAULT_RASTER)

@@ -254,7 +254,7 @@ class TracerState:
     # Constants -------------------------------------------------------------------------------------------------------
 
     def static(self, x: Binding) -> Any:
-        """The Python number behind a literal or a constant Value; None for anything else."""
+        """The Python number of a literal or a constant Value; None for anything else."""
         if isinstance(x, LITERALS):
             return x
         if isinstance(x, Value) and isinstance(x.owner, Const) and isinstance(x.type, DType):

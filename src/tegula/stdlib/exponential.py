@@ -122,7 +122,7 @@ def _exp_parts(x: float64):
 
 @func
 def _exp_of_sum(x: float32, more: float32):
-    """p, its rounding error and k with e**(x + more) = p * 2**k; `more` is small beside 1."""
+    """p, its rounding error and k with e**(x + more) = p * 2**k; `more` is small against 1."""
     start, start_low, k = tg._exp_reduced(x)
     r = start + more
     low = ((start - r) + more) + start_low

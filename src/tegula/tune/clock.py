@@ -61,7 +61,7 @@ def timed(
     for r in near:
         r.seconds.clear()
     for k in range(rounds):
-        # The order turns round, so that nobody is always the first.
+        # The order rotates, so that nobody is always the first.
         for r in near if k % 2 else reversed(near):
             r.seconds.append(clock(r.call, before, r.calls))
         if k + 1 == FIRST:

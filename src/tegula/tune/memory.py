@@ -1,4 +1,4 @@
-"""What was chosen, kept on disk beside the compiled kernels."""
+"""What was chosen, kept on disk next to the compiled kernels."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def by_components(t, grad, kind):
 
 @cooperative
 def _tile_to_extremes_in_chunks(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The extremes in front of each thread's elements, and the sums behind them, are found as running extremes are."""
+    """The extremes in front of each thread's elements, and the sums after them, are found as running extremes are."""
     return tg._tile_to_extremes_by(t, grad, kind, tg.group_size())
 
 
@@ -407,7 +407,7 @@ def _tile_combined(kind, near, far):
 
 @part
 def _tile_in_front(kind, back, count, none, whole):
-    """What the threads in front have together, or those behind, `back`, of `count` threads; `none` if there are none.
+    """What the threads in front have together, or those after, `back`, of `count` threads; `none` if there are none.
     In a warp by a butterfly, in which each thread knows what twice as many have every time; then from one place for
     each warp. Those behind may lack some threads: the first knows what the others have."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
