@@ -144,7 +144,7 @@ def mapped() -> Iterator[Row]:
     """A kernel whose operands come by bulk copies, described by tensor maps that travel with each launch; the peer is a
     kernel with as many arguments and no maps."""
     a, b, c = (tg.full((64, 64), k, tg.bfloat16, "cuda:0") for k in (1, 2, 3))
-    kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
+    kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
 
     def launch() -> None:
         tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0, c])

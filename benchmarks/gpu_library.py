@@ -124,7 +124,7 @@ def float32_product(precision: str, n: int, transposed: bool) -> Iterator[Row]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def small_products() -> Iterator[Row]:
+def small_matmuls() -> Iterator[Row]:
     """Each by itself, then the geometric mean of their ratios."""
     rows = [row for shape in SMALL for row in product(*shape, False, None)]
     yield from rows
@@ -178,7 +178,7 @@ def tuned_product() -> Iterator[Row]:
     left, right, *outputs = map(ours, (a, b, *c))
 
     def make(which: int) -> Any:
-        return gemm.product(tg.bfloat16, TENSOR_CORES[which], False, gemm.Epilogue(tg.bfloat16))
+        return gemm.matmul_kernel(tg.bfloat16, TENSOR_CORES[which], False, gemm.Epilogue(tg.bfloat16))
 
     kernel = tg.autotune(which=list(range(len(TENSOR_CORES))))(make)
 
@@ -266,7 +266,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for transposed in (True, False)
     },
     product_name(4096, 4096, 4096, False, "float32"): partial(float32_product, "default", 4096, False),
-    "library matmul bfloat16, small and thin": small_products,
+    "library matmul bfloat16, small and thin": small_matmuls,
     **{
         product_name(*shape, False): partial(product, *shape, False, threshold)
         for shapes, threshold in ((RAGGED, 0.85), (SHARED, None))

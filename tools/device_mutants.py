@@ -96,14 +96,14 @@ def chosen(name: str, count: int) -> Iterator[tuple[int, dict[str, Any]]]:
 def ends(judge: Any) -> bool:
     """Whether a mutant ends in all orders of its largest launch, accesses without an order or not, with different
     results in one."""
-    from tegula.interp.agents.launch import AgentLaunch
-    from tegula.interp.agents.orders import orders
-    from tegula.interp.agents.state import ReplayFailed
-    from tegula.interp.agents.trace import Wrong
+    from tegula.interp.engines.launch import EngineLaunch
+    from tegula.interp.engines.orders import orders
+    from tegula.interp.engines.state import ReplayFailed
+    from tegula.interp.engines.trace import Wrong
 
     subject = judge.subject
     try:
-        launch = AgentLaunch(subject.made, subject.launches[0], subject.dims)
+        launch = EngineLaunch(subject.made, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
         return any([launch.play(o, blind=True) != judge.stored[0] for o in orders(roles, ORDERS)])
     except (Wrong, ReplayFailed):

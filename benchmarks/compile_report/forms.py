@@ -143,7 +143,7 @@ def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: str, result: Any) -> Prepared:
     """kernels.matmul with a tile."""
     m, n, k = 512, 512, 4096
-    kernel = gemm.product(
+    kernel = gemm.matmul_kernel(
         dtype, tile, transposed, gemm.Epilogue(tg.float32 if tile.splits > 1 else result), precision
     )
     a, b = tg.zeros((m, k), dtype=dtype), tg.zeros((n, k) if transposed else (k, n), dtype=dtype)

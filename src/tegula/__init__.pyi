@@ -2640,7 +2640,7 @@ def tile_matmul(a: Any, c: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
         type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats meet integers, a factor has
             another dtype, or a product in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
-        product-in-flight: a tile is used or changed while a product in flight works on it.
+        matmul-in-flight: a tile is used or changed while a product in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
         alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum of

@@ -437,10 +437,10 @@ class PipeBalance(CompileError):
     HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
 
 
-class ProductInFlight(CompileError):
+class MatmulInFlight(CompileError):
     """A tile that is used while a matmul in flight works on it."""
 
-    CODE = "product-in-flight"
+    CODE = "matmul-in-flight"
     MESSAGE = "{what} while a matmul that {role} it is in flight"
     HELP = "call tg.tile_matmul_wait() before"
 

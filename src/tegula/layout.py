@@ -253,8 +253,8 @@ def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
     for dim in reversed(range(len(shape))):
         unit = vector if dim == last else 1
         wanted = -(-shape[dim] // unit)
-        near = _share(lanes_left, wanted)
-        far = _share(warps_left, -(-wanted // near)) if near == lanes_left else 1
+        near = _covering(lanes_left, wanted)
+        far = _covering(warps_left, -(-wanted // near)) if near == lanes_left else 1
         lanes.append(Mode(near, dim, unit))
         warps.append(Mode(far, dim, unit * near))
         repeats.append(Mode(-(-wanted // (near * far)), dim, unit * near * far))
@@ -272,7 +272,7 @@ def _vector(size: int, row: int, threads: int, wanted: int) -> int:
     return vector
 
 
-def _share(threads: int, wanted: int) -> int:
+def _covering(threads: int, wanted: int) -> int:
     """The fewest threads that cover `wanted` and divide `threads`, or all of them."""
     return next((n for n in _divisors(threads) if n >= wanted), threads)
 
@@ -319,7 +319,7 @@ def everywhere(shape: Sequence[int], threads: int) -> Layout:
     return Layout(shape, registers, (Mode(threads, COPY),))
 
 
-def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
+def mma_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
     """How warps are spread over a matmul of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
     with the least padding, then the squarest part."""
     best: tuple[tuple[int, float], tuple[int, int]] | None = None
@@ -334,7 +334,7 @@ def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class MmaShare:
+class MmaWarpTile:
     """The part of a matmul that each warp computes with 16 x 8 MMAs: `high` x `wide` of them; warps
     lie `down` x `across`."""
 
@@ -344,53 +344,53 @@ class MmaShare:
     wide: int
 
 
-def mma_share(shape: tuple[int, int], warps: int) -> MmaShare:
+def mma_warp_tile(shape: tuple[int, int], warps: int) -> MmaWarpTile:
     """The part of a tile that each warp multiplies: how many warps there are down and across, and fragments for
     each.
     """
-    down, across = product_grid(*shape, warps, (16, 8))
-    return MmaShare(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
+    down, across = mma_grid(*shape, warps, (16, 8))
+    return MmaWarpTile(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
 
 
 def mma_result(shape: tuple[int, int], warps: int) -> Layout:
     """The result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and the next of rows
     t / 4 and t / 4 + 8, in four registers per MMA."""
-    p = mma_share(shape, warps)
+    p = mma_warp_tile(shape, warps)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.wide, 1, 8), Mode(p.high, 0, 16))
     threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.across, 1, 8 * p.wide), Mode(p.down, 0, 16 * p.high))
     return Layout(shape, registers, threads)
 
 
-def wgmma_share(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int]:
+def wgmma_group_tile(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int]:
     """How warp groups are spread over a matmul of 64 x 8 blocks, with the least padding, rows first: (along rows,
     along columns), then the blocks of each: (high, wide)."""
     rows, columns = shape
 
-    def share(down: int) -> tuple[int, int]:
+    def per_group(down: int) -> tuple[int, int]:
         return -(-rows // (64 * down)), -(-columns // (8 * (groups // down)))
 
     def cost(down: int) -> tuple[int, int]:
-        high, wide = share(down)
+        high, wide = per_group(down)
         return 64 * high * down * 8 * wide * (groups // down), -down
 
     down = min(_divisors(groups), key=cost)
-    return (down, groups // down, *share(down))
+    return (down, groups // down, *per_group(down))
 
 
 def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
     """The result of a warp group's MMAs of 64 rows: in each warp, 16 of them, thread t holds columns
     2 (t mod 4) and the next of rows t / 4 and t / 4 + 8, every 8 columns."""
-    down, across, high, wide = wgmma_share(shape, groups)
+    down, across, high, wide = wgmma_group_tile(shape, groups)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(wide, 1, 8), Mode(high, 0, 64))
     warps = (Mode(4, 0, 16), Mode(across, 1, 8 * wide), Mode(down, 0, 64 * high))
     return Layout(shape, registers, (Mode(4, 1, 2), Mode(8, 0), *warps))
 
 
-def wgmma_turned(shape: tuple[int, int], groups: int) -> Layout:
+def wgmma_transposed(shape: tuple[int, int], groups: int) -> Layout:
     """The result of a matmul that warp groups do as the transposed one: the 64 rows of an instruction are columns
     here. Thread t of a warp holds the neighbouring columns 2 (t / 4) and the next, which bytes that are read two at a
     time come in, of rows 2 (t mod 4) and the next, every 8 rows."""
-    down, across, high, wide = wgmma_share((shape[1], shape[0]), groups)
+    down, across, high, wide = wgmma_group_tile((shape[1], shape[0]), groups)
     registers = (Mode(2, 0), Mode(2, 1), Mode(wide, 0, 8), Mode(high, 1, 64))
     warps = (Mode(4, 1, 16), Mode(across, 0, 8 * wide), Mode(down, 1, 64 * high))
     return Layout(shape, registers, (Mode(4, 0, 2), Mode(8, 1, 2), *warps))

@@ -180,7 +180,7 @@ def right_scaled(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
 
 
 @tg.kernel
-def right_turned_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[float]):
+def right_transposed_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[float]):
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(64, 128), dtype=tg.float32)
     for k in range((A.shape[1] + 63) // 64):
@@ -390,7 +390,7 @@ LAUNCHES = [
     Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
     Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
     Launch(right_scaled, gemm(256, 256, 320), (2, 1)),
-    Launch(right_turned_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
+    Launch(right_transposed_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
     Launch(few_rows, gemm(24, 384, 200, right=tg.int8), (2, 3)),
     Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
     Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1)),

@@ -74,7 +74,7 @@ def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
     assert made.made.spill_bytes == 0 and "wgmma.mma_async" in text
 
 
-@pytest.mark.parametrize("name", ["right_converted", "right_turned_and_converted"])
+@pytest.mark.parametrize("name", ["right_converted", "right_transposed_and_converted"])
 def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
     """The columns are the rows of the instructions, and nothing is written for them to read."""
     made, text = built(KERNELS[name])

@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
 from replays import ready, some
 
 import tegula as tg
-from tegula.interp.agents.launch import AgentLaunch as Replayed
-from tegula.interp.agents.values import Values
+from tegula.interp.engines.launch import EngineLaunch as Replayed
+from tegula.interp.engines.values import Values
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tegula.interp.agents.launch import AgentLaunch, Prepared, prepared
-from tegula.interp.agents.orders import Order, orders
-from tegula.interp.agents.state import ReplayFailed
-from tegula.interp.agents.trace import Wrong
+from tegula.interp.engines.launch import EngineLaunch, Prepared, prepared
+from tegula.interp.engines.orders import Order, orders
+from tegula.interp.engines.state import ReplayFailed
+from tegula.interp.engines.trace import Wrong
 from tegula.interp.lowered import Spread
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
@@ -21,7 +21,7 @@ def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
 def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, blind: bool = False) -> str:
     """What goes wrong in one of so many orders, and in which; nothing if all store the same."""
     try:
-        launch = AgentLaunch(made, args, dims)
+        launch = EngineLaunch(made, args, dims)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     wanted: Any = None
@@ -36,5 +36,5 @@ def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int
     return ""
 
 
-def some(launch: AgentLaunch, count: int) -> list[Order]:
+def some(launch: EngineLaunch, count: int) -> list[Order]:
     return list(orders([role for role, *_ in launch.programs], count))

@@ -84,7 +84,7 @@ class Order(Rule):
 LATE = "a product of registers goes on in the next round"
 
 RULES: dict[str, Rule] = {
-    "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_product_reads"),
+    "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_matmul_reads"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
     "what is read was written": Rule(Memory, "unwritten", (), False, "gemm: copy to the stage beside"),
     "barriers lie apart": Rule(limits, "_apart", (), None, "two barriers in the same bytes"),

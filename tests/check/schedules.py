@@ -57,7 +57,7 @@ def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
     with (
         patch.object(delay_waits, "is_made_in", lambda value, region: False),
         patch.object(
-            pipeline_gpu, "FOR_GPU", [p for p in pipeline_gpu.FOR_GPU if p.name != "settle_products"]
+            pipeline_gpu, "FOR_GPU", [p for p in pipeline_gpu.FOR_GPU if p.name != "settle_matmuls"]
         ),
     ):
         return lowered(kernel, ndim)

@@ -26,7 +26,7 @@ from tegula.codegen.gpu.kernel import lower_kernel
 from tegula.ir import Kernel, numbered
 from tegula.kernels import gemm as products
 from tegula.kernels import shapes
-from tegula.ops.group import GroupProduct
+from tegula.ops.group import GroupMma
 from tegula.target import get_cuda_target
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
@@ -52,7 +52,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "attention": lambda: lowered_matmul(attention.forward(tg.bfloat16, 128, False, False, False), 2),
     "causal attention": lambda: lowered_matmul(attention.forward(tg.bfloat16, 64, True, True, True), 4),
     **{f.__name__: lambda f=f: lowered_matmul(f()) for f in (gemm, two_producers, chain)},
-    **{k.name: lambda k=k: lowered_roles(k) for k in (hopper_roles.pushed, hopper_roles.chained_products)},
+    **{k.name: lambda k=k: lowered_roles(k) for k in (hopper_roles.pushed, hopper_roles.chained_matmuls)},
     **{
         k.name: lambda k=k: lowered_roles(k)
         for k in (by_hand.staged_out, by_hand.in_turn, role_kernels.persistent)
@@ -135,7 +135,7 @@ def test_ops_that_change_places_are_noticed(one: tuple[Kernel, str]) -> None:
         changed = [*lines[:a], *lines[c : d + 1], *lines[b + 1 : c], *lines[a : b + 1], *lines[d + 1 :]]
         assert disagreement("\n".join(changed), made) is not None, (ops[n].NAME, ops[m].NAME)
         swapped += 1
-    assert swapped or not any(isinstance(op, GroupProduct) for op in ops)
+    assert swapped or not any(isinstance(op, GroupMma) for op in ops)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[type[E.CompileError], str]] = {
             tg.mbarrier_wait(full, 0, 0)""",
     ),
     "21: a sum is read before the wait": (
-        E.ProductInFlight,
+        E.MatmulInFlight,
         """def wrong(a: tg.array2d[float]):
     with tg.ws(0):
         total = tg.tile_zeros(shape=(N, N))

@@ -39,7 +39,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
     turned = transposed or dtype.bits == 8 or precision == "tf32"
     exact = dtype is tg.float32 and precision == "default"
     epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
-    kernel = gemm.product(dtype, tile, turned, epilogue, precision)
+    kernel = gemm.matmul_kernel(dtype, tile, turned, epilogue, precision)
     made, parts = lowered(kernel)
     found = check_schedule(made, parts)
     assert found.passed, found.message
@@ -55,7 +55,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
     ),
 )
 def test_shares_of_tiles(tile: shapes.Tile, splits: int) -> None:
-    kernel = gemm.product(tg.bfloat16, tile.shared_by(splits), False, gemm.Epilogue(tg.float32))
+    kernel = gemm.matmul_kernel(tg.bfloat16, tile.shared_by(splits), False, gemm.Epilogue(tg.float32))
     found = check_schedule(*lowered(kernel))
     assert found.passed, found.message
 

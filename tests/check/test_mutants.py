@@ -125,7 +125,7 @@ def test_an_item_is_read_from_another_stage() -> None:
 
 def test_a_counterexample_names_what_happens() -> None:
     """Both accesses of the race, and the launch."""
-    found = verdict(gemm(), last("group.product_wait"))
+    found = verdict(gemm(), last("group.mma_wait"))
     ((place, text),) = found.places
     assert found.message == "left[0]: ws0 has a copy write it while another access may still go on"
     assert text == "ws1+2 has tensor cores or a copy read it, and nothing says that it is over"

@@ -29,8 +29,8 @@ from schedules import gemm as persistent
 import tegula as tg
 from support import by_hand
 from tegula.check.schedule import check_schedule
-from tegula.interp.agents.launch import AgentLaunch
-from tegula.interp.agents.values import Values
+from tegula.interp.engines.launch import EngineLaunch
+from tegula.interp.engines.values import Values
 from tegula.kernels import gemm, shapes
 from tegula.types import to_numpy
 
@@ -70,7 +70,7 @@ KERNELS = {
 
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """Each of many orders stores the same; that is put into the arrays."""
-    launch = AgentLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
+    launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert all(x == found[0] for x in found)
     Values(launch).store(found[-1])
@@ -101,7 +101,7 @@ def test_a_product_that_reads_registers_waits_in_its_round() -> None:
     a, b, c, _ = args = of_registers()
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
-    launch = AgentLaunch(ready(*lowered_late(registers())), args, (1, 256))
+    launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert any(x != found[0] for x in found)
 
@@ -145,7 +145,7 @@ def test_products_of_the_library(name: str) -> None:
     turned = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
     epilogue = gemm.Epilogue(getattr(tg, result), exact=dtype == "float32" and precision == "default")
-    made, parts = lowered(gemm.product(operand, tile, turned, epilogue, precision))
+    made, parts = lowered(gemm.matmul_kernel(operand, tile, turned, epilogue, precision))
     a, b = (np.zeros(size, to_numpy(operand)) for size in sizes[:2])
     c = np.zeros((sizes[0][0], sizes[1][0 if turned else 1]), to_numpy(getattr(tg, result)))
     assert failure(ready(made, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
@@ -193,8 +193,8 @@ def test_wrong_schedules_by_hand(name: str, spoil: Spoil, kinds: set[str]) -> No
 WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
     "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
     "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
-    "a release before the wait": ("gemm", last("group.product_wait"), {"race"}),
-    "no wait for products": ("gemm", drop("group.product_wait"), {"race"}),
+    "a release before the wait": ("gemm", last("group.mma_wait"), {"race"}),
+    "no wait for products": ("gemm", drop("group.mma_wait"), {"race"}),
     "too few arrivals": ("gemm", count("left.empty", -1), {"race", "deadlock"}),
     "a flipped phase": ("gemm", flip("mbarrier.wait", 2, "left.full"), {"race", "deadlock"}),
     "stores at the end": ("gemm", drop("bulk.wait"), {"unfinished"}),

@@ -7,14 +7,14 @@ import numpy as np
 import tegula as tg
 from tegula.tune import tuned
 
-ROUNDS = 1
+REPEATS = 1
 
 
 @tg.kernel
 def busy(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     total = x[i]
-    for _ in range(ROUNDS):
+    for _ in range(REPEATS):
         total = tg.sin(total)
     y[i] = x[i] + 1.0 if total < 2.0 else 0.0
 
@@ -23,7 +23,7 @@ def test_the_fastest_runs() -> None:
     n = 1 << 20
     x, y = tg.ones(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
     for remembered in (False, True):
-        kernel = tg.autotune(ROUNDS=[4000, 1, 6000], block_dim=[128])(busy)
+        kernel = tg.autotune(REPEATS=[4000, 1, 6000], block_dim=[128])(busy)
         tg.launch(kernel, n, [x], [y])
         assert np.all(y.numpy() == 2.0)
         report = kernel.reports[0]

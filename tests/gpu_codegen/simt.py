@@ -102,7 +102,7 @@ def run_together(
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
-    size = 2 if code.paired and blocks % 2 == 0 else 1
+    size = 2 if code.clustered and blocks % 2 == 0 else 1
     source = _watched(code.text) if order else code.text
     texts = [_translated(source, rank, size) for rank in range(size)]
     objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]

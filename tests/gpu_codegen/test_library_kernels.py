@@ -38,7 +38,7 @@ def product(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = Fals
     precision, result = features.pop("precision", "default"), features.pop("result", dtype)
     exact = dtype is tg.float32 and precision == "default"
     epilogue = gemm.Epilogue(tg.float32 if tile.splits > 1 else result, exact=exact, **features)
-    kernel = gemm.product(dtype, tile, transposed, epilogue, precision)
+    kernel = gemm.matmul_kernel(dtype, tile, transposed, epilogue, precision)
     b = tg.zeros((n, k) if transposed else (k, n), dtype=dtype)
     bias = tg.zeros(n, dtype=dtype) if epilogue.biased else 0
     c = tg.zeros((tile.splits, m, n) if tile.splits > 1 else (m, n), dtype=epilogue.result)

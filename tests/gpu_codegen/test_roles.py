@@ -18,7 +18,7 @@ from support.hopper_roles import (
     M,
     N,
     arrays,
-    chained_products,
+    chained_matmuls,
     product,
     pushed,
     two_producers,
@@ -44,7 +44,7 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
         (product, HALF),
         (two_producers, float),
         (pushed, float),
-        (chained_products, float),
+        (chained_matmuls, float),
         (two_readers, float),
     ):
         code = code_of(kernel, [*arrays(HALF, HALF, out), 4])
@@ -127,7 +127,7 @@ def test_threads_fence_what_they_have_read_before_copies_fill_it_again(texts: Te
 
 
 def test_a_computed_left_operand_stays_in_registers(texts: Texts) -> None:
-    code, text = texts["chained_products"]
+    code, text = texts["chained_matmuls"]
     assert not re.search(r"\bld\.shared", text)
     assert len(re.findall(r"m64n64k16\.f32\.bf16\.bf16 \{[^}]*\}, \{", text)) == N // 16
 
@@ -168,7 +168,7 @@ def test_all_warps_meet_at_the_end(texts: Texts) -> None:
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_products", "two_readers"])
+@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_matmuls", "two_readers"])
 def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, made = assembled(code)

@@ -11,14 +11,14 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from support.campaigns import rest_slow
-from support.hopper_roles import HALF, arrays, chained_products, product, pushed, two_producers, two_readers
+from support.hopper_roles import HALF, arrays, chained_matmuls, product, pushed, two_producers, two_readers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size
 
 ASSEMBLER = bool(ptx.candidates())
-KERNELS = {k.name: k for k in (product, two_producers, pushed, chained_products, two_readers)}
-MUCH = {"chained_products", "pushed"}
+KERNELS = {k.name: k for k in (product, two_producers, pushed, chained_matmuls, two_readers)}
+MUCH = {"chained_matmuls", "pushed"}
 """What their sums take is for the instructions of warp groups: with those of warps it does not fit the registers."""
 # Of Hopper and later.
 NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmaxnreg", "stmatrix", "wgmma")

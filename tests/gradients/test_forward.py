@@ -237,7 +237,7 @@ def test_attention(causal: bool) -> None:
 def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) -> None:
     """With roles, in blocks that take tiles in turn."""
     finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
-    kernel = gemm.product(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
+    kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
     a, b, bias, c = (
         random(*s, dtype=float) for s in ((70, 40), (66, 40) if transposed else (40, 66), (66,), (70, 66))
     )

@@ -51,7 +51,7 @@ def backwards(
 
 
 def assert_gathered(steps: list[Any], count: int) -> None:
-    assert len({step.name.removesuffix("_in_shares") for step in steps}) == count + 1
+    assert len({step.name.removesuffix("_in_chunks") for step in steps}) == count + 1
     assert not any("atomic" in step.ir() for step in steps)
 
 
@@ -116,7 +116,7 @@ def test_products_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
     for step in (s for s in steps if "matmul" in s.ir()):
         operands = [line for line in step.ir().splitlines() if "tile.matmul" in line]
         assert ": tile<float32" in operands[0]
-        shared = step.name.endswith("_in_shares")
+        shared = step.name.endswith("_in_chunks")
         assert step.ir().count("cast") == (0 if shared else 2), (
             "what is there is widened, and the sum rounded once"
         )

@@ -22,7 +22,7 @@ from support.loop_kernels import (
     recurrent,
     until_small,
 )
-from tegula.passes.gradient.rounds import KEPT_BYTES
+from tegula.passes.gradient.iterations import KEPT_BYTES
 
 pytestmark = pytest.mark.machine_code
 

@@ -101,4 +101,4 @@ def test_shares_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):
         _, names = gradients((False, False), data, data[0], cores, monkeypatch)
-        assert any(name.endswith("_in_shares") for name in names)
+        assert any(name.endswith("_in_chunks") for name in names)

@@ -162,10 +162,10 @@ def test_copied_operands(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
         check_matmul(21, 33, 37, dtype, transposed=transposed)
 
 
-def test_turned_operands() -> None:
+def test_transposed_operands() -> None:
     b = grown(37, 70)
     with tg.Tape() as tape:
-        made = operands.turned(b, b.dtype)
+        made = operands.transposed_copy(b, b.dtype)
     weights = normal(70, 37, dtype="float32", seed=1)
     tape.backward(grads={made: weights})
     np.testing.assert_array_equal(made.numpy(), b.numpy().T)

@@ -11,7 +11,7 @@ from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
 
 import tegula as tg
 from tegula.kernels import gemm, matmul, operands, shapes
-from tegula.kernels.operands import is_aligned, turned
+from tegula.kernels.operands import is_aligned, transposed_copy
 
 ERF = np.vectorize(math.erf)
 ACTIVATIONS = {
@@ -106,7 +106,7 @@ def test_results_of_float8() -> None:
 def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
     """Their rows start where bulk copies can."""
     x = tg.array(integers(*shape, dtype=dtype))
-    made = turned(x, x.dtype)
+    made = transposed_copy(x, x.dtype)
     np.testing.assert_array_equal(wide(made), wide(x).T)
     assert is_aligned(made) or not x.size
 

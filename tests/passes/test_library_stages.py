@@ -26,7 +26,7 @@ from tegula.types import ArrayType
 attention: Any = importlib.import_module("tegula.kernels.attention")
 THREADS = 384
 KERNELS = {
-    "matmul": gemm.product(tg.bfloat16, shapes.TENSOR_CORES[0], False, gemm.Epilogue(tg.bfloat16)),
+    "matmul": gemm.matmul_kernel(tg.bfloat16, shapes.TENSOR_CORES[0], False, gemm.Epilogue(tg.bfloat16)),
     "attention": attention.forward(tg.bfloat16, 128, False, False, False),
 }
 

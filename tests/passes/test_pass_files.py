@@ -15,7 +15,7 @@ from tegula.passes.runner import Analysis
 
 NEEDED = 3
 ELSEWHERE = {
-    "fetch_rounds",
+    "fetch_iterations",
     "load_early",
     "pipeline_loops",
     "reduce_together",

@@ -14,7 +14,7 @@ from weighing import BM, BN, attention
 
 import tegula as tg
 from support.pipe_kernels import COLUMNS, N, four_roles, three_roles, two_producers, two_roles
-from support.small_products import KERNELS as SMALL_PRODUCTS
+from support.small_matmuls import KERNELS as SMALL_MATMULS
 
 LONG = 1000
 Arrays = list[np.ndarray]
@@ -165,7 +165,7 @@ def products() -> Iterator[Variant]:
                 (STEPS,),
                 (HALF, HALF),
             )
-    for kernel in SMALL_PRODUCTS:
+    for kernel in SMALL_MATMULS:
         yield Variant(
             f"small {kernel.name}",
             kernel,

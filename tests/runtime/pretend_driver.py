@@ -61,7 +61,7 @@ class PretendDriver:
         self.launches: list[tuple[int, int, int, int]] = []
         self.early: list[bool] = []
         """Of each launch, whether it may start while the kernel before it ends."""
-        self.paired: list[bool] = []
+        self.clustered: list[bool] = []
         """Of each launch, whether its neighbouring blocks are pairs."""
         self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
         self.memory: dict[int, Any] = {}
@@ -250,7 +250,7 @@ class PretendDriver:
         found = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in at]
         assert set(found) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
         self.early.append(PROGRAMMATIC_SERIALIZATION in found)
-        self.paired.append(PAIRS_OF_BLOCKS in found)
+        self.clustered.append(PAIRS_OF_BLOCKS in found)
         return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
 
     # Streams, events, graphs -----------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriv
 
 def test_blocks_that_share_tiles_are_launched_in_pairs(driver: PretendDriver) -> None:
     """Where rows start within sectors; the blocks of an odd launch have one more for company."""
-    for m, n, k, grid, paired in (
+    for m, n, k, grid, clustered in (
         (384, 256, 64, 3, False),
         (384, 8, 72, 4, True),
         (512, 8, 72, 4, True),
@@ -47,7 +47,7 @@ def test_blocks_that_share_tiles_are_launched_in_pairs(driver: PretendDriver) ->
     ):
         arrays = product(m, n, k, tg.bfloat16)
         tg.launch_tiled(kernels.RELU, (m / 128, -(-n // 256)), arrays, block_dim=256)
-        assert driver.launches[-1][0] == grid and driver.paired[-1] is paired and driver.early[-1]
+        assert driver.launches[-1][0] == grid and driver.clustered[-1] is clustered and driver.early[-1]
 
 
 def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:

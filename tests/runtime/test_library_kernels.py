@@ -18,7 +18,7 @@ from tegula.kernels.operands import is_aligned, is_reachable, reachable
 @pytest.fixture
 def driver(pretended: PretendDriver) -> PretendDriver:
     pretended.kernels["kernel"] = lambda blocks, threads, data: None
-    for kernels in (gemm.product, gemm.summed):
+    for kernels in (gemm.matmul_kernel, gemm.summed):
         kernels.cache_clear()
     return pretended
 

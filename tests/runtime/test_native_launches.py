@@ -28,7 +28,7 @@ from tegula.kernels.shapes import Tile
 from tegula.runtime.cuda import interop, native
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import install
-from tegula.runtime.cuda.launch import CONFIGURATION, EARLY, EARLY_PAIRS, PAIRS
+from tegula.runtime.cuda.launch import CLUSTERS, CONFIGURATION, EARLY, EARLY_CLUSTERS
 
 
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
@@ -106,7 +106,7 @@ def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
 def mapped(driver: Spied, count: int, taught: int = 1) -> tuple[Any, list[list[Any]]]:
     """A kernel whose three arrays have maps, and arguments for it, of which machine code is taught some."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
+    kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
     kernel.unload()
     zeros = partial(tg.zeros, (64, 64), tg.bfloat16, "cuda:0")
     given = [[zeros(), zeros(), 0, 1.0, 0.0, zeros()] for _ in range(count)]
@@ -574,8 +574,8 @@ def test_tensors(driver: Spied, torch: Any) -> None:
 
 def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
     """As machine code takes them: all but the first."""
-    assert PAIRS == (EARLY_PAIRS[0] + launcher.ATTRIBUTE_BYTES, EARLY_PAIRS[1] - 1)
-    assert EARLY == (EARLY_PAIRS[0], 1)
+    assert CLUSTERS == (EARLY_CLUSTERS[0] + launcher.ATTRIBUTE_BYTES, EARLY_CLUSTERS[1] - 1)
+    assert EARLY == (EARLY_CLUSTERS[0], 1)
 
 
 def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:

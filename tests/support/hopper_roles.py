@@ -62,7 +62,7 @@ def pushed(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps
 
 
 @tg.kernel
-def chained_products(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+def chained_matmuls(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
     left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=1)
     right = tg.tile_pipe(shape=(N, K), dtype=HALF, stages=STAGES)
     values = tg.tile_pipe(shape=(N, K), dtype=HALF, stages=STAGES)

@@ -65,9 +65,9 @@ IN_MEMORY: dict[str, tuple[Any, Spoil, str, str]] = {
     "20: buffers of two roles at one address": (two_producers, on_top("right", "left"), "refuted", "race"),
     "21: a sum is read before the wait": (
         gemm,
-        change("group.product_wait", which=1, pending=1),
+        change("group.mma_wait", which=1, pending=1),
         "refuted",
         "in-flight",
     ),
-    "23: some threads of a role multiply": (chain, parted("group.product"), "unproved", ""),
+    "23: some threads of a role multiply": (chain, parted("group.mma"), "unproved", ""),
 }

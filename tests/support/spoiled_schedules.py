@@ -41,13 +41,13 @@ GEMM: dict[str, tuple[Spoil, str]] = {
     "too many arrivals counted": (count(EMPTY, 1), "arrivals"),
     "an arrival nobody makes": (count(FULL, 1), "arrivals"),
     "copy to the stage beside": (stage_of("bulk.load"), "unwritten"),
-    "product of the stage beside": (stage_of("group.product"), "unwritten"),
+    "product of the stage beside": (stage_of("group.mma"), "unwritten"),
     "waits for one stage only": (constant("mbarrier.wait", FULL, 1), "phase"),
     "releases one stage only": (constant("mbarrier.arrive", EMPTY, 1), "arrivals"),
-    "no wait for products": (drop("group.product_wait"), "race"),
-    "one product too many in flight": (change("group.product_wait", pending=1), "race"),
-    "released before the wait": (last("group.product_wait"), "race"),
-    "result used in flight": (change("group.product_wait", which=1, pending=1), "in-flight"),
+    "no wait for products": (drop("group.mma_wait"), "race"),
+    "one product too many in flight": (change("group.mma_wait", pending=1), "race"),
+    "released before the wait": (last("group.mma_wait"), "race"),
+    "result used in flight": (change("group.mma_wait", which=1, pending=1), "in-flight"),
     "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
     "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
     "staging in a stage's bytes": (on_top("staging", "left"), "race"),
@@ -93,7 +93,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
 
 REGISTERS: dict[str, tuple[Spoil, str]] = {
     "released before the product": (
-        before("mbarrier.arrive", "right.empty", "group.register_product"),
+        before("mbarrier.arrive", "right.empty", "group.register_mma"),
         "race",
     ),
 }

@@ -1,9 +1,9 @@
 """Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
 
-`launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.quick` does, writes what
-the kernel reads besides the launch's configuration, and calls the driver. It knows the launches that Python code has
-cached in it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised
-on. It returns
+`launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.fast_path` does, writes
+what the kernel reads besides the launch's configuration, and calls the driver. It knows the launches that Python code
+has cached in it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is
+specialised on. It returns
 
     True        the kernel was launched
     a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others

@@ -96,7 +96,7 @@ class BoundedSearch:
         """Refuted, or nothing where all launches go well that were tried."""
         suspect: Verdict | None = None
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
-        for launch in launches(self.program.leaves, self.program.followed, stages, self._meets):
+        for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):
             traces: list[Trace] = []
             if spent + self.steps > MOST_STEPS:
                 break
@@ -119,7 +119,7 @@ class BoundedSearch:
             self.steps += sum(len(t.steps) for t in traces)
         return suspect
 
-    def _meets(self, launch: Launch) -> bool:
+    def _satisfies(self, launch: Launch) -> bool:
         """Whether a launch satisfies the kernel's guards."""
         given = {(leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS}
         return all(guard.holds(lambda leaf: given.get(leaf, 1)) for guard in self.guards)

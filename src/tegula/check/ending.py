@@ -122,7 +122,7 @@ def check_end(run: Run) -> None:
     for warp in run.warps:
         steps = run.traces[warp.role].steps
         copying = known[warp.copies] < warp.copied or warp.open
-        if copying or known[warp.products] < warp.started:
+        if copying or known[warp.matmuls] < warp.started:
             kind = E.CopyOut if copying else E.Issue
             at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
             raise Refuted(

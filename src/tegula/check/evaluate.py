@@ -9,7 +9,7 @@ from typing import Any
 from tegula.ir import Op
 from tegula.ops import scalar as S
 from tegula.ops.convert import Cast
-from tegula.ops.schedule import PairEnd
+from tegula.ops.schedule import ClusterEnd
 from tegula.types import DType
 
 
@@ -79,5 +79,5 @@ _EVALUATE: dict[type[Op], Callable[..., Any]] = {
     S.Shl: lambda a, b: a << b if 0 <= b < 64 else 0,
     S.Shr: lambda a, b: a >> b if 0 <= b < 64 else 0,
     S.Select: lambda c, a, b: a if c else b,
-    PairEnd: lambda a: a,
+    ClusterEnd: lambda a: a,
 }

@@ -135,7 +135,7 @@ def _place(load: ArrayLoad) -> Value | None:
 
 
 def launches(
-    leaves: Leaves, followed: Followed, stages: Sequence[int], meets: Callable[[Launch], bool]
+    leaves: Leaves, followed: Followed, stages: Sequence[int], satisfies: Callable[[Launch], bool]
 ) -> Iterator[Launch]:
     """The launches to try, each once, of the launches that satisfy the guards."""
     tried = Candidates(leaves, followed, stages)
@@ -145,7 +145,7 @@ def launches(
     new = (
         x for x in found if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
     )
-    return islice((launch for launch in new if meets(launch)), MOST)
+    return islice((launch for launch in new if satisfies(launch)), MOST)
 
 
 class Candidates:
@@ -155,13 +155,13 @@ class Candidates:
         self.counts = sorted({n for s in stages for n in (0, 1, 2, s - 1, s, s + 1, 2 * s + 1)})
         found: dict[Leaf, tuple[set[int], set[int], DType]] = {}
         made = (v for op in leaves.kernel.walk() for v in op.results)
-        met = [v for v in (*leaves.kernel.params, *made) if v in followed.needed]
-        for value in met:
+        relevant = [v for v in (*leaves.kernel.params, *made) if v in followed.needed]
+        for value in relevant:
             leaf = leaves.of(value)
             if leaf is not None:
                 assert isinstance(value.type, DType)
                 found.setdefault(leaf, (set(), set(), value.type))
-        for closure, constants, divisors in _decisions(met):
+        for closure, constants, divisors in _decisions(relevant):
             fed = set(map(leaves.of, closure))
             for near, by, _ in (row for leaf, row in found.items() if leaf in fed):
                 near.update(constants)

@@ -181,7 +181,7 @@ class Run:
         self._arrive(warp, op, event, 1 if event.elected else warp.weight)
         return True
 
-    def come(self, warp: Warp, op: Op, event: E.Come) -> bool:
+    def arrive_named(self, warp: Warp, op: Op, event: E.NamedArrival) -> bool:
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
@@ -272,7 +272,7 @@ class Run:
         access = Access(
             op, event.to, True, E.ASYNC, warp.role, (warp.step, warp.event), phase.entry, phase.number + 1, -1
         )
-        self._touch(warp, access)
+        self._record(warp, access)
         phase.copied += event.bytes
         phase.past |= warp.past
         phase.copies.append((phase.number, op))
@@ -316,7 +316,7 @@ class Run:
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
-    def touch(self, warp: Warp, op: Op, event: E.Touch) -> bool:
+    def access(self, warp: Warp, op: Op, event: E.MemoryAccess) -> bool:
         self._tick(warp)
         moment = warp.clock[warp.entry]
         for at in self._slots(warp, event.at) if event.warp_group else (event.at,):
@@ -331,7 +331,7 @@ class Run:
                 moment,
                 warp.fences,
             )
-            self._touch(warp, access)
+            self._record(warp, access)
         return True
 
     def _slots(self, warp: Warp, first: E.Bytes) -> Iterator[E.Bytes]:
@@ -342,7 +342,7 @@ class Run:
         for g in range(1, groups) if _elsewhere(warp) else (0,):
             yield replace(first, start=first.start + g * by, end=first.end + g * by)
 
-    def _touch(self, warp: Warp, access: Access) -> None:
+    def _record(self, warp: Warp, access: Access) -> None:
         if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
             raise Refuted(
                 "unwritten",
@@ -360,7 +360,7 @@ class Run:
             )
         if access.at.stage >= 0:
             self._filled(warp, access)
-        race = self.memory.touch(access, warp.clock)
+        race = self.memory.record(access, warp.clock)
         if self.record:
             self.note(warp, access.op, _does(access), None)
         if race is not None:
@@ -417,13 +417,13 @@ class Run:
         warp.started += 1
         for at in event.operands:
             access = Access(
-                op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.products, warp.started, -1
+                op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.matmuls, warp.started, -1
             )
-            self._touch(warp, access)
+            self._record(warp, access)
         return True
 
-    def products_done(self, warp: Warp, op: Op, event: E.ProductsDone) -> bool:
-        warp.clock[warp.products] = max(warp.clock[warp.products], warp.started - event.pending)
+    def mma_complete(self, warp: Warp, op: Op, event: E.MmaComplete) -> bool:
+        warp.clock[warp.matmuls] = max(warp.clock[warp.matmuls], warp.started - event.pending)
         self.note(warp, op, f"waits until {event.pending} matmuls are in flight", None)
         return True
 
@@ -435,7 +435,7 @@ class Run:
             access = Access(
                 op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, group, -1
             )
-            self._touch(warp, access)
+            self._record(warp, access)
         warp.copied += event.commit
         return True
 
@@ -448,13 +448,13 @@ class Run:
         warp.clock[warp.copies] = max(warp.clock[warp.copies], warp.copied - event.pending)
         return True
 
-    def meet(self, warp: Warp, op: Op, event: E.Meet) -> bool:
+    def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
         """Warps that arrive first wait; the last one releases all."""
         there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
         if warp not in there:
             return True
-        if warp.met:
-            warp.met = False
+        if warp.synced:
+            warp.synced = False
             return True
         if any((w.step, w.event) != (warp.step, warp.event) for w in there):
             return False
@@ -462,7 +462,7 @@ class Run:
         past = reduce(or_, (w.past for w in there))
         for w in there:
             w.clock[:], w.past = known, past
-            w.met = w is not warp
+            w.synced = w is not warp
         return True
 
     # Words -----------------------------------------------------------------------------------------------------------
@@ -530,14 +530,14 @@ _DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
     E.Wait: Run.wait,
     E.Arrive: Run.arrive,
     E.CopyIn: Run.copy_in,
-    E.Touch: Run.touch,
+    E.MemoryAccess: Run.access,
     E.Fence: Run.fence,
     E.Issue: Run.issue,
-    E.ProductsDone: Run.products_done,
-    E.Meet: Run.meet,
+    E.MmaComplete: Run.mma_complete,
+    E.Sync: Run.sync,
     E.CopyOut: Run.copy_out,
     E.Commit: Run.commit,
-    E.Come: Run.come,
+    E.NamedArrival: Run.arrive_named,
     E.NamedWait: Run.go_past,
     E.CopiesOutDone: Run.copies_done,
 }

@@ -75,7 +75,7 @@ class Memory:
             self._struck[key] = next(found, None)
         return self._struck[key]
 
-    def touch(self, access: Access, clock: Clock) -> Race | None:
+    def record(self, access: Access, clock: Clock) -> Race | None:
         """Note an access by who has seen `clock`."""
         for cell in self.cells_of(access.at):
             race = self._write(cell, access, clock) if access.write else self._read(cell, access, clock)

@@ -10,13 +10,13 @@ from tegula.ir.rewrite import uses
 from tegula.ops import events as E
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import MmaWait, RegisterMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.ops.stack import StackNew
 from tegula.passes.place_shared import SharedAllocation
 from tegula.types import BufType, DType, StackType
 
-PRODUCTS = (SharedProduct, RegisterProduct)
+MATMULS = (SharedMma, RegisterMma)
 CONTROL = (If, For, While)
 
 
@@ -52,11 +52,11 @@ class Followed:
             )
         return self._loud[op]
 
-    def touches_only(self, op: Op) -> bool:
+    def accesses_only(self, op: Op) -> bool:
         """Whether all that control flow decides about is what threads read and write."""
         loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
         numbers = any(r in self.needed for r in op.results)
-        return not numbers and all(E.touches(o) for o in loud)
+        return not numbers and all(E.accesses(o) for o in loud)
 
     def _needed(self) -> set[Value]:
         """The scalars that decide what is done, and where."""
@@ -81,7 +81,7 @@ class Followed:
 
 def multiplies(op: Op) -> bool:
     """Whether tensor cores of warp groups do this."""
-    return isinstance(op, PRODUCTS) and op.unit == "wgmma"
+    return isinstance(op, MATMULS) and op.unit == "wgmma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
     others = [
         v for v in buffers if any(v is not w and shares(v, w) and home(v) is not home(w) for w in buffers)
     ]
-    touching = [v for v in buffers if any(v is not w and shares(v, w) for w in rings)]
-    return {*rings, *others, *touching}
+    cut = [v for v in buffers if any(v is not w and shares(v, w) for w in rings)]
+    return {*rings, *others, *cut}
 
 
 def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
@@ -183,6 +183,6 @@ def _carried_to(op: Op, k: int) -> list[Value]:
         around = op.parent.parent
         decides = isinstance(around, LoopLike) and op.parent is not around.body
         return [*around.carried[k].own] if isinstance(around, Carrier) and not decides else []
-    if isinstance(op, ProductWait):
+    if isinstance(op, MmaWait):
         return [op.results[k]]
-    return [op.result] if isinstance(op, PRODUCTS) and k == 2 else []
+    return [op.result] if isinstance(op, MATMULS) and k == 2 else []

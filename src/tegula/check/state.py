@@ -22,8 +22,8 @@ class Role:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
-    entries of clocks. `step`, `event`: where it is in the trace; `met`: whether the warps it waits for have arrived.
+    """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `matmuls`, `copies`: its
+    entries of clocks. `step`, `event`: where it is in the trace; `synced`: whether the warps it waits for have arrived.
     `waits`: how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it
     first waited for. `started`, `copied`: its matmuls and groups of copies out; `open`: whether it has started a copy
     that is in no group yet. `over`: how many phases it has waited for at each barrier, the last one at the end. `past`:
@@ -34,12 +34,12 @@ class Warp:
     number: int
     entry: int
     fences: int
-    products: int
+    matmuls: int
     copies: int
     clock: Clock
     step: int = 0
     event: int = 0
-    met: bool = False
+    synced: bool = False
     waits: dict[int, int] = field(default_factory=dict[int, int])
     first: dict[int, int] = field(default_factory=dict[int, int])
     arrivals: dict[int, int] = field(default_factory=dict[int, int])

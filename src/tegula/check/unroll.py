@@ -15,15 +15,15 @@ from tegula.ir import Kernel, MatmulLike, Op, Region, Value, ViewLike, root
 from tegula.ops import events as E
 from tegula.ops.buffer import BufNew, BufView, is_packed
 from tegula.ops.control import For, If, While
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import MmaWait, RegisterMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.settle_products import reads_registers
+from tegula.passes.settle_matmuls import reads_registers
 from tegula.types import BufType, TileType, element_bytes
 
 CONTROL = (If, For, While)
-PRODUCTS = (SharedProduct, RegisterProduct)
+MATMULS = (SharedMma, RegisterMma)
 MOST_STEPS = 8_000
 """Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
 
@@ -98,7 +98,7 @@ class Program:
 
     def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
         if isinstance(op, CONTROL):
-            if self.followed.touches_only(op) and self.followed.loud(op):
+            if self.followed.accesses_only(op) and self.followed.loud(op):
                 return self._maybe(op)
             wanted = self.followed.loud(op) or any(r in self.followed.needed for r in op.results)
             return _CONTROLS[type(op)](self, op) if wanted else None
@@ -132,7 +132,7 @@ class Program:
         given = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
         acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
-        special = flown or multiplies(op) or isinstance(op, ProductWait)
+        special = flown or multiplies(op) or isinstance(op, MmaWait)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             if acts:
@@ -152,7 +152,7 @@ class Program:
 
     def _fly(self, op: Op, env: Env, trace: Trace) -> None:
         """Matmuls are numbered as they are started; a tile is known by the last one that works on it."""
-        if isinstance(op, ProductWait):
+        if isinstance(op, MmaWait):
             trace.complete = max(trace.complete, trace.started - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
                 env[r] = env.get(v, 0)
@@ -172,7 +172,7 @@ class Program:
             trace.started += 1
             if op.wait:
                 trace.complete = trace.started
-            elif isinstance(op, RegisterProduct):
+            elif isinstance(op, RegisterMma):
                 trace.last[op] = trace.started
             env[op.result] = trace.started
 

@@ -73,21 +73,21 @@ def new(s: State, op: Op) -> None:
     at = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
     for k in range(stages):
         put(s, at, STAGE_BYTES * k + PENDING, str(count))
-    s.meetings[op.result] = BarrierAt(name, at, count, ())
+    s.named_barriers[op.result] = BarrierAt(name, at, count, ())
 
 
 def _stage(s: State, barriers: Value, stage: Value) -> str:
     offset = s.memory.mul(s.i64(stage), str(STAGE_BYTES))
-    return s.memory.bytes_offset(s.meetings[barriers].stages, offset)
+    return s.memory.bytes_offset(s.named_barriers[barriers].stages, offset)
 
 
 def _settle(s: State, barriers: Value, at: str) -> None:
-    s.code.line(f"call void @settle(ptr {at}, i64 {s.meetings[barriers].arrivals})")
+    s.code.line(f"call void @settle(ptr {at}, i64 {s.named_barriers[barriers].arrivals})")
     moved(s)
 
 
 def _arrived(s: State, barriers: Value, at: str, times: int) -> None:
-    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.meetings[barriers].arrivals})")
+    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.named_barriers[barriers].arrivals})")
     moved(s)
 
 
@@ -125,26 +125,26 @@ def wait(s: State, op: MbarrierWait) -> None:
 
 
 def _arriving(s: State, barriers: Value) -> str:
-    return str(sum(1 << k for k in s.meetings[barriers].roles))
+    return str(sum(1 << k for k in s.named_barriers[barriers].roles))
 
 
 def _site(s: State, op: Op, barriers: Value) -> int:
     assert s.role is not None
-    data = {"role": s.role.position, "barrier": s.meetings[barriers].name}
+    data = {"role": s.role.position, "barrier": s.named_barriers[barriers].name}
     return s.site("wait", op.loc, **data, names=list(s.role.names))
 
 
-def meet(s: State, op: NamedArrive | NamedSync) -> None:
+def named_arrive(s: State, op: NamedArrive | NamedSync) -> None:
     """Count the warps of the role as arrivals at a named barrier."""
-    _arrived(s, op.barrier, s.meetings[op.barrier].stages, _warps(s, op))
+    _arrived(s, op.barrier, s.named_barriers[op.barrier].stages, _warps(s, op))
 
 
 def sync(s: State, op: NamedSync) -> None:
     """Lower `named.sync`: arrive, then wait for the end of the phase."""
     barriers = op.barrier
-    at = s.meetings[barriers].stages
+    at = s.named_barriers[barriers].stages
     phase = get(s, at, PHASE)
-    meet(s, op)
+    named_arrive(s, op)
 
     def over() -> tuple[str, str]:
         return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving(s, barriers)

@@ -137,7 +137,7 @@ class CarriedTiles:
             here = [x for x in self.slots if x.view == s.tiles.get(value)]
             chosen.append(next((x for x in here if not any(x is c for c in chosen)), None))
         pending = [k for k in range(len(yielded)) if chosen[k] is None]
-        reads = {k: touched(s, yielded[k]) for k in pending}
+        reads = {k: accessed(s, yielded[k]) for k in pending}
         for k in pending:
             others = set().union(*(reads[j] for j in pending if j != k))
             target = self._target(k, yielded[k], chosen, reads[k], others)
@@ -201,7 +201,7 @@ def offer(s: State, region: Region, values: list[Value], places: list[View]) -> 
 def join(s: State, values: list[Value], places: list[View]) -> None:
     """Write what a branch yields to the places where the branches join, as if all at once: a loop in the branch may
     have left one value in another's place."""
-    reads = [touched(s, v) for v in values]
+    reads = [accessed(s, v) for v in values]
     pending: list[tuple[Value, View]] = []
     for k, (value, place) in enumerate(zip(values, places, strict=True)):
         s.destinations.pop(value, None)
@@ -214,7 +214,7 @@ def join(s: State, values: list[Value], places: list[View]) -> None:
         tiles.materialise(s, value, place)
 
 
-def touched(s: State, value: Value) -> set[str]:
+def accessed(s: State, value: Value) -> set[str]:
     """The addresses of all memory that a tile is read or computed from."""
     out: set[str] = set()
     for leaf in tree(s, value):
@@ -235,7 +235,7 @@ def _replaces(s: State, op: Op, arg: Value) -> bool:
         if not isinstance(operand.type, TileType) or operand is arg:
             continue
         inner = fused(s, operand)
-        if pointer in touched(s, operand) and (inner is None or not _replaces(s, inner, arg)):
+        if pointer in accessed(s, operand) and (inner is None or not _replaces(s, inner, arg)):
             return False
     return True
 

@@ -152,14 +152,14 @@ def _for(s: State, op: For, body: Body) -> None:
     count = trips(s, op, width)
     head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
     index, trip = code.fresh("n"), code.fresh("n")
-    turns = Iterations(s, op, head, done)
-    turns.open()
+    iterations = Iterations(s, op, head, done)
+    iterations.open()
     at = len(code.lines)
     code.line("")
     carried.open()
     now = s.memory.splat(trip, op.start.type, width)  # type: ignore[arg-type]
     active = _both(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
-    turns.test(_any(s, active), inner, trip, t)
+    iterations.test(_any(s, active), inner, trip, t)
     code.place(inner)
     s.mask = active
     s.scalars[op.index] = (index,)
@@ -167,7 +167,7 @@ def _for(s: State, op: For, body: Body) -> None:
     carried.close(region.yielded, active)
     following = code.emit(f"add {vector} {index}, {step}")
     next_trip = code.emit(f"add {t} {trip}, 1")
-    code.lines[at] = turns.close(
+    code.lines[at] = iterations.close(
         lambda before, last: [
             f"  {index} = phi {vector} [ {start}, %{before} ], [ {following}, %{last} ]",
             f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{last} ]",
@@ -186,8 +186,8 @@ def _while(s: State, op: While, body: Body) -> None:
     condition, region = op.condition, op.body
     carried = CarriedRegisters(s, op.initial, op.entries, op.results)
     head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
-    turns = Iterations(s, op, head, done)
-    turns.open()
+    iterations = Iterations(s, op, head, done)
+    iterations.open()
     at = len(code.lines)
     code.line("")
     kept = code.fresh("k")
@@ -195,13 +195,13 @@ def _while(s: State, op: While, body: Body) -> None:
     alive = s.mask = kept if narrow else _of_wide(s, kept)
     body(condition)
     active = _both(s, alive, s.spread(condition.yielded[0], width)[0])
-    turns.test(_any(s, active), inner)
+    iterations.test(_any(s, active), inner)
     code.place(inner)
     s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
     body(region)
     carried.close(region.yielded, s.mask)
     going = active if narrow else _to_wide(s, active)
-    code.lines[at] = turns.close(
+    code.lines[at] = iterations.close(
         lambda before, last: [
             f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{last} ]",
             *carried.phis(before, last),

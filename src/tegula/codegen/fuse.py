@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.products import loaded_operand, read_in_place
 from tegula.codegen.state import State
+from tegula.codegen.tile_matmul import loaded_operand, read_in_place
 from tegula.ir import Op, Region, Value, root
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
@@ -92,10 +92,14 @@ class Fusion:
             return False
         user, position = uses[0]
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):
-            turned = self.users.get(user.result, [])
-            if len(turned) != 1 or not isinstance(turned[0][0], TileMatmul) or user.parent is not self.region:
+            transposed = self.users.get(user.result, [])
+            if (
+                len(transposed) != 1
+                or not isinstance(transposed[0][0], TileMatmul)
+                or user.parent is not self.region
+            ):
                 return False
-            user, position = turned[0]
+            user, position = transposed[0]
         if user.parent is not self.region or not self._streams(op, user, position):
             return False
         if isinstance(op, TileBroadcast) and op.tile in self.inline and op.tile not in self.s.tiles:

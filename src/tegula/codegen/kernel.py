@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tegula.codegen import barriers, exchange, products, roles, tiles
+from tegula.codegen import barriers, exchange, roles, tile_matmul, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
@@ -118,7 +118,7 @@ def _module(s: State, entry: list[str]) -> str:
     return "\n".join(
         [
             s.code.table_lines(),
-            *(text for _, text in s.products.values()),
+            *(text for _, text in s.matmuls.values()),
             *([roles.DECLARATIONS, *s.functions] if s.functions else []),
             function,
             f"attributes #0 = {{ {attributes} }}",
@@ -533,18 +533,18 @@ class _Walk:
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
         count = trips(s, op)
         index, trip = code.fresh("n"), code.fresh("n")
-        turns = Iterations(s, op, head, done)
-        turns.open()
+        iterations = Iterations(s, op, head, done)
+        iterations.open()
         at = len(code.lines)
         code.line("")
         loop.open()
-        turns.trip(trip, count, t, inner)
+        iterations.trip(trip, count, t, inner)
         code.place(inner)
         s.scalars[op.index] = (index,)
         self._body(body)
         loop.close(body.yielded)
         following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
-        code.lines[at] = turns.close(
+        code.lines[at] = iterations.close(
             lambda before, last: [
                 f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{last} ]",
                 f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{last} ]",
@@ -559,17 +559,17 @@ class _Walk:
         condition, body = op.condition, op.body
         loop = _CarriedLoop(self, op, op.initial, op.entries)
         head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
-        turns = Iterations(s, op, head, done)
-        turns.open()
+        iterations = Iterations(s, op, head, done)
+        iterations.open()
         at = len(code.lines)
         code.line("")
         loop.open()
         self._body(condition)
-        turns.test(s.scalar(condition.yielded[0]), inner)
+        iterations.test(s.scalar(condition.yielded[0]), inner)
         code.place(inner)
         self._body(body)
         loop.close(body.yielded)
-        code.lines[at] = turns.close(loop.phis)
+        code.lines[at] = iterations.close(loop.phis)
         code.place(done)
         loop.finish()
 
@@ -653,7 +653,7 @@ _RULES: dict[type[Op], Any] = {
     TileFromThread: _Walk.from_thread,
     StackClear: _Walk.stack_clear,
     PrintTile: _Walk.print_tile,
-    TileMatmul: _on_state(products.matmul),
+    TileMatmul: _on_state(tile_matmul.matmul),
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     TileReduce: _on_state(tiles.reduce),
@@ -679,7 +679,7 @@ _RULES: dict[type[Op], Any] = {
     BulkPut: _on_state(barriers.put_tile),
     NamedNew: _on_state(barriers.new),
     NamedSync: _on_state(barriers.sync),
-    NamedArrive: _on_state(barriers.meet),
+    NamedArrive: _on_state(barriers.named_arrive),
     **dict.fromkeys((BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext), lambda walk, op: None),
     StackNew: _on_state(tiles.stack_new),
     StackPush: _on_state(tiles.stack_push),

@@ -181,26 +181,26 @@ def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
 
     Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, but not of
     as many as it has steps where A lies transposed. B is read once, as it is packed if need be."""
-    product = _Product(spec, vector_bytes)
-    few_rows = max(r.size for r in product.blocking.rows) <= CACHE_WAYS
-    a = few_rows and product.a.column == "1" and not product.straight
-    b = product.pack_b or not product.straight
-    return (b, a) if product.swapped else (a, b)
+    matmul = _Matmul(spec, vector_bytes)
+    few_rows = max(r.size for r in matmul.blocking.rows) <= CACHE_WAYS
+    a = few_rows and matmul.a.column == "1" and not matmul.straight
+    b = matmul.pack_b or not matmul.straight
+    return (b, a) if matmul.swapped else (a, b)
 
 
 def scratch_bytes(spec: MatmulSpec, vector_bytes: int) -> int:
     """Bytes of 64-byte aligned scratch memory that the function needs; 0 for none."""
-    return _Product(spec, vector_bytes).scratch
+    return _Matmul(spec, vector_bytes).scratch
 
 
 def emit_matmul(name: str, spec: MatmulSpec, vector_bytes: int) -> str:
     """The text of an internal function @name with the parameters `spec.parameters()`.
 
     C must not overlap A or B. Its arithmetic is one fused multiply-add a product, over k upwards."""
-    return _Product(spec, vector_bytes).function(name)
+    return _Matmul(spec, vector_bytes).function(name)
 
 
-class _Product:
+class _Matmul:
     """One function under construction."""
 
     def __init__(self, spec: MatmulSpec, vector_bytes: int) -> None:
@@ -444,7 +444,7 @@ class _Block:
 
     def __init__(
         self,
-        product: _Product,
+        matmul: _Matmul,
         a: MatrixOperand,
         b: MatrixOperand,
         c: MatrixOperand,
@@ -452,20 +452,20 @@ class _Block:
         columns: tuple[Column, ...],
         kept: MatrixOperand | None,
     ) -> None:
-        self.product, self.code, self.memory = product, product.code, product.memory
-        self.acc = product.acc
+        self.matmul, self.code, self.memory = matmul, matmul.code, matmul.memory
+        self.acc = matmul.acc
         self.a, self.b, self.c, self.kept = a, b, c, kept
         self.rows, self.columns = rows, columns
         self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
 
     def emit(self) -> None:
-        spec, k = self.product.spec, self.product.k
+        spec, k = self.matmul.spec, self.matmul.k
         types = [register_type(self.acc, column.width) for _, column in self.cells]
         adds = spec.accumulate and not spec.scaled
         zeros = [constant(self.acc, 0, column.width) for _, column in self.cells]
         sums = [self._load_c(cell) for cell in self.cells] if adds else zeros
-        if self.product.straight:
+        if self.matmul.straight:
             sums = self._steps("0", k, sums)
         else:
             unroll = unrolled(len(self.cells), k)
@@ -487,8 +487,8 @@ class _Block:
             vectors = [self._load_b(b, step, column) for column in self.columns]
             if kept is not None:
                 for column, vector in zip(self.columns, vectors, strict=True):
-                    pointer = self.product.at(kept, str(step), str(column.offset))
-                    self.product.store(pointer, vector, column.width, column.width)
+                    pointer = self.matmul.at(kept, str(step), str(column.offset))
+                    self.matmul.store(pointer, vector, column.width, column.width)
             made: list[str] = []
             for row in range(self.rows):
                 factor = self._load_a(a, row, step)
@@ -500,11 +500,11 @@ class _Block:
         return sums
 
     def _advanced(self, x: MatrixOperand, row: str, column: str) -> MatrixOperand:
-        return MatrixOperand(self.product.at(x, row, column), x.dtype, x.row, x.column)
+        return MatrixOperand(self.matmul.at(x, row, column), x.dtype, x.row, x.column)
 
     def _load_a(self, a: MatrixOperand, row: int, step: int) -> dict[int, str]:
         """a[row, step] in every lane, for each width of vectors."""
-        x = self.product.fetch(a, str(row), str(step), 1, 1)
+        x = self.matmul.fetch(a, str(row), str(step), 1, 1)
         return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
 
     def _repeated(self, x: str, width: int) -> str:
@@ -528,7 +528,7 @@ class _Block:
         return self.code.emit(f"select i1 {zero}, {type} {without}, {type} {scaled}")
 
     def _load_b(self, b: MatrixOperand, step: int, column: Column) -> str:
-        return self.product.fetch(b, str(step), str(column.offset), column.width, column.active)
+        return self.matmul.fetch(b, str(step), str(column.offset), column.width, column.active)
 
     def _multiply_add(self, width: int, x: str, y: str, z: str) -> str:
         type = register_type(self.acc, width)
@@ -539,12 +539,12 @@ class _Block:
 
     def _load_c(self, cell: tuple[int, Column]) -> str:
         row, column = cell
-        pointer = self.product.at(self.c, str(row), str(column.offset))
-        return self.product.load(pointer, self.acc, column.width, column.active)
+        pointer = self.matmul.at(self.c, str(row), str(column.offset))
+        return self.matmul.load(pointer, self.acc, column.width, column.active)
 
     def _store_c(self, cell: tuple[int, Column], value: str) -> None:
         row, column = cell
-        spec, type = self.product.spec, register_type(self.acc, column.width)
+        spec, type = self.matmul.spec, register_type(self.acc, column.width)
         if spec.scaled:
             op = "fmul" if self.acc.is_float else "mul"
             scaled = self.code.emit(f"{op} {type} {value}, {self._factor('%alpha', column.width)}")
@@ -553,8 +553,8 @@ class _Block:
                 beta = self._factor("%beta", column.width)
                 total = self._multiply_add(column.width, beta, self._load_c(cell), value)
                 value = self._unless_zero("%beta", total, value, type)
-        self.product.store(
-            self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active
+        self.matmul.store(
+            self.matmul.at(self.c, str(row), str(column.offset)), value, column.width, column.active
         )
 
 

@@ -105,8 +105,8 @@ def _connect(s: State, op: Op) -> None:
         s.pipes[value] = replace(
             pipe, counters=counters, producers=tuple(producers), consumers=tuple(consumers)
         )
-    for value, barriers in s.meetings.items():
-        s.meetings[value] = replace(barriers, roles=tuple(arriving(op, value)))
+    for value, barriers in s.named_barriers.items():
+        s.named_barriers[value] = replace(barriers, roles=tuple(arriving(op, value)))
 
 
 def _turns(s: State, crew: str, controls: list[str]) -> None:
@@ -206,7 +206,7 @@ def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
     r.polls, r.when_late = s.polls, lambda go: _step_aside(r, go)
-    r.users, r.sites, r.products, r.copies, r.functions = s.users, s.sites, s.products, s.copies, s.functions
+    r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions
     frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
     r.block, r.present, r.watch = frame.get("i64", s.block), str(at.lanes), frame.get("i64", s.watch)
     r.role = replace(at, control=frame.get("ptr", at.control), crew=frame.get("ptr", at.crew))
@@ -251,9 +251,9 @@ def _hand_over(s: State, frame: _Frame, value: Value) -> None:
         pipe = s.pipes[value]
         stages, counters = frame.get("ptr", pipe.stages), frame.get("ptr", pipe.counters)
         r.pipes[value] = replace(pipe, stages=stages, counters=counters)
-    elif value in s.meetings:
-        barriers = s.meetings[value]
-        r.meetings[value] = replace(barriers, stages=frame.get("ptr", barriers.stages))
+    elif value in s.named_barriers:
+        barriers = s.named_barriers[value]
+        r.named_barriers[value] = replace(barriers, stages=frame.get("ptr", barriers.stages))
     elif value in s.buffers:
         r.buffers[value] = replace(s.buffers[value], pointer=frame.get("ptr", s.buffers[value].pointer))
     elif value in s.lanes:

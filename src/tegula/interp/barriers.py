@@ -21,6 +21,8 @@ from tegula.ops.schedule import (
     BulkPrefetch,
     BulkPut,
     BulkWait,
+    ClusterEnd,
+    ClusterPeer,
     FenceAsync,
     LaunchNext,
     MbarrierArrive,
@@ -30,8 +32,6 @@ from tegula.ops.schedule import (
     NamedArrive,
     NamedNew,
     NamedSync,
-    PairEnd,
-    PairOther,
     ScheduleOp,
     arriving,
     waiting_at,
@@ -143,15 +143,15 @@ def run_wait(m: Machine, op: MbarrierWait, mask: Mask) -> None:
 
 
 @handles(NamedArrive, NamedSync)
-def run_meet(m: Machine, op: NamedArrive | NamedSync, mask: Mask) -> None:
+def run_sync(m: Machine, op: NamedArrive | NamedSync, mask: Mask) -> None:
     barriers, role = m.env[op.barrier], role_machine(m, op)
     phase = barriers.stages[0].phase
     barriers.arrive(0, _warps(role, op))
     if isinstance(op, NamedSync):
-        role.crew.wait(role.role, _Meeting(op, barriers, -1, phase))
+        role.crew.wait(role.role, _NamedPhase(op, barriers, -1, phase))
 
 
-class _Meeting(BarrierWait):
+class _NamedPhase(BarrierWait):
     def over(self, role: int) -> bool:
         return self.barriers.stages[0].phase != self.phase
 
@@ -169,8 +169,8 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
     barriers.settle(barriers.stages[stage])
 
 
-@handles(PairEnd, PairOther)
-def run_alone(m: Machine, op: PairEnd | PairOther, mask: Mask) -> Any:
+@handles(ClusterEnd, ClusterPeer)
+def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
     """Blocks are by themselves."""
     return m.env[op.number]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import InternalError
+from tegula.interp.accesses import WARP, copy_layout
 from tegula.interp.holders import held, parts
 from tegula.interp.lowered import Copy, GroupMachine
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.tiles import elements_present, fold, tile_of
-from tegula.interp.touches import WARP, copy_layout
 from tegula.ir import Op
 from tegula.ops.group import (
     Agree,
@@ -19,12 +19,12 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    MmaWait,
     PartialReduce,
-    ProductWait,
     Publish,
-    RegisterProduct,
+    RegisterMma,
     SharedGather,
-    SharedProduct,
+    SharedMma,
     StackAdvance,
     StackFill,
     StackTake,
@@ -119,22 +119,22 @@ def run_gather(m: Machine, op: SharedGather, mask: Mask) -> Any:
     return TileGather.ref(op.attrs, source, index, len(tile_of(op.results[0]).shape))
 
 
-@handles(SharedProduct)
-def run_product(m: Machine, op: SharedProduct, mask: Mask) -> Any:
+@handles(SharedMma)
+def run_mma(m: Machine, op: SharedMma, mask: Mask) -> Any:
     a, b = (m.group(v) for v in (op.a, op.b))
     c, (alpha, beta) = m.env[op.c], (m.group(v) for v in (op.alpha, op.beta))
     return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
 
 
-@handles(RegisterProduct)
-def run_register_product(m: Machine, op: RegisterProduct, mask: Mask) -> Any:
+@handles(RegisterMma)
+def run_register_mma(m: Machine, op: RegisterMma, mask: Mask) -> Any:
     a, b, c = m.env[op.a], m.group(op.b), m.env[op.c]
     alpha, beta = (m.group(v) for v in (op.alpha, op.beta))
     return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
 
 
-@handles(ProductWait)
-def run_product_wait(m: Machine, op: ProductWait, mask: Mask) -> Any:
+@handles(MmaWait)
+def run_mma_wait(m: Machine, op: MmaWait, mask: Mask) -> Any:
     """Matmuls are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles

@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 
 from tegula.dataclass import dataclass
+from tegula.interp.accesses import RULES, ThreadAccess
 from tegula.interp.holders import Held
 from tegula.interp.machine import Machine, Mask, RunValue, Stack
 from tegula.interp.races import Races, TracedAccess, TracedRegion, regions_of
 from tegula.interp.report import RunReport
-from tegula.interp.touches import RULES, ThreadAccess
 from tegula.ir import ElementAccess, Kernel, Op, Value
 from tegula.layout import Layout
 from tegula.ops.buffer import BufNew, buffer_type
@@ -113,11 +113,11 @@ class GroupMachine(Machine):
         self.apart, self.active = outer, mask
         rule = RULES.get(type(op))
         if rule is not None:
-            for touch in rule(self, op):
+            for by_threads in rule(self, op):
                 self.races.new_op()
-                self._record(TracedAccess(op, touch.kind), touch)
+                self._record(TracedAccess(op, by_threads.kind), by_threads)
 
-    def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
+    def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
         """What all lanes do together, surplus threads do too. All must then see the same: unlike accesses of lanes to
         arrays, these need an order."""
         assert isinstance(op, ElementAccess)
@@ -129,11 +129,11 @@ class GroupMachine(Machine):
             scalar = self.apart and isinstance(op.target.type, ArrayType)
             self._record(TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, who, here))
 
-    def _record(self, access: TracedAccess, touch: ThreadAccess) -> None:
-        offsets, size = offsets_of(touch)
-        base = touch.array.__array_interface__["data"][0]
-        per = len(offsets) // max(1, len(touch.threads))
-        self.races.touch(access, np.repeat(touch.threads, per), base, offsets, size)
+    def _record(self, access: TracedAccess, by_threads: ThreadAccess) -> None:
+        offsets, size = offsets_of(by_threads)
+        base = by_threads.array.__array_interface__["data"][0]
+        per = len(offsets) // max(1, len(by_threads.threads))
+        self.races.record(access, np.repeat(by_threads.threads, per), base, offsets, size)
 
     # Shared memory ------------------------------------------------------------------------------------------
 
@@ -163,10 +163,10 @@ class GroupMachine(Machine):
     def arrived(self, copy: Copy) -> None:
         """A copy is complete: its threads have written."""
         copy.buffer[...] = copy.value
-        touch = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
-        offsets, size = offsets_of(touch)
+        by_threads = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
+        offsets, size = offsets_of(by_threads)
         self.races.landed(copy.buffer.__array_interface__["data"][0], offsets, size)
-        self._record(TracedAccess(copy.op, "write"), touch)
+        self._record(TracedAccess(copy.op, "write"), by_threads)
 
 
 def spread_view(
@@ -179,11 +179,12 @@ def spread_view(
     return np.ndarray((*shape, *inner), scalar, shared.data, offset, (*steps, *packed))
 
 
-def offsets_of(touch: ThreadAccess) -> tuple[np.ndarray, int]:
+def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
     """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
-    a, rank = touch.array, len(touch.at)
+    a, rank = by_threads.array, len(by_threads.at)
     at = sum(
-        (i * s for i, s in zip(touch.at, a.strides, strict=False)), np.zeros(len(touch.threads), np.int64)
+        (i * s for i, s in zip(by_threads.at, a.strides, strict=False)),
+        np.zeros(len(by_threads.threads), np.int64),
     )
     for n, s in zip(a.shape[rank:], a.strides[rank:], strict=True):
         at = (at[:, None] + np.arange(n) * s).reshape(-1)

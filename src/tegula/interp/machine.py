@@ -133,7 +133,7 @@ class Machine:
         t = stack_type(op.type)
         return Stack(self.zeros(t.dtype, t.capacity))
 
-    def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
+    def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
         """Called for each access of elements by lanes, which access array[at], lane by lane."""
 
     # Running ------------------------------------------------------------------------------------------------

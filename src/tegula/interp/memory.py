@@ -68,7 +68,7 @@ def accesses(
             shape, index = array.shape[: len(picked)], [int(i[k]) for i in picked]
             m.report.out_of_bounds(op, target, index, shape, m.block, int(lanes[k]))
         here = tuple(i[inside] for i in picked)
-        m.touched(op, array, lanes[inside], here)
+        m.accessed(op, array, lanes[inside], here)
         yield array, lanes[inside], here
 
 

@@ -111,7 +111,7 @@ class Races:
         for region in self.regions:
             region.flying = None
 
-    def touch(
+    def record(
         self, access: TracedAccess, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
     ) -> None:
         """Each thread accesses `length` bytes at base + its offset."""

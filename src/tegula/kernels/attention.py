@@ -74,7 +74,7 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         rest: int,
         tiles: int,
         heads: int,
-        share: int,
+        per_key: int,
         keys: int,
         past: int,
         lse: sums,
@@ -83,20 +83,20 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         if causal:
             # Of a group of heads all last rows start first: they see the most keys.
             group, i, j = tg.tid()
-            n, rounds = (group * together + j) * tiles + tiles - 1 - i, 1
+            n, iterations = (group * together + j) * tiles + tiles - 1 - i, 1
         else:
             n = tg.tid()
-            rounds = full + tg.min(1, tg.max(0, rest - n))
+            iterations = full + tg.min(1, tg.max(0, rest - n))
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
         key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         with tg.ws(0, registers=24 if causal else 40):
-            for r in range(rounds):
+            for r in range(iterations):
                 head = (n + r * blocks) // tiles
                 row = QUERIES * (n + r * blocks - head * tiles)
                 b = head // heads
                 h = head - b * heads
-                g = h // share
+                g = h // per_key
                 steps = tiles_of_keys(row, keys, past)
                 tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
                 tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
@@ -105,7 +105,7 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                     tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - m) * KEYS, 0))
                 tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
         with tg.ws(1, 2, registers=240 if causal else 232):
-            for r in range(rounds):
+            for r in range(iterations):
                 head = (n + r * blocks) // tiles
                 row = QUERIES * (n + r * blocks - head * tiles)
                 steps = tiles_of_keys(row, keys, past)
@@ -261,13 +261,22 @@ def order(
     A group is as many heads as the cache holds keys and values of, but has a tile for each of the `most` blocks that
     run at a time."""
     batch, heads, length, depth = queries
-    tiles, count, share = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
-    size = 2 * keys[2] * depth * bits // 8 // share
+    tiles, count, per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
+    size = 2 * keys[2] * depth * bits // 8 // per_key
     full_groups = [n for n in range(1, count + 1) if count % n == 0 and n * tiles >= most] or [count]
     together = max((n for n in full_groups if n * size <= CACHED), default=full_groups[0])
     blocks = min(most, count * tiles)
     grid = (count // together, tiles, together) if causal else (blocks,)
-    told = (together, blocks, *divmod(count * tiles, blocks), tiles, heads, share, keys[2], keys[2] - length)
+    told = (
+        together,
+        blocks,
+        *divmod(count * tiles, blocks),
+        tiles,
+        heads,
+        per_key,
+        keys[2],
+        keys[2] - length,
+    )
     return grid, told
 
 

@@ -22,7 +22,7 @@ from tegula.kernels.operands import (
     reachable,
     scratch,
     seen,
-    turned,
+    transposed_copy,
 )
 from tegula.kernels.shapes import DeviceRates, Tile, candidates, choose, cpu, speed
 
@@ -68,7 +68,9 @@ class Epilogue(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default") -> Any:
+def matmul_kernel(
+    dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default"
+) -> Any:
     """The kernel for operands of a type. `precision`: as tile_matmul takes it. With `splits` its output is the sums of
     each chunk, (splits, M, N) of float32, without an epilogue."""
     rows, columns, depth, stages, groups, _, splits, swapped = tile
@@ -130,14 +132,14 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
 
     @tg.kernel
     def add(
-        shares: tg.array3d[tg.float32],
+        split_sums: tg.array3d[tg.float32],
         bias: biases,
         alpha: float,
         beta: float,
         c: tg.array2d[epilogue.result],
     ):
         i, j = tg.tid()
-        every = tg.tile_load(shares, shape=(splits, 1, WIDTH), offset=(0, i, j * WIDTH))
+        every = tg.tile_load(split_sums, shape=(splits, 1, WIDTH), offset=(0, i, j * WIDTH))
         total = tg.tile_sum(every, axis=0)
         finish(total, bias, alpha, beta, c, i, j * WIDTH)
 
@@ -145,7 +147,7 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
 
 
 @lru_cache(maxsize=256)
-def without_product(epilogue: Epilogue) -> Any:
+def without_matmul(epilogue: Epilogue) -> Any:
     """The kernel for a matmul that is scaled by 0, whose operands are not read: an epilogue of zeros."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
@@ -218,10 +220,10 @@ def matmul(
     if plan.copies:
         first, second = plan.copies
         a, b = first(a) if first else a, second(b) if second else b
-    if plan.shares is None:
+    if plan.split_sums is None:
         tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
         return out
-    shape, add, grid = plan.shares
+    shape, add, grid = plan.split_sums
     sums = scratch(shape, a, plan.device, graded)
     tg.launch_tiled(plan.kernel, plan.blocks, [a, b, 0, 1.0, 0.0], [sums])
     tg.launch_tiled(add, grid, [sums, *rest], [out], block_dim=THREADS)
@@ -232,8 +234,8 @@ class GemmConfig(NamedTuple):
     """How a matmul is computed, for all arguments with one launch key. `new`: makes an output that is not given;
     `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
     `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
-    `shares`: where blocks split tiles, the shape of their sums, the kernel that adds these up, and its grid. `without`:
-    the grid of a kernel that is not given the operands, because they are scaled by 0."""
+    `split_sums`: where blocks split tiles, the shape of their sums, the kernel that adds these up, and its grid.
+    `without`: the grid of a kernel that is not given the operands, because they are scaled by 0."""
 
     new: Callable[[], Any]
     device: Any
@@ -241,7 +243,7 @@ class GemmConfig(NamedTuple):
     kernel: Any = None
     blocks: int = 0
     copies: Copies = ()
-    shares: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
+    split_sums: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
     without: tuple[int, int] | None = None
 
 
@@ -279,7 +281,7 @@ def _plan(
     epilogue = Epilogue(result, factor is None, keeps, bias is not None, activation or "", exact)
     wide = m, ceil(n / WIDTH)
     if factor == 0:
-        return GemmConfig(new, device, reach, kernel=without_product(epilogue), without=wide)
+        return GemmConfig(new, device, reach, kernel=without_matmul(epilogue), without=wide)
     # The old elements, or float32 results that are long in the making.
     crowded = keeps or (activation == "gelu" and result == tg.float32)
     blocks = processors(device)
@@ -289,24 +291,24 @@ def _plan(
         )
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
-    turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
+    transposes = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
     # An even number: neighbouring blocks may fetch in common.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
     copy = partial(reachable, dtype=dtype)
-    second = partial(turned, dtype=dtype) if turns else None if is_reachable(right) else copy
+    second = partial(transposed_copy, dtype=dtype) if transposes else None if is_reachable(right) else copy
     copies = (None if is_reachable(left) else copy, second)
-    shares = None
+    split_sums = None
     if tile.splits > 1:
-        shares = (tile.splits, m, n), summed(tile.splits, epilogue), wide
+        split_sums = (tile.splits, m, n), summed(tile.splits, epilogue), wide
         epilogue = Epilogue(tg.float32)
     return GemmConfig(
         new,
         device,
         reach,
-        kernel=product(dtype, tile, transposed or turns, epilogue, precision),
+        kernel=matmul_kernel(dtype, tile, transposed or transposes, epilogue, precision),
         blocks=min(blocks, tiles + tiles % 2),
         copies=copies if any(copies) else (),
-        shares=shares,
+        split_sums=split_sums,
     )
 
 

@@ -150,25 +150,25 @@ SIDE = 64
 
 
 @cache
-def turning(dtype: Any) -> Any:
+def transposing(dtype: Any) -> Any:
     """The kernel that transposes arrays of a type."""
 
     @tg.kernel
-    def turn(x: tg.array2d[dtype], out: tg.array2d[dtype]):
+    def transpose(x: tg.array2d[dtype], out: tg.array2d[dtype]):
         i, j = tg.tid()
         tile = tg.tile_load(x, shape=(SIDE, SIDE), offset=(i * SIDE, j * SIDE))
         tg.tile_store(out, tg.tile_transpose(tile), offset=(j * SIDE, i * SIDE))
 
-    return turn
+    return transpose
 
 
-def turned(argument: Any, dtype: Any) -> Any:
+def transposed_copy(argument: Any, dtype: Any) -> Any:
     """A transposed copy of a 2-D array, whose rows bulk copies reach."""
     rows, columns = argument.shape
     made = with_aligned_rows(argument, (columns, rows), dtype)
     if rows and columns:
         grid = [math.ceil(n / SIDE) for n in (rows, columns)]
-        tg.launch_tiled(turning(dtype), grid, [argument], [made], block_dim=256)
+        tg.launch_tiled(transposing(dtype), grid, [argument], [made], block_dim=256)
     return made
 
 

@@ -11,8 +11,8 @@ from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes, changed_copies
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
-from tegula.lang.products import wait_for_products
 from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
@@ -91,7 +91,7 @@ def trace(
     if not tracer.errors:
         blurred = blurred_changes(body, tracer.joined)
         tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
-        tracer.errors += blurred.errors + misused_roles(body) + wait_for_products(body)
+        tracer.errors += blurred.errors + misused_roles(body) + wait_for_matmuls(body)
         if not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
     if tracer.errors:

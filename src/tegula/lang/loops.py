@@ -74,7 +74,7 @@ class Assumed:
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
-    def learns(self, found: Assumed) -> bool:
+    def grows_by(self, found: Assumed) -> bool:
         """Add what was found; whether there was something new in it."""
         before = len(self.held) + len(self.full) + len(self.register)
         self.held |= found.held
@@ -235,7 +235,7 @@ class Loops(Branches):
             # Gives the region its bounds while it is traced.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
-            if not assumed.learns(body.found):
+            if not assumed.grows_by(body.found):
                 break
             self.restore(before)
         names = body.after
@@ -276,7 +276,7 @@ class Loops(Branches):
         the index is advanced: beyond the last iteration that may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
-            again = self._another_round(index, bounds)
+            again = self._another_iteration(index, bounds)
             following = self.builder.binary("add", index, bounds.step)
         body.region.add_argument(bool_, at=1)
         self._yield(body, [following, again, *body.handed])
@@ -287,18 +287,18 @@ class Loops(Branches):
                 more = self.builder.binary("and", more, self.builder.logical_not(flag))
             self.builder.emit(Yield, [more])
         attrs = self.after_return() if RETURN in flags else {}
-        initial = [bounds.start, self._first_round(bounds), *body.initial]
+        initial = [bounds.start, self._first_iteration(bounds), *body.initial]
         results = self.builder.emit(While, initial, attrs, [condition, body.region])
         return iter(results[2:])
 
-    def _first_round(self, bounds: Bounds) -> Value:
+    def _first_iteration(self, bounds: Bounds) -> Value:
         """Whether the range holds anything."""
         rises = self.builder.compare("gt", bounds.step, 0)
         up = self.builder.compare("lt", bounds.start, bounds.stop)
         down = self.builder.compare("gt", bounds.start, bounds.stop)
         return self._by_direction(bounds, rises, up, down)
 
-    def _another_round(self, index: Value, bounds: Bounds) -> Value:
+    def _another_iteration(self, index: Value, bounds: Bounds) -> Value:
         """Whether the range goes on after an index in it: the distance to the end, which fits the unsigned type, is
         more than one step."""
         b = self.builder
@@ -334,7 +334,7 @@ class Loops(Branches):
     def _write_out(self, node: ast.For, items: Sequence[Any]) -> None:
         outer = self._outer_names()
 
-        def rounds(k: int) -> None:
+        def iterations(k: int) -> None:
             for i in range(k, len(items)):
                 names = self.frame.names
                 names[CONTINUE] = False
@@ -345,13 +345,13 @@ class Loops(Branches):
                 if left is True:
                     return
                 if left is not False:
-                    self.guarded(left, lambda i=i: rounds(i), node)
+                    self.guarded(left, lambda i=i: iterations(i), node)
                     return
                 self._item(node, items[i])
                 self.block(node.body)
 
         self.frame.names[BREAK] = False
-        rounds(0)
+        iterations(0)
         self._restore_outer(outer)
 
     def _item(self, node: ast.For, item: Any) -> None:
@@ -378,7 +378,7 @@ class Loops(Branches):
                 return
             self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
-            if not assumed.learns(body.found):
+            if not assumed.grows_by(body.found):
                 break
             self.restore(before)
         names = body.after

@@ -55,7 +55,7 @@ def tile_matmul(
         type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats meet integers, a factor
             has another dtype, or a product in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
-        product-in-flight: a tile is used or changed while a product in flight works on it.
+        matmul-in-flight: a tile is used or changed while a product in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
         alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum
@@ -67,25 +67,25 @@ def tile_matmul(
     require_range(precision in ("default", "tf32"), what, "leave it out for the default")
     left, right = b.tile(a), b.tile(c)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
-    _check_product(left.type, right.type)
+    _check_matmul(left.type, right.type)
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
             wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
         t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
-        return _scaled_product(b, (left, right), None, (alpha, 0), t, rounding)
+        return _scaled_matmul(b, (left, right), None, (alpha, 0), t, rounding)
     target = b.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before, or the result after the wait"
     require(wait or (alpha == beta == 1), "a matmul in flight takes no alpha and no beta", help)
     attrs = rounding if wait else {**rounding, "wait": False}
     t = TileType(target.type.dtype, target.type.shape)
-    b.write(target, _scaled_product(b, (left, right), target, (alpha, beta), t, attrs))
+    b.write(target, _scaled_matmul(b, (left, right), target, (alpha, beta), t, attrs))
     return None
 
 
-def _scaled_product(
+def _scaled_matmul(
     b: OpBuilder,
     terms: tuple[Value, Value],
     target: Value | None,
@@ -130,7 +130,7 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 
-def _check_product(left: TileType, right: TileType) -> None:
+def _check_matmul(left: TileType, right: TileType) -> None:
     for t in (left, right):
         require(len(t.shape) == 2, f"a matmul takes 2-D tiles, got shape {t.shape}")
     if left.shape[1] != right.shape[0]:

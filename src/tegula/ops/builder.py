@@ -412,7 +412,7 @@ class OpBuilder(Builder):
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return fold_literals(op, a, b)
         if op == "matmul":
-            return self._product(a, b)
+            return self._matmul(a, b)
         if self.is_tile(a) or self.is_tile(b):
             return self._tile_binary(op, a, b)
         composite = [isinstance(x, Value) and isinstance(x.type, VecType | MatType) for x in (a, b)]
@@ -457,7 +457,7 @@ class OpBuilder(Builder):
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
-            return self._product(a, b)
+            return self._matmul(a, b)
         if both and op in ("add", "sub", "and", "or", "xor"):
             return self.one(REGISTRY[op], [a, b])
         if not both and op in ("mul", "div", "mod", "floordiv"):
@@ -479,7 +479,7 @@ class OpBuilder(Builder):
             raise TypeRule("", hint, "MixedScalars", op=SYMBOLS[op], left=made.type, right=shape)
         return self.one(VecSplat, [made], {"type": shape})
 
-    def _product(self, a: Operand, b: Operand) -> Operand:
+    def _matmul(self, a: Operand, b: Operand) -> Operand:
         """The matmul: of tiles, or of a matrix with a matrix or vector."""
         if self.is_tile(a) or self.is_tile(b):
             from tegula.ops import PUBLIC

@@ -17,10 +17,10 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
-    GroupProduct,
-    ProductWait,
-    RegisterProduct,
-    SharedProduct,
+    GroupMma,
+    MmaWait,
+    RegisterMma,
+    SharedMma,
 )
 from tegula.ops.lane import Lanes
 from tegula.ops.schedule import (
@@ -89,7 +89,7 @@ class CopyIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class MemoryAccess:
     """Loads (`write` false) or stores of the threads of the group, each its own part; or (`warp_group`) of each warp
     group in slots of its own, of which the first one's are named. `number`: what every element of a stage is after a
     store; an element, that a load gives."""
@@ -115,14 +115,14 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class ProductsDone:
+class MmaComplete:
     """At most `pending` groups of matmuls of this warp are unfinished. PTX ISA, "wgmma.wait_group"."""
 
     pending: int
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
+class Sync:
     """Threads wait for each other: all of the group, or those of each warp group. PTX ISA, "bar, barrier"."""
 
     warp_group: bool = False
@@ -131,8 +131,8 @@ class Meet:
 @dataclass(frozen=True, slots=True)
 class CopyOut:
     """The first warp of a warp group starts a copy that reads shared memory through the async proxy: a group of its
-    own, or (`commit` false) one of the group that is closed next. `warp_group`: each warp group does, as in `Touch`.
-    PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
+    own, or (`commit` false) one of the group that is closed next. `warp_group`: each warp group does, as in
+    `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
 
     source: Bytes
     commit: bool = True
@@ -153,7 +153,7 @@ class CopiesOutDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Come:
+class NamedArrival:
     """Each warp arrives at a named barrier, which then lacks one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
 
     barrier: Value
@@ -171,15 +171,15 @@ Event: TypeAlias = (
     Wait
     | Arrive
     | CopyIn
-    | Touch
+    | MemoryAccess
     | Fence
     | Issue
-    | ProductsDone
-    | Meet
+    | MmaComplete
+    | Sync
     | CopyOut
     | Commit
     | CopiesOutDone
-    | Come
+    | NamedArrival
     | NamedWait
 )
 
@@ -226,7 +226,7 @@ def does(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
 def events(op: Op, known: Known) -> Iterator[Event]:
     """What an op does, in order."""
     rule = RULES.get(type(op))
-    return rule(op, known) if rule is not None else _touches(op, known)
+    return rule(op, known) if rule is not None else _accesses(op, known)
 
 
 def settles(op: Op) -> bool:
@@ -247,7 +247,7 @@ def has_events(op: Op) -> bool:
     return type(op) in RULES or any(_shared(v) for _, v in _effects(op))
 
 
-def touches(op: Op) -> bool:
+def accesses(op: Op) -> bool:
     """Whether all that an op does is that threads read and write memory."""
     return type(op) not in RULES or isinstance(op, BufNew)
 
@@ -262,10 +262,10 @@ def _shared(value: Value) -> bool:
     return isinstance(value.type, BufType | StackType)
 
 
-def _touches(op: Op, known: Known) -> Iterator[Event]:
+def _accesses(op: Op, known: Known) -> Iterator[Event]:
     for kind, value in _effects(op):
         if _shared(value) and kind != "arrive":
-            yield Touch(known.bytes(value), kind != "read", number=_number(op))
+            yield MemoryAccess(known.bytes(value), kind != "read", number=_number(op))
 
 
 def _number(op: Op) -> Value | None:
@@ -302,21 +302,21 @@ def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
 
 
 @does(Barrier)
-def _meet(op: Barrier, known: Known) -> Iterator[Event]:
+def _barrier(op: Barrier, known: Known) -> Iterator[Event]:
     """Warps that synchronise by themselves are in no order with others."""
     if not op.of_warps:
-        yield Meet()
+        yield Sync()
 
 
 @does(NamedSync)
 def _sync(op: NamedSync, known: Known) -> Iterator[Event]:
-    yield Come(op.barrier)
+    yield NamedArrival(op.barrier)
     yield NamedWait(op.barrier)
 
 
 @does(NamedArrive)
-def _come(op: NamedArrive, known: Known) -> Iterator[Event]:
-    yield Come(op.barrier)
+def _named_arrive(op: NamedArrive, known: Known) -> Iterator[Event]:
+    yield NamedArrival(op.barrier)
 
 
 @does(FenceAsync)
@@ -349,17 +349,17 @@ def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     whole = known.bytes(staging)
     size = (whole.end - whole.start) // t.shape[0]
     yield CopiesOutDone(0)
-    yield Meet(warp_group=True)
+    yield Sync(warp_group=True)
     pieces = tile.size // (groups * t.shape[1] * t.shape[2])
     for k in range(min(pieces, 2 * slots + 1)):
         if k >= slots:
             yield CopiesOutDone(slots - 1)
-            yield Meet(warp_group=True)
+            yield Sync(warp_group=True)
         start = whole.start + k % slots * size
         piece = Bytes(start, start + size, whole.buffer, k % slots)
-        yield Touch(piece, True, warp_group=True)
+        yield MemoryAccess(piece, True, warp_group=True)
         yield Fence()
-        yield Meet(warp_group=True)
+        yield Sync(warp_group=True)
         yield CopyOut(piece, warp_group=True)
 
 
@@ -381,21 +381,21 @@ def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
 # Matmuls ------------------------------------------------------------------------------------------------------------
 
 
-@does(SharedProduct, RegisterProduct)
-def _product(op: RegisterProduct | SharedProduct, known: Known) -> Iterator[Event]:
+@does(SharedMma, RegisterMma)
+def _matmul(op: RegisterMma | SharedMma, known: Known) -> Iterator[Event]:
     """By tensor cores of warp groups (attribute `unit`), else by the threads' own loads."""
     operands = tuple(known.bytes(v) for v in (op.a, op.b) if isinstance(v.type, BufType))
     if op.unit != "wgmma":
-        yield from (Touch(at, False) for at in operands)
+        yield from (MemoryAccess(at, False) for at in operands)
         return
     yield Issue(operands)
     if op.wait:
-        yield ProductsDone(0)
+        yield MmaComplete(0)
 
 
-@does(ProductWait)
-def _product_wait(op: ProductWait, known: Known) -> Iterator[Event]:
-    yield ProductsDone(op.pending)
+@does(MmaWait)
+def _mma_wait(op: MmaWait, known: Known) -> Iterator[Event]:
+    yield MmaComplete(op.pending)
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------
@@ -404,12 +404,12 @@ def _product_wait(op: ProductWait, known: Known) -> Iterator[Event]:
 @does(BufNew)
 def _new(op: BufNew, known: Known) -> Iterator[Event]:
     if not isinstance(op.tile.owner, TileEmpty):
-        yield Touch(known.bytes(op.result), True)
+        yield MemoryAccess(known.bytes(op.result), True)
 
 
-IN_FLIGHT = (SharedProduct, RegisterProduct)
+IN_FLIGHT = (SharedMma, RegisterMma)
 """Ops that may leave a matmul in flight: their result is in registers that tensor cores still write. Nothing may access
-these registers before a wait that covers it, except a matmul that adds to them. Of `RegisterProduct` one operand is in
+these registers before a wait that covers it, except a matmul that adds to them. Of `RegisterMma` one operand is in
 registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
@@ -417,10 +417,10 @@ wgmma.wait_group"."""
 def is_asynchronous(op: Op) -> bool:
     """Whether an op takes part in work that is overlapped with the threads: copies, barriers, matmuls of warp
     groups."""
-    products = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
-    return products or (isinstance(op, ScheduleOp) and type(op) in RULES)
+    matmuls = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
+    return matmuls or (isinstance(op, ScheduleOp) and type(op) in RULES)
 
 
 def flies(op: Op) -> bool:
     """Whether an op leaves a matmul in flight."""
-    return isinstance(op, GroupProduct) and op.unit == "wgmma" and not op.wait
+    return isinstance(op, GroupMma) and op.unit == "wgmma" and not op.wait

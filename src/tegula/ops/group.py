@@ -140,7 +140,7 @@ class SharedGather(Op):
         return [TileType(source.dtype, check_shape(shape))]
 
 
-class GroupProduct(MatmulLike, Synchronising):
+class GroupMma(MatmulLike, Synchronising):
     """Base of the matmuls that read shared memory. `declined`: why warp groups do not do it as one."""
 
     __slots__ = ()
@@ -157,11 +157,11 @@ class GroupProduct(MatmulLike, Synchronising):
         return rf"wgmma\.(fence|commit_group)\.sync\.aligned;|wgmma\.mma_async\.{wait}"
 
 
-class SharedProduct(GroupProduct):
+class SharedMma(GroupMma):
     """`tile.matmul` with a and b in shared memory. Operands: a, b (buffers), c (tile), alpha, beta."""
 
     __slots__ = ()
-    NAME = "group.product"
+    NAME = "group.mma"
     a = operand(READ)
     b = operand(READ)
 
@@ -174,12 +174,12 @@ class SharedProduct(GroupProduct):
         return [c]
 
 
-class RegisterProduct(GroupProduct):
+class RegisterMma(GroupMma):
     """`tile.matmul` with one of its operands in shared memory. Operands: a and b, a tile and a buffer or vice
     versa, c (tile), alpha, beta."""
 
     __slots__ = ()
-    NAME = "group.register_product"
+    NAME = "group.register_mma"
 
     def infer(self) -> Sequence[Type]:
         tiles = [isinstance(t, TileType) for t in (self.a.type, self.b.type)]
@@ -209,20 +209,20 @@ class RegisterProduct(GroupProduct):
         return (Effect(READ, self.a if self.held else self.b),)
 
 
-class ProductWait(Synchronising):
+class MmaWait(Synchronising):
     """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: accumulators that are
-    complete then; the results are the same tiles. Attribute `beside`: what stands between the matmuls and the wait is
-    computed while they are in flight, though it takes registers."""
+    complete then; the results are the same tiles. Attribute `overlapped`: what stands between the matmuls and the wait
+    is computed while they are in flight, though it takes registers."""
 
     __slots__ = ()
-    NAME = "group.product_wait"
+    NAME = "group.mma_wait"
     INSTRUCTIONS = r"wgmma\.wait_group\.sync\.aligned {pending};"
     COOPERATIVE = True
     PURE = False
     OBSERVED = True
     sums = variadic()
     pending = attr()
-    beside = attr(False)
+    overlapped = attr(False)
 
     def infer(self) -> Sequence[Type]:
         require(self.pending >= 0, "a number of matmuls is not negative")

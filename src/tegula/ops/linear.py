@@ -91,7 +91,7 @@ class TileMatmul(MatmulLike):
 
 class TileMatmulWait(Op):
     """Waits until all matmuls in flight but the last `pending` (attribute) are complete. Operands: the accumulators
-    of the matmuls in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
+    of the matmuls in flight; results: the same tiles after the wait. Attribute `overlapped`: what stands between the
     matmuls and the wait is computed while they are in flight, though it takes registers."""
 
     __slots__ = ()
@@ -100,7 +100,7 @@ class TileMatmulWait(Op):
     PURE = False
     sums = variadic()
     pending = attr()
-    beside = attr(False)
+    overlapped = attr(False)
 
     def infer(self) -> Sequence[Type]:
         require(self.pending >= 0, "a number of matmuls in flight is not negative")

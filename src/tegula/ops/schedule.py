@@ -51,14 +51,14 @@ def _stage(operands: Sequence[Type]) -> None:
 
 class MbarrierNew(ScheduleOp):
     """One barrier in shared memory for each of `stages` (attribute); a phase of each ends after `arrivals` (attribute)
-    of them, and when all bytes that were announced have arrived. If `pair` (attribute), each arrival is one in both
+    of them, and when all bytes that were announced have arrived. If `cluster` (attribute), each arrival is one in both
     CTAs of a cluster, whose barriers count the arrivals of both."""
 
     __slots__ = ()
     NAME = "mbarrier.new"
     stages = attr()
     arrivals = attr()
-    pair = attr(False)
+    cluster = attr(False)
 
     def infer(self) -> Sequence[Type]:
         require(self.stages > 0 and self.arrivals > 0, "a barrier has stages and arrivals")
@@ -134,7 +134,7 @@ class MbarrierExpect(ScheduleOp):
 class BulkLoad(ScheduleOp, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they arrive. If `pair` (attribute), a last operand, bool, says whether the other CTA of the cluster
+    barrier as they arrive. If `cluster` (attribute), a last operand, bool, says whether the other CTA of the cluster
     copies the same tile in this iteration: then each copies one half of the tile to both."""
 
     __slots__ = ()
@@ -147,7 +147,7 @@ class BulkLoad(ScheduleOp, TileAccess):
     stage = operand()
     array = operand(READ)
     rest = variadic()
-    pair = attr(False)
+    cluster = attr(False)
     rounds = attr(False)
 
     def infer(self) -> Sequence[Type]:
@@ -168,25 +168,25 @@ class BulkLoad(ScheduleOp, TileAccess):
     @property
     def offset(self) -> list[Value]:
         """Where the tile lies in the array."""
-        return self.rest[:-1] if self.pair else self.rest
+        return self.rest[:-1] if self.cluster else self.rest
 
     @property
     def both(self) -> Value | None:
         """Whether the other CTA of the cluster copies the same tile; None without a cluster."""
-        return self.rest[-1] if self.pair else None
+        return self.rest[-1] if self.cluster else None
 
     @both.setter
     def both(self, value: Value) -> None:
         self.rest = [*self.offset, value]
-        self.pair = True
+        self.cluster = True
 
 
 class BulkStore(ScheduleOp, TileAccess):
     """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
     them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
     dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
-    add to the array, each element atomically. `turned`: the tile is spread as the result of a matmul that is done as
-    the transposed one."""
+    add to the array, each element atomically. `transposed`: the tile is spread as the result of a matmul that is done
+    as the transposed one."""
 
     __slots__ = ()
     NAME = "bulk.store"
@@ -199,7 +199,7 @@ class BulkStore(ScheduleOp, TileAccess):
     tile = operand()
     offset = variadic()
     adds = attr(False)
-    turned = attr(False)
+    transposed = attr(False)
 
     @property
     def older(self) -> str:
@@ -367,7 +367,7 @@ class NamedArrive(ScheduleOp):
 # 2-CTA clusters ------------------------------------------------------------------------------------------------------
 
 
-class _PairOp(Op):
+class _ClusterOp(Op):
     """Base of the ops that take and give one integer."""
 
     __slots__ = ()
@@ -378,26 +378,26 @@ class _PairOp(Op):
         return [self.number.type]
 
 
-class PairEnd(_PairOp):
+class ClusterEnd(_ClusterOp):
     """The end of a walk over numbered tiles, of which block b of G takes every G-th from the b-th on, so that the two
     CTAs of a cluster make equally many iterations: the operand, rounded up to an even number. One CTA by itself, which
     is what IR means, makes as many iterations as there are tiles for it."""
 
     __slots__ = ()
-    NAME = "pair.end"
+    NAME = "cluster.end"
 
 
-class PairOther(_PairOp):
+class ClusterPeer(_ClusterOp):
     """The number of the tile that the other CTA of the cluster works on in this iteration, given that of this CTA;
     where there is no cluster, its own."""
 
     __slots__ = ()
-    NAME = "pair.other"
+    NAME = "cluster.peer"
 
 
 BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
 """Ops that one thread of a group can do by itself."""
-MEETINGS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
+HANDOVERS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
 """Ops that start copies, or after which tiles that roles share may be someone else's to write."""
 
 

@@ -665,13 +665,13 @@ class TileReduce(Op):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
         best = _spread(b, b.primal(self.result), tile_type(x.type, partial=True), self.axis)
         hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
-        share = _spread(
+        ties = _spread(
             b,
             b.summed(hit, self.axis, self.keepdims),
             tile_type(x.type, partial=True),
             self.axis,
         )
-        return (b.map(lambda xs: _shared(b, *xs), [spread, hit, share]),)
+        return (b.map(lambda xs: _shared(b, *xs), [spread, hit, ties]),)
 
 
 def dtype_of(t: Type) -> ElementType:
@@ -724,10 +724,10 @@ def _indicator(b: GradientBuilder, x: Value, best: Value) -> Value:
     return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
 
 
-def _shared(b: GradientBuilder, g: Value, hit: Value, share: Value) -> Value:
+def _shared(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
     """The gradient of an extreme, in equal parts to all elements that are it."""
     zero = b.const(0.0, element(hit.type))
-    return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, share]), zero])
+    return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, ties]), zero])
 
 
 def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:

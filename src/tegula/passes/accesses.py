@@ -80,7 +80,7 @@ class Independence:
         assert op.parent is not None
         inside = list(accesses(op))
         for k, a in enumerate(inside):
-            if self._meets_itself(a, op.parent):
+            if self._conflicts_with_itself(a, op.parent):
                 yield a, a
             for b in inside[k + 1 :]:
                 if self.conflict(a, b, op.parent):
@@ -104,7 +104,7 @@ class Independence:
         assert outer.parent is not None
         return self._apart(access, access, self._scope(op.parent, outer.parent), [])
 
-    def _meets_itself(self, a: BufferAccess, together: Region) -> bool:
+    def _conflicts_with_itself(self, a: BufferAccess, together: Region) -> bool:
         """Whether different lanes may do an access to the same bytes in different iterations. They are in the same ones
         of the loops around the outermost that they are in different iterations of."""
         if not _order_counts(a, a):
@@ -131,7 +131,7 @@ class Independence:
     def _apart(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
         """Whether no two lanes of a scope are at one element, wherever `more` is 0 or more."""
         x, y = placed(a, scope.a), placed(b, scope.b)
-        return never_meet(scope, x, y, [*self._same_component(a, b, scope)], more)
+        return never_overlap(scope, x, y, [*self._same_component(a, b, scope)], more)
 
     def _same_component(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope) -> Iterator[Form]:
         """Indices of components, if constant: those are inside, and outside reading would give the last component."""
@@ -149,7 +149,7 @@ def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
     return PlacedAccess(at, [*inside, *side.guards(a.op)], side.group(side.lane, threads))
 
 
-def never_meet(
+def never_overlap(
     scope: LanePairScope, x: PlacedAccess, y: PlacedAccess, equal: Sequence[Form], more: Sequence[Form] = ()
 ) -> bool:
     """Whether different threads (or warps) are never at one element of an object, wherever `more` is 0 or more.

@@ -20,10 +20,10 @@ from tegula.layout import (
     over_grid,
     over_lanes,
     wgmma_result,
-    wgmma_turned,
+    wgmma_transposed,
 )
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, is_swizzled
-from tegula.ops.group import GroupProduct, ProductWait, RegisterProduct
+from tegula.ops.group import GroupMma, MmaWait, RegisterMma
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -37,7 +37,7 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.passes.groups import Group, group_of
-from tegula.passes.product_terms import widened_terms
+from tegula.passes.matmul_terms import widened_terms
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
 
@@ -122,9 +122,9 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
         yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
-    elif isinstance(op, GroupProduct):
+    elif isinstance(op, GroupMma):
         yield [op.result, op.c]
-    elif isinstance(op, ProductWait):
+    elif isinstance(op, MmaWait):
         yield from ([r, v] for r, v in zip(op.results, op.sums, strict=True))
 
 
@@ -133,7 +133,7 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
-    if isinstance(op, TileToLanes | RegisterProduct):
+    if isinstance(op, TileToLanes | RegisterMma):
         classes[op.tile if isinstance(op, TileToLanes) else op.held_tile].makers.append(op)
     if isinstance(op, TileLoad | BufRead | TileStore | TileAtomic | BufWrite | BufNew):
         moved = op.result if isinstance(op, TileLoad | BufRead) else op.tile
@@ -198,7 +198,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
 
 def _wanted(op: Op, group: _Class) -> Layout | None:
     """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
-    if isinstance(op, RegisterProduct) and tile_type(op.result.type).shape != group.shape:
+    if isinstance(op, RegisterMma) and tile_type(op.result.type).shape != group.shape:
         return held_layout(op, group.group)
     return natural_layout(op, group.group)
 
@@ -206,7 +206,7 @@ def _wanted(op: Op, group: _Class) -> Layout | None:
 def natural_layout(op: Op, group: Group) -> Layout | None:
     """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
     threads = group.threads
-    if isinstance(op, GroupProduct):
+    if isinstance(op, GroupMma):
         t = op.result.type
         assert isinstance(t, TileType)
         rows, columns = t.shape
@@ -223,12 +223,12 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     return None
 
 
-def _of_warp_groups(op: GroupProduct) -> Callable[[tuple[int, int], int], Layout]:
+def _of_warp_groups(op: GroupMma) -> Callable[[tuple[int, int], int], Layout]:
     """The layouts of the result of a matmul, and of its operand in registers, by their shapes."""
-    return wgmma_turned if isinstance(op, RegisterProduct) and op.held == 1 else wgmma_result
+    return wgmma_transposed if isinstance(op, RegisterMma) and op.held == 1 else wgmma_result
 
 
-def held_layout(op: RegisterProduct, group: Group) -> Layout:
+def held_layout(op: RegisterMma, group: Group) -> Layout:
     """The layout in which a matmul takes its operand in registers."""
     t = op.held_tile.type
     assert isinstance(t, TileType)
@@ -240,6 +240,6 @@ def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
     wanted = natural_layout(op, group)
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]
-    if isinstance(op, RegisterProduct):
+    if isinstance(op, RegisterMma):
         taken[op.held] = held_layout(op, group)
     return taken

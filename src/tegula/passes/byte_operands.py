@@ -16,11 +16,11 @@ BYTES_DEEP = 32
 """Rows of bytes that a warp reads at once, where neighbours lie along the rows."""
 
 
-def from_bytes(product: TileMatmul) -> bool:
+def from_bytes(matmul: TileMatmul) -> bool:
     """Whether a right operand is computed from a whole tile of bytes that was loaded or popped, or from its transpose,
     or is the transpose of what is."""
-    above, maps, source = _chain(product.b)
-    t, whole = source.type, product.b.type
+    above, maps, source = _chain(matmul.b)
+    t, whole = source.type, matmul.b.type
     assert isinstance(t, TileType) and isinstance(whole, TileType)
     along_k = above is not None
     if isinstance(source.owner, TilePermute):
@@ -57,35 +57,35 @@ def _whole(tile: Value) -> bool:
     return popped and (isinstance(owner.buffer.owner, PipePop) or is_transpose(owner.buffer))
 
 
-def turn_first(product: TileMatmul) -> None:
+def transpose_first(matmul: TileMatmul) -> None:
     """Where a computed right operand is transposed, transpose what it is computed from instead: what was loaded can be
     read transposed."""
-    above, maps, tile = _chain(product.b)
+    above, maps, tile = _chain(matmul.b)
     if above is None or not maps:
         return
     region = maps[0].parent
     assert region is not None and isinstance(tile.type, TileType)
-    turn = TilePermute([tile], [_turned(tile.type)], {"perm": (1, 0)}, [], above.loc)
-    made: list[Op] = [turn]
-    tile = turn.result
+    transpose = TilePermute([tile], [_transposed(tile.type)], {"perm": (1, 0)}, [], above.loc)
+    made: list[Op] = [transpose]
+    tile = transpose.result
     for op in reversed(maps):
         t = op.result.type
         assert isinstance(t, TileType)
         inputs = [tile if isinstance(v.type, TileType) else v for v in op.inputs]
-        made.append(TileMap(inputs, [_turned(t)], op.attrs, [clone_region(op.function, {})], op.loc))
+        made.append(TileMap(inputs, [_transposed(t)], op.attrs, [clone_region(op.function, {})], op.loc))
         tile = made[-1].result
     for op in made:
         op.parent = region
     at = region.ops.index(maps[0]) + 1
     region.ops[at:at] = made
-    product.b = tile
+    matmul.b = tile
     for op in (above, *maps):
         assert op.parent is not None
         if op.result not in uses(op.parent):
             op.parent.ops.remove(op)
 
 
-def _turned(t: TileType) -> TileType:
+def _transposed(t: TileType) -> TileType:
     return TileType(t.dtype, t.shape[::-1])
 
 

@@ -47,9 +47,9 @@ class _Converter:
             elif isinstance(op, Relabelling):
                 self.relabelling(build, op)
             elif isinstance(op, TileReduce):
-                beside = _beside(before[k:])
-                reduced.update(beside)
-                self.reduce(build, beside)
+                mergeable = _mergeable(before[k:])
+                reduced.update(mergeable)
+                self.reduce(build, mergeable)
             elif isinstance(op, TileAtomic) and op.result in self.used:
                 self.atomic(build, op)
             else:
@@ -171,7 +171,7 @@ class _Converter:
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
 
-def _beside(ops: Sequence[Op]) -> list[TileReduce]:
+def _mergeable(ops: Sequence[Op]) -> list[TileReduce]:
     """The reductions at the start of a list that need none of the others' results."""
     found: list[TileReduce] = []
     for op in ops:

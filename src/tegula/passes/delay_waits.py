@@ -11,10 +11,10 @@ from tegula.ir import Builder, Carried, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import is_made_in, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, Yield
-from tegula.ops.group import GroupProduct, ProductWait, RegisterProduct
+from tegula.ops.group import GroupMma, MmaWait, RegisterMma
 from tegula.ops.roles import PipePop, PipeRelease
 from tegula.passes.form_rings import is_by_hand
-from tegula.passes.release_stages import had_rounds
+from tegula.passes.release_stages import had_iterations
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, bool_
 
@@ -23,38 +23,38 @@ def delay_waits(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For):
-            product = _product(op)
-            if product is not None:
-                _delay(op, product)
+            matmul = _matmul(op)
+            if matmul is not None:
+                _delay(op, matmul)
 
 
-def _product(loop: For) -> GroupProduct | None:
+def _matmul(loop: For) -> GroupMma | None:
     """The only matmul of a loop, if it can be delayed."""
     body = loop.body
-    products = [op for op in body.walk() if isinstance(op, GroupProduct)]
-    if len(products) != 1:
+    matmuls = [op for op in body.walk() if isinstance(op, GroupMma)]
+    if len(matmuls) != 1:
         return None
-    (product,) = products
-    at, users = body.ops.index(product) if product in body.ops else -1, uses(body)
-    if at < 0 or product.unit != "wgmma" or not product.wait or product.at_once:
+    (matmul,) = matmuls
+    at, users = body.ops.index(matmul) if matmul in body.ops else -1, uses(body)
+    if at < 0 or matmul.unit != "wgmma" or not matmul.wait or matmul.at_once:
         return None
-    if isinstance(product, RegisterProduct) and is_made_in(product.held_tile, body):
+    if isinstance(matmul, RegisterMma) and is_made_in(matmul.held_tile, body):
         return None
-    total = _total(loop, product)
-    if total is None or total.yielded != (product.result,):
+    total = _total(loop, matmul)
+    if total is None or total.yielded != (matmul.result,):
         return None
-    if any(is_by_hand(root(v)) for v in product.sides if isinstance(v.type, BufType)):
+    if any(is_by_hand(root(v)) for v in matmul.sides if isinstance(v.type, BufType)):
         return None  # who releases its stages counts on what the kernel says
-    alone = len(users[product.c]) == len(users[product.result]) == 1
-    factors = product.alpha.owner, product.beta.owner
+    alone = len(users[matmul.c]) == len(users[matmul.result]) == 1
+    factors = matmul.alpha.owner, matmul.beta.owner
     plain = all(isinstance(factor, S.Const) and factor.value == 1 for factor in factors)
     after = [op for op in body.ops[at + 1 :] if not isinstance(op, Yield)]
-    return product if alone and plain and _only_releases(body, at, after) else None
+    return matmul if alone and plain and _only_releases(body, at, after) else None
 
 
-def _total(loop: For, product: GroupProduct) -> Carried | None:
+def _total(loop: For, matmul: GroupMma) -> Carried | None:
     """What the loop carries that the matmul adds to."""
-    return next((one for one in loop.carried if product.c in one.arguments), None)
+    return next((one for one in loop.carried if matmul.c in one.arguments), None)
 
 
 def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
@@ -68,32 +68,32 @@ def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
     return pure and once and set(popped) == set(released)
 
 
-def _delay(loop: For, product: GroupProduct) -> None:
+def _delay(loop: For, matmul: GroupMma) -> None:
     """Iteration k waits for the matmul of iteration k - 1 once its own is started."""
     body, region = loop.body, loop.parent
     assert region is not None
     releases = [op for op in body.ops if isinstance(op, PipeRelease)]
-    product.wait = False
+    matmul.wait = False
     made = Region()
-    build = Builder(made, product.loc)
-    build.insert(ProductWait([], [], {"pending": 1}))
+    build = Builder(made, matmul.loc)
+    build.insert(MmaWait([], [], {"pending": 1}))
     later = build.insert(S.Cmp([loop.index, loop.start], [bool_], {"pred": "ne"})).result
     _released(build, later, releases)
     body.ops = [op for op in body.ops if op not in releases]
-    at = body.ops.index(product) + 1
+    at = body.ops.index(matmul) + 1
     _put(body, at, made)
-    _finish(loop, product, releases, region)
+    _finish(loop, matmul, releases, region)
 
 
-def _finish(loop: For, product: GroupProduct, releases: list[PipeRelease], region: Region) -> None:
+def _finish(loop: For, matmul: GroupMma, releases: list[PipeRelease], region: Region) -> None:
     """The last matmul is waited for, and its stages are released, if the loop had an iteration."""
-    total = _total(loop, product)
+    total = _total(loop, matmul)
     assert total is not None
     result, made = total.result, Region()
-    build = Builder(made, loc=product.loc)
-    done = build.insert(ProductWait([result], [result.type], {"pending": 0})).result
+    build = Builder(made, loc=matmul.loc)
+    done = build.insert(MmaWait([result], [result.type], {"pending": 0})).result
     done.name = result.name
-    _released(build, had_rounds(build, loop), releases)
+    _released(build, had_iterations(build, loop), releases)
     replace(region, {result: done})
     _put(region, region.ops.index(loop) + 1, made)
 

@@ -36,7 +36,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.passes.window import Window, apart, moves_on, on_a_grid, same_in_all, window
 from tegula.types import ArrayType, BufType
 
-ROUNDS = 8
+ITERATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BarrierAccess:
     """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread accesses which element,
     where that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the
     last wait for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines
-    elements; `part`: which elements of a buffer; `met`: the threads of each warp have synchronised since."""
+    elements; `part`: which elements of a buffer; `synced`: the threads of each warp have synchronised since."""
 
     op: Op
     kind: str
@@ -54,7 +54,7 @@ class BarrierAccess:
     past: bool = False
     combination: str = ""
     part: Part | None = None
-    met: bool = False
+    synced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Clash:
     def left(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
         """The accesses that are in no order yet with what comes after the barrier."""
         if self.of_warps:
-            return [replace(a, met=True) for a in pending]
+            return [replace(a, synced=True) for a in pending]
         return [] if self.copies else _copied(pending)
 
 
@@ -141,7 +141,7 @@ class _Walk:
         found: Needed = {}
         ends = [self.region(r, list(pending), found) for r in op.alternatives]
         earlier = [
-            c for c in found.values() if c.before in pending or replace(c.before, met=False) in pending
+            c for c in found.values() if c.before in pending or replace(c.before, synced=False) in pending
         ]
         clash = _widest(earlier)
         if clash is None:
@@ -153,7 +153,7 @@ class _Walk:
 
     def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         entry = pending
-        for _ in range(ROUNDS):
+        for _ in range(ITERATIONS):
             found: Needed = {}
             end = entry
             for region in (*op.headers, op.body):
@@ -217,14 +217,14 @@ class _Walk:
         reached = Reached.GROUP
         if a.part is not None and b.part is not None and not {"issue", "arrive"} & {a.kind, b.kind}:
             reached = self.reach.of(a.part, b.part, b.op)
-        if reached is Reached.THREAD or (reached is Reached.WARP and a.met):
+        if reached is Reached.THREAD or (reached is Reached.WARP and a.synced):
             return None
         # One warp that synchronises leaves nothing pending.
         return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may access the same bytes, one of them writing."""
-        if not _clashes(a, b) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
+        if not _clashes(a, b) or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
             return False  # what a copy brings is waited for at the barrier that counts its bytes
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -237,7 +237,7 @@ class _Walk:
             return not self._own_elements(a, b)
         return overlap(self.kernel, first, second)
 
-    def _of_this_round(self, a: BarrierAccess, b: BarrierAccess) -> bool:
+    def _of_this_iteration(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether a read of a ring is followed by a copy to another stage of it."""
         ahead = a.kind == "read" and isinstance(b.op, AsyncCopy) and b.kind == "issue" and bool(b.op.ahead)
         return ahead and not a.past and self._memory(a.value) is self._memory(b.value)

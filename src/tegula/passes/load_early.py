@@ -8,7 +8,7 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import While
-from tegula.ops.group import GroupProduct
+from tegula.ops.group import GroupMma
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileLoad, TileReduce
 from tegula.passes.overlap import array_root, writes
@@ -21,7 +21,7 @@ MOST_BYTES = 256
 
 def load_early(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or matmuls, which need registers and fetch what they load."""
-    if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
+    if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return
     for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:
         if region is not None:

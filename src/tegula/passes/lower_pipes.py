@@ -20,7 +20,7 @@ from tegula.ir import BranchLike, Builder, Carrier, Kernel, LoopLike, Op, Region
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
-from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, GroupProduct
+from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, GroupMma
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
     BulkLoad,
@@ -108,7 +108,7 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
         if isinstance(user, BufView | BufReshape):
             if _loaded(user.result, users):
                 return True
-        elif isinstance(user, GroupProduct) and user.unit == "wgmma":
+        elif isinstance(user, GroupMma) and user.unit == "wgmma":
             continue
         elif not isinstance(user, BufRead) or user.result in users:
             return True

@@ -16,11 +16,11 @@ from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
 from tegula.ops.group import (
     Agree,
-    ProductWait,
+    MmaWait,
     Publish,
-    RegisterProduct,
+    RegisterMma,
     SharedGather,
-    SharedProduct,
+    SharedMma,
     StackAdvance,
     StackFill,
     StackTake,
@@ -120,7 +120,7 @@ class _Lowering:
 
     def _picked(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
-            if op in self.relabelled or _turned_line(op) is not None:
+            if op in self.relabelled or _reshaped_line(op) is not None:
                 continue
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather):
                 return True
@@ -154,7 +154,7 @@ class _Lowering:
 
     def picked(self, build: Builder, op: TilePermute | TileReshape | TileSlice) -> list[Value]:
         """A slice, permutation or reshape: a view of the buffer, read."""
-        line, t = _turned_line(op), op.result.type
+        line, t = _reshaped_line(op), op.result.type
         assert isinstance(t, TileType)
         if line is not None:
             return [_put(build, TileArange, line.operands, t, **line.attrs, shape=t.shape)]
@@ -167,16 +167,16 @@ class _Lowering:
         tile, index = self.buffers[op.tile], self.buffers[op.index]
         return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.axis)]
 
-    def product(self, build: Builder, op: TileMatmul) -> list[Value]:
+    def matmul(self, build: Builder, op: TileMatmul) -> list[Value]:
         attrs = {"wait": op.wait} | {k: v for k, v in op.attrs.items() if k == "precision"}
         held = op.in_registers
-        kind = SharedProduct if held is None else RegisterProduct
+        kind = SharedMma if held is None else RegisterMma
         sides = [v if k == held else self.buffers[v] for k, v in enumerate(op.sides)]
         return [_put(build, kind, [*sides, op.c, op.alpha, op.beta], op.result.type, **attrs)]
 
-    def product_wait(self, build: Builder, op: TileMatmulWait) -> list[Value]:
+    def mma_wait(self, build: Builder, op: TileMatmulWait) -> list[Value]:
         types = [v.type for v in op.sums]
-        return build.insert(ProductWait(op.sums, types, dict(op.attrs))).results
+        return build.insert(MmaWait(op.sums, types, dict(op.attrs))).results
 
     def concat(self, build: Builder, op: TileConcat) -> list[Value]:
         """Each tile written to its part of one buffer."""
@@ -265,10 +265,10 @@ def _single(value: Value) -> bool:
 
 def _from_registers(op: Relabelling) -> bool:
     """Whether the tile is in no buffer, nor numbers that each thread knows."""
-    return not isinstance(op.tile.owner, BufRead) and _turned_line(op) is None
+    return not isinstance(op.tile.owner, BufRead) and _reshaped_line(op) is None
 
 
-def _turned_line(op: Op) -> TileArange | None:
+def _reshaped_line(op: Op) -> TileArange | None:
     """The numbers in a row that an op gives other dimensions, all but one of length 1: each thread knows its own."""
     if isinstance(op, TileReshape) and sum(n > 1 for n in op.shape) <= 1:
         source = op.tile.owner
@@ -290,8 +290,8 @@ _RULES: dict[type[Op], Callable[..., list[Value]]] = {
     TileReshape: _Lowering.picked,
     TileExtract: _Lowering.extract,
     TileGather: _Lowering.gather,
-    TileMatmul: _Lowering.product,
-    TileMatmulWait: _Lowering.product_wait,
+    TileMatmul: _Lowering.matmul,
+    TileMatmulWait: _Lowering.mma_wait,
     TileConcat: _Lowering.concat,
     LaneUniform: _Lowering.uniform,
     TileFromThread: _Lowering.from_thread,

@@ -8,7 +8,7 @@ from tegula.ir import Kernel, Op, Region, Value, root
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
-from tegula.ops.schedule import MEETINGS, MbarrierWait, NamedSync
+from tegula.ops.schedule import HANDOVERS, MbarrierWait, NamedSync
 from tegula.types import ArrayType, BufType, PipeType
 
 
@@ -25,7 +25,7 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
         # While a role waits, others may write arrays and the tiles that roles share.
         if isinstance(inner, WAITING) and any(isinstance(v.type, ArrayType) for v in sources):
             return True
-        if isinstance(inner, MEETINGS) and any(between_roles(v) for v in sources):
+        if isinstance(inner, HANDOVERS) and any(between_roles(v) for v in sources):
             return True
         for effect in inner.effects():
             target = effect.value

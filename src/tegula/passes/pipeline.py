@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ir import Kernel
-from tegula.passes.complete_products import complete_products
+from tegula.passes.complete_matmuls import complete_matmuls
 from tegula.passes.contract_fma import contract_fma, keep_rounded
 from tegula.passes.delay_releases import delay_releases
 from tegula.passes.inline_calls import inline_calls
@@ -41,7 +41,7 @@ SETTLE = (
 adjoint then gives the same bits, and takes the same paths. What `contract_fma` did not fuse, nothing will."""
 
 FOR_CPU = (
-    Pass(complete_products),
+    Pass(complete_matmuls),
     Pass(delay_releases),
     Analysis(analyse_lanes),
     Pass(split_lanes),

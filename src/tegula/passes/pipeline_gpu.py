@@ -9,21 +9,21 @@ from tegula.passes.assign_layouts import assign_layouts
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.delay_waits import delay_waits
-from tegula.passes.fetch_rounds import fetch_rounds
+from tegula.passes.fetch_iterations import fetch_iterations
 from tegula.passes.form_rings import check_copies, form_rings
 from tegula.passes.groups import count_threads
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.load_early import load_early
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import lower_tiles
+from tegula.passes.multicast_copies import multicast_copies
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
 from tegula.passes.reduce_together import reduce_together
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
-from tegula.passes.select_products import keep_operands, select_products
-from tegula.passes.settle_products import settle_products
-from tegula.passes.share_copies import share_copies
+from tegula.passes.select_matmuls import keep_operands, select_matmuls
+from tegula.passes.settle_matmuls import settle_matmuls
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.split_lanes import split_lanes
@@ -53,19 +53,19 @@ FOR_GPU = (
     Pass(wide_segments),
     Pass(keep_operands),
     Pass(lower_tiles),
-    Pass(fetch_rounds, when=optimises),
+    Pass(fetch_iterations, when=optimises),
     Pass(load_early, when=optimises),
     Pass(pipeline_loops),
     Pass(reduce_together, when=optimises),
-    Pass(select_products),
+    Pass(select_matmuls),
     Analysis(check_copies),
     Pass(delay_waits),
     Pass(lower_pipes),
-    Pass(share_copies, when=optimises),
+    Pass(multicast_copies, when=optimises),
     Pass(unroll_and_jam, when=optimises),
     Analysis(assign_layouts),
     Pass(convert_layouts),
-    Pass(settle_products),
+    Pass(settle_matmuls),
     Pass(stage_stores),
     Analysis(place_shared),
     Analysis(reuse_shared),

@@ -16,7 +16,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufNew, BufRead, BufView
 from tegula.ops.control import For, If, Yield
-from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, SharedProduct
+from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, SharedMma
 from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
@@ -73,7 +73,7 @@ def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
 
 
 def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool:
-    return all(isinstance(op, SharedProduct | BufRead | BufView) for op, _ in users.get(buffer.result, []))
+    return all(isinstance(op, SharedMma | BufRead | BufView) for op, _ in users.get(buffer.result, []))
 
 
 def is_copyable(load: TileLoad) -> bool:
@@ -123,9 +123,9 @@ class _Pipelining:
 
     def run(self) -> None:
         self.rings = [self._ring(f) for f in self.fetches]
-        self._first_rounds()
+        self._first_iterations()
         read, write = self._counters()
-        self._round(read, write)
+        self._iteration(read, write)
         at = self.region.ops.index(self.loop)
         for op in self.before.ops:
             op.parent = self.region
@@ -143,7 +143,7 @@ class _Pipelining:
         ring.name = fetch.buffer.result.name or fetch.load.result.name
         return ring
 
-    def _first_rounds(self) -> None:
+    def _first_iterations(self) -> None:
         for k in range(self.stages - 1):
             index = self._constant(self.build, k)
             runs = self._compare(self.build, "lt", index, self.loop.stop)
@@ -181,7 +181,7 @@ class _Pipelining:
         first, last = (self._constant(self.build, n, int32) for n in (0, self.stages - 1))
         return self.loop.append(first), self.loop.append(last)
 
-    def _round(self, read: Value, write: Value) -> None:
+    def _iteration(self, read: Value, write: Value) -> None:
         first = Region()
         build = Builder(first, self.loop.loc)
         build.insert(AsyncWait(self.rings, [], {"pending": self.stages - 2}))

@@ -11,7 +11,7 @@ from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
 from tegula.ops.buffer import BufNew, BufReshape, BufView
-from tegula.ops.group import GroupProduct, SharedProduct
+from tegula.ops.group import GroupMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
@@ -173,8 +173,8 @@ def _is_operand(op: BufNew, users: Users) -> bool:
     found = [user for user, _ in users.get(op.result, [])]
     if not op.stages:
         viewed = any(isinstance(user, BufReshape | BufView) for user in found)
-        return not viewed and any(isinstance(user, SharedProduct) for user in found)
-    return any(isinstance(user, GroupProduct) for user in _followed(op.result, users))
+        return not viewed and any(isinstance(user, SharedMma) for user in found)
+    return any(isinstance(user, GroupMma) for user in _followed(op.result, users))
 
 
 def _followed(value: Value, users: Users) -> set[Op]:

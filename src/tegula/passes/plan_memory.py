@@ -141,11 +141,11 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
     starts, ends = (np.array([getattr(i, f) for i in intervals], np.int64) for f in ("start", "end"))
     branches = sorted({i.branch for i in intervals})
     kind = np.array([branches.index(i.branch) for i in intervals])
-    beside = np.array([[concurrent(a, b) for b in branches] for a in branches])
+    overlapping = np.array([[concurrent(a, b) for b in branches] for a in branches])
     offsets, placed = [0] * len(intervals), np.zeros(len(intervals), bool)
     for k in order:
         i = intervals[k]
-        others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | beside[kind[k]][kind]))[0]
+        others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | overlapping[kind[k]][kind]))[0]
         taken = sorted((offsets[o], offsets[o] + intervals[o].room) for o in others.tolist())
         offsets[k] = _gap(taken, i)
         placed[k] = True

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tegula.ir import Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
-from tegula.ops.group import GroupProduct
+from tegula.ops.group import GroupMma
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileReduce
 from tegula.passes.overlap import array_root, writes
@@ -23,7 +23,7 @@ MOST_BYTES = 256
 
 def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or matmuls, which need registers."""
-    if any(isinstance(op, Roles | GroupProduct) for op in kernel.walk()):
+    if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return
     users = uses(kernel.body)
     for op in [op for op in kernel.walk() if isinstance(op, TileReduce)]:

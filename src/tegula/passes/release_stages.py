@@ -21,7 +21,7 @@ from tegula.ops.linear import TileMatmul, in_flight
 from tegula.ops.roles import PipePop, PipeRelease, Roles, pipe_type
 from tegula.ops.scalar import Cmp, Const, Select
 from tegula.ops.tile import TilePermute, TileReshape, TileSlice
-from tegula.passes.product_waits import covering_wait
+from tegula.passes.matmul_waits import covering_wait
 from tegula.passes.runner import Compilation
 from tegula.source import Location
 from tegula.types import bool_
@@ -51,13 +51,13 @@ def _release(role: Region) -> list[CompileError]:
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A popped tile, and the position in its region after which its stage is free. `early`: the user's release.
-    `round_of`: the loop that popped it in the iteration before or, `behind` it, in the last iteration."""
+    `iteration_of`: the loop that popped it in the iteration before or, `past_loop` it, in the last iteration."""
 
     loc: Location
     last: int
     early: PipeRelease | None = None
-    round_of: For | None = None
-    behind: bool = False
+    iteration_of: For | None = None
+    past_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class _Late:
     loop: For
     count: int
     wait: Op
-    behind: Op
+    past_loop: Op
 
-    def held(self, last: int, behind: bool = False) -> list[_Held]:
-        return [_Held(self.loc, last, None, self.loop, behind)] * self.count
+    def held(self, last: int, past_loop: bool = False) -> list[_Held]:
+        return [_Held(self.loc, last, None, self.loop, past_loop)] * self.count
 
 
 class _Releases:
@@ -103,7 +103,7 @@ class _Releases:
                 inner = self._nested(op, held)
                 popped = -1 if min(inner, popped) < 0 else popped + inner
                 for late in (self.late[r] for r in op.regions if r in self.late):
-                    held += late.held(order[late.behind], True)
+                    held += late.held(order[late.past_loop], True)
         self._free(held, len(region.ops) - 1, releases)
         region.ops = [made for at, op in enumerate(region.ops) for made in (op, *releases.get(at, ()))]
         for made in (op for group in releases.values() for op in group):
@@ -179,14 +179,14 @@ class _Releases:
             if isinstance(user, BufView | BufReshape):
                 yield from self._uses(user.result)
             elif isinstance(user, BufRead):
-                yield from self._products(user.result)
+                yield from self._matmuls(user.result)
 
-    def _products(self, value: Value) -> Iterator[Op]:
+    def _matmuls(self, value: Value) -> Iterator[Op]:
         for user, position in self.users.get(value, []):
             if isinstance(user, TileMatmul) and position < 2:
                 yield user
             elif isinstance(user, SHAPES):
-                yield from self._products(user.result)
+                yield from self._matmuls(user.result)
 
     def _free(self, held: list[_Held], at: int, releases: dict[int, list[Op]]) -> None:
         """Release what nothing uses after position `at`."""
@@ -198,11 +198,11 @@ class _Releases:
     def _release(self, done: _Held) -> list[Op]:
         made = Region()
         build = Builder(made, done.loc)
-        if done.round_of is None:
+        if done.iteration_of is None:
             build.insert(PipeRelease([self.pipe]))
             return made.ops
-        condition = had_rounds if done.behind else _has_round_before
-        there = condition(build, done.round_of)
+        condition = had_iterations if done.past_loop else _has_iteration_before
+        there = condition(build, done.iteration_of)
         branches = Region(), Region()
         Builder(branches[0], done.loc).insert(PipeRelease([self.pipe]))
         for branch in branches:
@@ -220,13 +220,13 @@ class _Releases:
             return
         pops = [op for op in body.ops if isinstance(op, PipePop) and op.pipe is self.pipe]
         for k, pop in enumerate(pops):
-            products = [u for u in self._uses(pop.result) if in_flight(u) and u.parent is body]
-            covers = [c for u in products if (c := covering_wait(u)) is not None and c.after is not None]
+            matmuls = [u for u in self._uses(pop.result) if in_flight(u) and u.parent is body]
+            covers = [c for u in matmuls if (c := covering_wait(u)) is not None and c.after is not None]
             if covers:
                 assert loop.parent is not None
                 wait = max((c.wait for c in covers), key=body.ops.index)
-                behind = max((c.after for c in covers if c.after is not None), key=loop.parent.ops.index)
-                self.late[body] = _Late(pop.loc, loop, len(pops) - k, wait, behind)
+                past_loop = max((c.after for c in covers if c.after is not None), key=loop.parent.ops.index)
+                self.late[body] = _Late(pop.loc, loop, len(pops) - k, wait, past_loop)
                 return
 
     # Control flow ----------------------------------------------------------------------------------------------------
@@ -261,12 +261,12 @@ def _top(op: Op, region: Region) -> Op | None:
     return at
 
 
-def _has_round_before(build: Builder, loop: For) -> Value:
+def _has_iteration_before(build: Builder, loop: For) -> Value:
     """In a loop: whether this is not the first iteration."""
     return _compare(build, "ne", loop.index, loop.start)
 
 
-def had_rounds(build: Builder, loop: For) -> Value:
+def had_iterations(build: Builder, loop: For) -> Value:
     """After a loop: whether it had an iteration."""
     return runs(build, loop.bounds)
 

@@ -28,9 +28,9 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
         return
     found = needed_barriers(kernel, context)
     numbers = {op: k for k, op in enumerate(kernel.body.walk())}
-    met = [op for op, clash in found.items() if not clash.of_warps]
+    syncs = [op for op, clash in found.items() if not clash.of_warps]
     lives = [
-        replace(life, end=_met(owner, life.end, met, numbers))
+        replace(life, end=_next_sync(owner, life.end, syncs, numbers))
         for owner, life in zip(owners, memory.plan.intervals, strict=True)
         if isinstance(owner, Op)
     ]
@@ -43,10 +43,10 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
         context.shared = memory
 
 
-def _met(owner: Op, end: int, met: Iterable[Op], numbers: dict[Op, int]) -> int:
+def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int]) -> int:
     """The first op from a number on before which all threads synchronise, in the region of a buffer; else the last."""
-    behind = [numbers[op] for op in met if op.parent is owner.parent]
-    return min((n for n in behind if n >= end), default=len(numbers))
+    later = [numbers[op] for op in syncs if op.parent is owner.parent]
+    return min((n for n in later if n >= end), default=len(numbers))
 
 
 def _cost(clashes: Iterable[Clash]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from tegula.ir.rewrite import uses
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
-from tegula.passes.product_terms import widened_terms
+from tegula.passes.matmul_terms import widened_terms
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, scalar_of
 
@@ -45,13 +45,13 @@ def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
             del region.ops[at]
 
 
-def _multiply_narrow(product: TileMatmul) -> None:
+def _multiply_narrow(matmul: TileMatmul) -> None:
     """Replace both operands by what they were widened from, which has the same values, if the terms become narrower."""
-    before, (a, b) = widened_terms(product), product.sides
-    product.sides = _source(a), _source(b)
-    after = widened_terms(product)
+    before, (a, b) = widened_terms(matmul), matmul.sides
+    matmul.sides = _source(a), _source(b)
+    after = widened_terms(matmul)
     narrower = after is not None and (before is None or after.bits < before.bits)
-    product.sides = (_narrowed(a), _narrowed(b)) if narrower else (a, b)
+    matmul.sides = (_narrowed(a), _narrowed(b)) if narrower else (a, b)
 
 
 def _source(tile: Value) -> Value:

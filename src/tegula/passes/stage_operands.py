@@ -12,14 +12,14 @@ from tegula.ir import Builder, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite
-from tegula.ops.group import GroupProduct
+from tegula.ops.group import GroupMma
 from tegula.ops.roles import PipeNew
 from tegula.ops.schedule import FenceAsync
 from tegula.ops.tile import TileEmpty
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.groups import role_of
-from tegula.passes.product_terms import Terms, stored_terms
+from tegula.passes.matmul_terms import Terms, stored_terms
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
@@ -32,44 +32,45 @@ RESERVED = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class StageSlot:
-    """Where an operand of a matmul (0 or 1) goes. `turned`: whether rows of the stage are columns of the operand."""
+    """Where an operand of a matmul (0 or 1) goes. `transposed`: whether rows of the stage are columns of the
+    operand."""
 
-    product: GroupProduct
+    matmul: GroupMma
     position: int
     shape: tuple[int, int]
-    turned: bool
+    transposed: bool
 
     @property
     def bytes(self) -> int:
         """The bytes of the operand's tile."""
-        return self.shape[0] * self.shape[1] * element_bytes(_type(self.product, self.position).dtype)
+        return self.shape[0] * self.shape[1] * element_bytes(_type(self.matmul, self.position).dtype)
 
 
-def possible_stage(product: GroupProduct, position: int) -> StageSlot | str:
+def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
     """A stage for an operand in shared memory. Or why there is none: where no rows can be swizzled, outside roles, and
     for parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
-    terms = stored_terms(product)
+    terms = stored_terms(matmul)
     if terms is None:
         return "tensor cores have no such types"
-    if role_of(product) is None:
+    if role_of(matmul) is None:
         return "is not in a role, where it could be copied to a swizzled stage"
-    if is_by_hand(root(product.sides[position])):
+    if is_by_hand(root(matmul.sides[position])):
         return "is in a ring that is used by hand, from which nothing is copied"
-    t = _type(product, position)
-    for turned in _orders(product, position, terms):
-        shape = (t.shape[1], t.shape[0]) if turned else (t.shape[0], t.shape[1])
+    t = _type(matmul, position)
+    for transposed in _orders(matmul, position, terms):
+        shape = (t.shape[1], t.shape[0]) if transposed else (t.shape[0], t.shape[1])
         if may_swizzle(BufType(t.dtype, shape, "shared")):
-            return StageSlot(product, position, shape, turned)
+            return StageSlot(matmul, position, shape, transposed)
     row = t.shape[1] * element_bytes(t.dtype)
     return f"has rows of {row} bytes, where {SWIZZLED_BYTES} can be swizzled"
 
 
-def _orders(product: GroupProduct, position: int, terms: Terms) -> Iterator[bool]:
+def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
     """Whether the stage is transposed, the best first: K along its rows, or as the operand lies."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return
-    first = is_transpose(product.sides[position])
+    first = is_transpose(matmul.sides[position])
     yield from (first, not first)
 
 
@@ -93,33 +94,33 @@ def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
     for place in places:
-        product, operand = place.product, place.product.sides[place.position]
-        terms = stored_terms(product)
+        matmul, operand = place.matmul, place.matmul.sides[place.position]
+        terms = stored_terms(matmul)
         assert terms is not None
         rounds = terms.left == "tf32"
-        source, turned = _straight(operand, place.turned)
+        source, transposed = _straight(operand, place.transposed)
         made = Region()
-        build = Builder(made, product.loc)
+        build = Builder(made, matmul.loc)
         if not isinstance(source.owner, BufNew) or source in written:
-            product.at_once = True
-            product.set_side(place.position, _copied(build, place, _read(build, source, turned), rounds))
-            _insert(product, made, after=False)
+            matmul.at_once = True
+            matmul.set_side(place.position, _copied(build, place, _read(build, source, transposed), rounds))
+            _insert(matmul, made, after=False)
             continue
-        key = source, place.turned, rounds
+        key = source, place.transposed, rounds
         if key not in known:
-            tile = _read(build, source, True) if turned else source.owner.tile
+            tile = _read(build, source, True) if transposed else source.owner.tile
             known[key] = _copied(build, place, tile, rounds)
             _insert(source.owner, made, after=True)
-        product.set_side(place.position, known[key])
+        matmul.set_side(place.position, known[key])
     _drop_unread(kernel, {root(s) for s, _, _ in known})
 
 
-def _straight(operand: Value, turned: bool) -> tuple[Value, bool]:
+def _straight(operand: Value, transposed: bool) -> tuple[Value, bool]:
     """The same without a transposing view: what is shown, and whether the stage transposes that."""
     if not is_transpose(operand):
-        return operand, turned
+        return operand, transposed
     assert isinstance(operand.owner, BufView)
-    return operand.owner.buffer, not turned
+    return operand.owner.buffer, not transposed
 
 
 def _written(kernel: Kernel) -> set[Value]:
@@ -133,10 +134,10 @@ def _written(kernel: Kernel) -> set[Value]:
     return found
 
 
-def _read(build: Builder, buffer: Value, turned: bool) -> Value:
+def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
     """What a buffer holds now, or the transpose of it."""
     assert isinstance(buffer.type, BufType)
-    if turned:
+    if transposed:
         buffer = _view(build, buffer, buffer.type.shape[::-1], (1, 0))
     assert isinstance(buffer.type, BufType)
     return build.insert(BufRead([buffer], [buffer.type.tile])).result
@@ -154,7 +155,7 @@ def _copied(build: Builder, place: StageSlot, tile: Value, rounds: bool) -> Valu
     stage = _view(build, ring, t.shape, (1, 2))
     build.insert(BufWrite([stage, tile], [], {"rounds": rounds}))
     build.insert(FenceAsync())
-    return _view(build, stage, t.shape[::-1], (1, 0)) if place.turned else stage
+    return _view(build, stage, t.shape[::-1], (1, 0)) if place.transposed else stage
 
 
 def _view(build: Builder, buffer: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> Value:
@@ -200,7 +201,7 @@ def is_transpose(buffer: Value) -> bool:
     return tuple(view.dims) == (1, 0) and tuple(view.shape) == source.shape[::-1]
 
 
-def _type(product: GroupProduct, position: int) -> BufType:
-    t = product.sides[position].type
+def _type(matmul: GroupMma, position: int) -> BufType:
+    t = matmul.sides[position].type
     assert isinstance(t, BufType)
     return t

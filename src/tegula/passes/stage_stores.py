@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
-from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
+from tegula.layout import Layout, wgmma_group_tile, wgmma_result, wgmma_transposed
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
@@ -97,10 +97,10 @@ def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
     region.ops[place : place + 1] = made.ops
 
 
-def piece_of(tile: TileType, turned: bool) -> TileType:
-    """The part of a tile that one copy takes. `turned`: whether the tile is spread as the result of a matmul that is
-    done as the transposed one, which may have fewer rows."""
-    rows = gcd(PIECE_ROWS, tile.shape[0]) if turned else PIECE_ROWS
+def piece_of(tile: TileType, transposed: bool) -> TileType:
+    """The part of a tile that one copy takes. `transposed`: whether the tile is spread as the result of a matmul that
+    is done as the transposed one, which may have fewer rows."""
+    rows = gcd(PIECE_ROWS, tile.shape[0]) if transposed else PIECE_ROWS
     return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
 
 
@@ -113,21 +113,21 @@ def _staged(
     if not groups or len(t.shape) != 2:
         return False
     rows, columns = t.shape
-    turned = _is_turned(t, layouts[tile], groups)
-    piece = piece_of(t, turned)
-    if turned:
+    transposed = _is_transposed(t, layouts[tile], groups)
+    piece = piece_of(t, transposed)
+    if transposed:
         whole = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
     else:
-        down, across, high, wide = wgmma_share((rows, columns), groups)
+        down, across, high, wide = wgmma_group_tile((rows, columns), groups)
         whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
         whole = whole and layouts[tile] == wgmma_result((rows, columns), groups)
     return whole and bulk_storable(kernel, target, op, piece)
 
 
-def _is_turned(tile: TileType, layout: Layout, groups: int) -> bool:
+def _is_transposed(tile: TileType, layout: Layout, groups: int) -> bool:
     """Whether a tile is spread as the result of a matmul that is done as the transposed one."""
     rows, columns = tile.shape
-    return layout == wgmma_turned((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
+    return layout == wgmma_transposed((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
 
 
 def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, layouts: Layouts) -> None:
@@ -138,8 +138,8 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
     for op in stores:
         t = op.tile.type
         assert isinstance(t, TileType)
-        turned = _is_turned(t, layouts[op.tile], groups)
-        piece = piece_of(t, turned)
+        transposed = _is_transposed(t, layouts[op.tile], groups)
+        piece = piece_of(t, transposed)
         if piece not in buffers:
             whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))
             empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
@@ -150,7 +150,7 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
             buffers[piece].name = "staging"
         assert op.parent is not None
         operands = [buffers[piece], op.array, op.tile, *op.offset]
-        attrs = {"adds": isinstance(op, TileAtomic), "turned": turned, **op.promises}
+        attrs = {"adds": isinstance(op, TileAtomic), "transposed": transposed, **op.promises}
         copy = BulkStore(operands, [], attrs, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy

@@ -36,12 +36,12 @@ def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for region in walk_regions(kernel.body):
         for op in [op for op in region.ops if isinstance(op, For)]:
-            rounds = _rounds(kernel, op, context.threads)
-            if rounds > 1:
-                _Jam(op, rounds).run()
+            iterations = _iterations(kernel, op, context.threads)
+            if iterations > 1:
+                _Jam(op, iterations).run()
 
 
-def _rounds(kernel: Kernel, loop: For, threads: int) -> int:
+def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
     """How many iterations run interleaved; 1 where they cannot, or where that gains nothing."""
     body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
@@ -131,8 +131,8 @@ def _order(body: Region) -> list[Op]:
 class _Jam:
     """Rewrites one loop."""
 
-    def __init__(self, loop: For, rounds: int) -> None:
-        self.loop, self.rounds = loop, rounds
+    def __init__(self, loop: For, iterations: int) -> None:
+        self.loop, self.iterations = loop, iterations
         self.made = {r for op in loop.body.ops for r in op.results}
         self.next = {arg: end for one in loop.carried for arg in one.arguments for end in one.yielded}
         self.before = Region()
@@ -141,7 +141,7 @@ class _Jam:
     def run(self) -> None:
         loop, region, jammed = self.loop, self.loop.parent, self._side_by_side()
         assert region is not None
-        by = self._constant(self._step() * self.rounds)
+        by = self._constant(self._step() * self.iterations)
         if self._leaves_nothing():
             loop.step, loop.body = by, jammed
         else:
@@ -156,7 +156,7 @@ class _Jam:
 
     def _leaves_nothing(self) -> bool:
         positions = self.loop.positions
-        return positions is not None and len(positions) % self.rounds == 0
+        return positions is not None and len(positions) % self.iterations == 0
 
     def _step(self) -> int:
         step = _number(self.loop.step)
@@ -171,7 +171,7 @@ class _Jam:
         """Where the iterations begin that are left over."""
         start, stop, _ = self.loop.bounds
         length = self._made(S.Sub, self._made(S.Max, stop, start), start)
-        by = self._step() * self.rounds
+        by = self._step() * self.iterations
         groups = self._made(S.FloorDiv, length, self._constant(by))
         return self._made(S.Add, start, self._made(S.Mul, groups, self._constant(by)))
 
@@ -183,7 +183,7 @@ class _Jam:
         new = Region([t, *(v.type for v in loop.arguments)])
         build = Builder(new, loop.loc)
         index, *carried = new.args
-        maps: list[dict[Value, Value]] = [{loop.index: index} for _ in range(self.rounds)]
+        maps: list[dict[Value, Value]] = [{loop.index: index} for _ in range(self.iterations)]
         for k, mapping in enumerate(maps[1:], 1):
             by = build.insert(S.Const([], [t], {"type": t, "value": k * self._step()})).result
             mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
@@ -199,12 +199,12 @@ class _Jam:
                             mapping.update(known)
                             build.insert(clone_op(op, mapping))
                             left[k].remove(op)
-        last = [self._known(maps, self.rounds, v) for v in loop.arguments]
+        last = [self._known(maps, self.iterations, v) for v in loop.arguments]
         build.insert(Yield([v for v in last if v is not None]))
         return new
 
-    def _known(self, maps: Sequence[dict[Value, Value]], round: int, value: Value) -> Value | None:
+    def _known(self, maps: Sequence[dict[Value, Value]], iteration: int, value: Value) -> Value | None:
         """What a value of the old loop is in an iteration; None if that is not computed yet."""
-        if value in self.next and round:
-            return self._known(maps, round - 1, self.next[value])
-        return maps[round].get(value, None if value in self.made else value)
+        if value in self.next and iteration:
+            return self._known(maps, iteration - 1, self.next[value])
+        return maps[iteration].get(value, None if value in self.made else value)

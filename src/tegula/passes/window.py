@@ -44,10 +44,10 @@ class Span:
         """All elements that any iteration of any loop means, end excluded, where that is known."""
         low = high = self.constant
         for value, factor in self.terms:
-            rounds = _rounds(value)
-            if not rounds:
+            iterations = _iterations(value)
+            if not iterations:
                 return None
-            ends = (factor * rounds[0], factor * rounds[-1])
+            ends = (factor * iterations[0], factor * iterations[-1])
             low, high = low + min(ends), high + max(ends)
         # What does not fit into the type of an offset lies elsewhere.
         return (low, high + self.length) if within((low, high), of_type(self.type) or (0, 0)) else None
@@ -187,7 +187,7 @@ def _loop_of(value: Value) -> For | None:
     return loop if isinstance(loop, For) and value is loop.index else None
 
 
-def _rounds(index: Value) -> range | None:
+def _iterations(index: Value) -> range | None:
     """The values of a loop's index, where its bounds are constants."""
     loop = _loop_of(index)
     return None if loop is None else loop.positions

@@ -22,10 +22,10 @@ from tegula.runtime.array import array, laid_out_as
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MOST_INT32, check_dimensions
+from tegula.runtime.fast_path import key as fast_path_key
+from tegula.runtime.fast_path import make_fast_path
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.runtime.quick import key as quick_key
-from tegula.runtime.quick import make_quick
 from tegula.runtime.resolve import overlaps, wanted_form
 from tegula.types import ArrayType, DType, Type, components, element_bytes, is_element, scalar_of
 
@@ -138,7 +138,7 @@ class Adjoint(Kernel):
             typed = zip(self.parameters, wanted.types, strict=True)
             self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
         if not overlaps(args):
-            self.known[wanted.types].learn(shape, args, steps, made)
+            self.known[wanted.types].cache(shape, args, steps, made)
         return made
 
     def stages(self) -> dict[str, str]:
@@ -363,28 +363,28 @@ class AdjointProgram:
 
 
 class AdjointPrograms:
-    """The programs for arguments of some types, found as a kernel's forms are (see `runtime.quick`)."""
+    """The programs for arguments of some types, found as a kernel's forms are (see `runtime.fast_path`)."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.ready: dict[Any, Any] = {}
-        self.quick = make_quick(parameters, self.ready)
+        self.fast_path = make_fast_path(parameters, self.ready)
 
     def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
         """The launches of an adjoint that is known for such arguments, if there is one."""
-        found: Any = self.quick(plan, args)
+        found: Any = self.fast_path(plan, args)
         return found and found[0].launches.get(found[0].key(plan, args))
 
-    def learn(
+    def cache(
         self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
     ) -> None:
         """Know the launches of these steps for arguments like these, if `find` takes them: it leaves vectors and
         NumPy's numbers to the slow path."""
-        at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
+        at = fast_path_key(plan.number, [a.launch_id for a in args if type(a) is array])
         captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)
         if program is None or program.captured != captured or not deciding <= program.deciding:
             program = self.ready[at] = AdjointProgram(captured, deciding)
-        if self.quick(plan, args) is None:
+        if self.fast_path(plan, args) is None:
             return
         if len(program.launches) >= MOST_KNOWN:
             program.launches.clear()

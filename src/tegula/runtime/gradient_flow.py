@@ -40,7 +40,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
         for other in graded:
             if other.array.low >= use.array.high:
                 break
-            if other.array is use.array or not use.elements.meet(other.elements):
+            if other.array is use.array or not use.elements.overlaps(other.elements):
                 continue
             if not use.has_gradient:
                 raise LaunchError(
@@ -57,7 +57,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
 
 def _one_gradient(use: Use, other: Use) -> bool:
     ours, theirs = use.array.grad, other.array.grad
-    return ours is not None and theirs is not None and ElementRange.of(ours).meet(ElementRange.of(theirs))
+    return ours is not None and theirs is not None and ElementRange.of(ours).overlaps(ElementRange.of(theirs))
 
 
 def _different(uses: Iterable[Use]) -> list[Use]:
@@ -71,7 +71,7 @@ def _check_written(records: Iterable[Record]) -> None:
     lost: list[Use] = []
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]
-        found = next(((u, w) for u in reads for w in lost if u.elements.meet(w.elements)), None)
+        found = next(((u, w) for u in reads for w in lost if u.elements.overlaps(w.elements)), None)
         active = any(u.has_gradient for u in reads)
         if active and isinstance(record, Differentiated) and any(w.has_gradient for w in record.writes):
             raise LaunchError(

@@ -15,7 +15,7 @@ from tegula.ir.text import print_kernel
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
-from tegula.passes.select_products import explain_products
+from tegula.passes.select_matmuls import explain_matmuls
 from tegula.passes.uniform_operands import group_operands, view_index
 from tegula.passes.uniformity import analyse
 from tegula.runtime.automatic import build
@@ -75,7 +75,7 @@ class CudaInspection:
     made: Cubin
     schedule: str
     verdict: Verdict
-    products: list[str]
+    matmuls: list[str]
 
     def assembly(self) -> str:
         """The PTX of the compiled form."""
@@ -92,7 +92,7 @@ class CudaInspection:
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
-        lines += self.products
+        lines += self.matmuls
         lines.append(f"schedule: {self.verdict.report()}")
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
@@ -134,12 +134,12 @@ def inspect_for_gpu(
     kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
     """The form as it runs on a GPU, of its prepared IR, which is changed; what each step makes is added to `stages`."""
-    roles, products, of_first = list[str](), list[str](), explain_operands(ir)
+    roles, matmuls, of_first = list[str](), list[str](), explain_operands(ir)
 
     def keep(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
         if name == "lower_pipes":
-            products[:] = explain_products(kernel)
+            matmuls[:] = explain_matmuls(kernel)
         if name == "split_lanes":
             roles[:] = explain_roles(kernel)
 
@@ -154,7 +154,7 @@ def inspect_for_gpu(
         built.made,
         str(built.schedule),
         built.verdict,
-        products,
+        matmuls,
     )
 
 

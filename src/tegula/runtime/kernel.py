@@ -16,14 +16,14 @@ from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
+from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
 from tegula.runtime.pack import Packer, packer
-from tegula.runtime.quick import Quick, Ready, make_quick
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
     from tegula.check.verdict import Verdict
+    from tegula.runtime.fast_path import Form
     from tegula.runtime.inspection import CudaInspection, Inspection
-    from tegula.runtime.quick import Form
 
 SOURCE = "source"
 
@@ -105,9 +105,9 @@ class Kernel(KernelDef):
         return self._packers
 
     @cached_property
-    def quick(self) -> Quick:
-        """The fast path to launch it (see `runtime.quick`)."""
-        return make_quick(self.parameters, self.ready)
+    def fast_path(self) -> FastPath:
+        """The fast path to launch it (see `runtime.fast_path`)."""
+        return make_fast_path(self.parameters, self.ready)
 
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation that a launch has no argument for."""

@@ -204,7 +204,7 @@ def launch(
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if told:
-        _teach(kernel, told, given, *done)
+        _cache_launch(kernel, told, given, *done)
 
 
 def _no_option(name: str) -> LaunchError:
@@ -216,12 +216,14 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 """The keywords of `launch`."""
 
 
-def _teach(kernel: Kernel, key: bytes, given: tuple[Any, ...], made: LaunchPlan, compiled: Any) -> None:
+def _cache_launch(
+    kernel: Kernel, key: bytes, given: tuple[Any, ...], made: LaunchPlan, compiled: Any
+) -> None:
     """Let machine code know a launch that it did not know. `given`: what it was asked with."""
-    from tegula.runtime.cuda.native import learn
+    from tegula.runtime.cuda.native import cache_launch
 
     if compiled.device is not CPU:
-        learn(kernel, key, given, made, compiled)
+        cache_launch(kernel, key, given, made, compiled)
 
 
 def _padded(grads: Sequence[Any], count: int) -> list[Any]:
@@ -336,7 +338,7 @@ def _launch_part(
         return
     compiled.launch(made.blocks, packed, (*args, *given), stream, True)
     if told:
-        _teach(part, told, (one.dims, one.threads, args, (), 0), made, compiled)
+        _cache_launch(part, told, (one.dims, one.threads, args, (), 0), made, compiled)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -409,7 +411,7 @@ def launch_tiled(
         return
     done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
     if told:
-        _teach(kernel, told, given, *done)
+        _cache_launch(kernel, told, given, *done)
 
 
 def _run(
@@ -431,7 +433,7 @@ def _run(
         where = _place(device, stream, args)
     made = _plan(dims, block_dim, where)
     try:
-        compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
+        compiled, packed, other = kernel.fast_path(made, args) or resolve(kernel, made, args)
     except CompileError as error:
         # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
         raise error.with_traceback(None) from error.__cause__

@@ -12,13 +12,13 @@ from tegula.runtime.description import ALIGNMENT
 from tegula.runtime.tensors import is_tensor
 
 
-class _Quick:
+class _FastPath:
     """What machine code says of arguments on GPUs, once there is any; None for others."""
 
     describe: Callable[..., bytes | None] = staticmethod(lambda *arguments: None)
 
 
-quick = _Quick()
+fast_path = _FastPath()
 
 
 def launch_key(*arguments: Any) -> Hashable:
@@ -34,13 +34,13 @@ def launch_key(*arguments: Any) -> Hashable:
     Raises:
         nothing.
     """
-    found = quick.describe(*arguments)
+    found = fast_path.describe(*arguments)
     if found is not None:
         return found
     try:
         return tuple([_PARTS[type(x)](x) for x in arguments])
     except KeyError:
-        return launch_key(*arguments) if _learnt(arguments) else None
+        return launch_key(*arguments) if _knows_tensors_now(arguments) else None
     except RuntimeError:
         # A tensor that has no strides, or no memory.
         return None
@@ -59,7 +59,7 @@ _PARTS: dict[type, Callable[[Any], Hashable]] = {
 """By the type of an argument. Subclasses may answer differently, and are not among them."""
 
 
-def _learnt(arguments: tuple[Any, ...]) -> bool:
+def _knows_tensors_now(arguments: tuple[Any, ...]) -> bool:
     """Know PyTorch's types from the first time that one of them is passed; whether that is now."""
     if not any(map(is_tensor, arguments)):
         return False

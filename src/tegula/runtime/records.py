@@ -18,9 +18,9 @@ from tegula.types import components, element_bytes, scalar_of, to_numpy, with_sc
 
 if TYPE_CHECKING:
     from tegula.runtime.description import Description
+    from tegula.runtime.fast_path import Form
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import LaunchPlan
-    from tegula.runtime.quick import Form
 
 
 class ElementRange(NamedTuple):
@@ -37,7 +37,7 @@ class ElementRange(NamedTuple):
         """The memory of an array."""
         return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
 
-    def meet(self, other: ElementRange) -> bool:
+    def overlaps(self, other: ElementRange) -> bool:
         """Whether two arrays share a byte."""
         if self.device != other.device or not (self.low < other.high and other.low < self.high):
             return False

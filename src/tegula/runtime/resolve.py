@@ -10,7 +10,7 @@ from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.captures import unchanged
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
-from tegula.runtime import quick
+from tegula.runtime import fast_path
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.description import SPECIALISATIONS, device_of
@@ -21,8 +21,8 @@ from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
+    from tegula.runtime.fast_path import Form
     from tegula.runtime.launch import LaunchPlan
-    from tegula.runtime.quick import Form
 
 KNOWN = frozenset({array, int, float, bool})
 """Types of arguments that are taken as they are."""
@@ -34,7 +34,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
     given = args
     args = ours(kernel, args)
     other = args is not given
-    found = kernel.quick(plan, args)
+    found = kernel.fast_path(plan, args)
     if found is not None:
         return found[0], found[1], other
     packed = packed_arguments(kernel, args)
@@ -53,7 +53,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
             )
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
-        kernel.ready[quick.key(plan.number, arrays)] = compiled
+        kernel.ready[fast_path.key(plan.number, arrays)] = compiled
         if kernel.native is None and compiled.device.is_cuda:
             from tegula.runtime.cuda.native import later
 

@@ -36,8 +36,8 @@ class Seeds:
         targets = [(target, _gradient(target)) for target, _ in self.given]
         places = [ElementRange.of(grad) for _, grad in targets]
         written = _others(uses, places)
-        apart = not any(p.meet(q) for k, p in enumerate(places) for q in places[:k])
-        if not apart or any(p.meet(ElementRange.of(g)) for p in places for g in written):
+        apart = not any(p.overlaps(q) for k, p in enumerate(places) for q in places[:k])
+        if not apart or any(p.overlaps(ElementRange.of(g)) for p in places for g in written):
             for _, grad in targets:
                 clear(grad)
         held: list[tuple[array, array]] = []
@@ -74,7 +74,7 @@ def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> 
     unread = {
         ElementRange.of(grad): grad
         for target, grad in targets
-        if not any(ElementRange.of(target).meet(read) for read in reads)
+        if not any(ElementRange.of(target).overlaps(read) for read in reads)
     }
     return [(grad, clone(grad)) for grad in unread.values()]
 

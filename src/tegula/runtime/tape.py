@@ -17,9 +17,9 @@ from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 
 if TYPE_CHECKING:
+    from tegula.runtime.fast_path import Form
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import LaunchPlan
-    from tegula.runtime.quick import Form
 
 
 class Tape:
@@ -174,7 +174,7 @@ class Tape:
         for k in sorted(adjoint.reads):
             needed = ElementRange.of(record.arguments[k])
             written = now.get(k) != record.versions.get(k) or any(
-                time > record.time and needed.meet(where) for where, time in self._writes.items()
+                time > record.time and needed.overlaps(where) for where, time in self._writes.items()
             )
             if written:
                 raise LaunchError(

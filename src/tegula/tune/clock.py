@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BURST, PAUSE = 4e-3, 20e-3
 """Seconds of work, and of idleness before it on a GPU."""
-ROUNDS, FIRST = 9, 3
+REPEATS, FIRST = 9, 3
 """How often each candidate has its turn, and after how many turns only those near the best go on."""
 NEAR, FAR = 1.2, 8.0
 """How many times the best's time they may take, and a candidate to have a turn at all."""
@@ -57,10 +57,10 @@ def timed(
         runner.calls = max(1, min(MOST_CALLS, round(BURST / once)))
         runner.seconds = [once]
     near = [r for r in runners if r.seconds[0] <= FAR * min(r.seconds[0] for r in runners)]
-    rounds = max(1, min(ROUNDS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))
+    repeats = max(1, min(REPEATS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))
     for r in near:
         r.seconds.clear()
-    for k in range(rounds):
+    for k in range(repeats):
         # The order rotates, so that nobody is always the first.
         for r in near if k % 2 else reversed(near):
             r.seconds.append(clock(r.call, before, r.calls))

@@ -71,7 +71,7 @@ class Trial:
 
     def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
         self.request = request
-        written, read = touched(kernels)
+        written, read = accessed(kernels)
         shared = {k for pair in overlaps(request.arguments) for k in pair}
         self.written = [k for k in sorted(written) if request.arguments[k].size]
         self.used = [k for k in self.written if k in read or k in shared]
@@ -115,7 +115,7 @@ def spoil(a: array) -> None:
         a.fill_(float("nan") if kind == "f" else UNLIKELY)
 
 
-def touched(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
+def accessed(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
     """The positions of the array parameters that any of the kernels may write, and of those that it reads or changes
     in place."""
     written: set[int] = set()

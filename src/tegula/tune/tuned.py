@@ -17,7 +17,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
 from tegula.tune.build import build_all, job
 from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
-from tegula.tune.clock import ROUNDS, clock_for, timed
+from tegula.tune.clock import REPEATS, clock_for, timed
 from tegula.tune.memory import ResultStore, described_device, digest
 from tegula.tune.progress import Progress
 from tegula.tune.report import Outcome, TuningReport, first_line, reasons
@@ -205,7 +205,7 @@ class Tuned(KernelChoice):
                     report.outcomes[k].dropped = str(error)
                 progress.advance()
             right = self._agreeing(results, report)
-            progress.step("timing", ROUNDS)
+            progress.step("timing", REPEATS)
             trial.restore()
             calls = [_runner(request, candidates[k]) for k in right]
             found = timed(calls, trial.renew, clock_for(device), progress.advance)

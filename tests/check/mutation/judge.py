@@ -9,10 +9,10 @@ from mutation.operators import Mutant, mutants, saved
 from mutation.subjects import Subject
 from tegula.check.schedule import check_schedule
 from tegula.dataclass import dataclass
-from tegula.interp.agents.launch import AgentLaunch
-from tegula.interp.agents.orders import orders
-from tegula.interp.agents.state import ReplayFailed
-from tegula.interp.agents.trace import Wrong
+from tegula.interp.engines.launch import EngineLaunch
+from tegula.interp.engines.orders import orders
+from tegula.interp.engines.state import ReplayFailed
+from tegula.interp.engines.trace import Wrong
 
 ORDERS = 40
 """Of each launch, of which there are five."""
@@ -54,7 +54,7 @@ class Judge:
         self.graphs: list[Any] = []
         self.stored: list[Any] = []
         for args in subject.launches:
-            launch = AgentLaunch(subject.made, args, subject.dims)
+            launch = EngineLaunch(subject.made, args, subject.dims)
             self.graphs.append(graph(launch))
             self.stored.append(launch.play(next(orders(_roles(launch), 1))))
         self.saved = saved(subject)
@@ -81,7 +81,7 @@ class Judge:
         every, other = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:
-                launch = AgentLaunch(self.subject.made, args, self.subject.dims)
+                launch = EngineLaunch(self.subject.made, args, self.subject.dims)
             except Wrong as e:
                 return f"{e.kind}: {e.text}", False, False
             same = graph(launch) == known
@@ -101,11 +101,11 @@ class Judge:
         return "", every, other
 
 
-def _roles(launch: AgentLaunch) -> list[int]:
+def _roles(launch: EngineLaunch) -> list[int]:
     return [role for role, *_ in launch.programs]
 
 
-def graph(launch: AgentLaunch) -> Any:
+def graph(launch: EngineLaunch) -> Any:
     """What each warp does, where memory is named in the order of its first use."""
     names: dict[int, int] = {}
 

@@ -15,12 +15,12 @@ from tegula.types import BufType, MbarrierType, bool_, int32
 
 EVENTS = (
     "mbarrier.wait", "mbarrier.arrive", "mbarrier.expect", "bulk.load", "bulk.wait", "bulk.store", "fence.async",
-    "group.product_wait", "barrier",
+    "group.mma_wait", "barrier",
 )  # fmt: skip
 """What schedules consist of."""
 GROUPS = {
     "mbarrier.wait": "wait", "mbarrier.arrive": "arrive", "mbarrier.expect": "expect", "fence.async": "fence",
-    "bulk.load": "copy", "bulk.wait": "commit", "group.product_wait": "commit", "barrier": "barrier",
+    "bulk.load": "copy", "bulk.wait": "commit", "group.mma_wait": "commit", "barrier": "barrier",
     "bulk.store": "store",
 }  # fmt: skip
 
@@ -164,7 +164,7 @@ def doubles(subject: Subject) -> Iterator[Mutant]:
 
 def _loud(op: Op) -> bool:
     """Whether an op is of the schedule, or holds such ops."""
-    return any(inner.NAME in (*EVENTS, "group.product", "buf.read", "buf.write") for inner in op.walk())
+    return any(inner.NAME in (*EVENTS, "group.mma", "buf.read", "buf.write") for inner in op.walk())
 
 
 def moves(subject: Subject) -> Iterator[Mutant]:
@@ -342,10 +342,10 @@ def bytes_(subject: Subject) -> Iterator[Mutant]:
 
 def commits(subject: Subject) -> Iterator[Mutant]:
     """How many products may be in flight, whether a product is waited for, what a wait for stores waits for."""
-    for op in _sites(subject, "group.product_wait"):
+    for op in _sites(subject, "group.mma_wait"):
         for pending in {0, 1, 2, op.attrs["pending"] + 1} - {op.attrs["pending"]}:
             yield _attribute(subject, "commit", op, "pending", pending)
-    for op in _sites(subject, "group.product", "group.register_product"):
+    for op in _sites(subject, "group.mma", "group.register_mma"):
         if op.attrs.get("unit") == "wgmma":
             yield _attribute(subject, "commit", op, "wait", not op.attrs.get("wait", True))
     for op in _sites(subject, "bulk.wait"):

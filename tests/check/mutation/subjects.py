@@ -12,7 +12,7 @@ from schedules import chain, lowered, two_producers
 
 import tegula as tg
 from tegula.dataclass import dataclass
-from tegula.interp.agents.launch import Prepared, prepared
+from tegula.interp.engines.launch import Prepared, prepared
 from tegula.interp.lowered import Spread
 from tegula.ir import Kernel
 from tegula.kernels import gemm
@@ -99,13 +99,13 @@ def _persistent(rows: int, columns: int, n: int) -> list[Any]:
 MATMUL, MATMUL32 = Tile(128, 128, 64, stages=3, groups=2), Tile(64, 64, 32, stages=3, groups=1)
 MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[tuple[int, ...]]]] = {
     "matmul": (
-        lambda: gemm.product(tg.bfloat16, MATMUL, False, gemm.Epilogue(tg.bfloat16)),
+        lambda: gemm.matmul_kernel(tg.bfloat16, MATMUL, False, gemm.Epilogue(tg.bfloat16)),
         2,
         _matmul,
         [(256, 256, 448), (384, 128, 192), (128, 256, 64), (128, 128, 0), (256, 128, 128)],
     ),
     "matmul32": (
-        lambda: gemm.product(tg.float32, MATMUL32, False, gemm.Epilogue(tg.float32, exact=True)),
+        lambda: gemm.matmul_kernel(tg.float32, MATMUL32, False, gemm.Epilogue(tg.float32, exact=True)),
         2,
         _matmul32,
         [(128, 64, 224), (192, 64, 96), (64, 128, 32), (64, 64, 0), (128, 64, 64)],

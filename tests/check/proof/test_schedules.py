@@ -51,7 +51,7 @@ def test_pipes(name: str) -> None:
     "tile", [0, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
 )
 def test_matmul_of_the_library(tile: int) -> None:
-    made = gemm.product(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
+    made = gemm.matmul_kernel(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
     assert outcome(lowered(made)) == "proved"
 
 

@@ -9,7 +9,7 @@ from random import Random
 from support.attacks.lowered import Spoiled
 from tegula.ir import AccessClass, Kernel, Op, Value
 from tegula.ops import scalar as S
-from tegula.ops.schedule import BulkLoad, PairEnd
+from tegula.ops.schedule import BulkLoad, ClusterEnd
 from tegula.passes.runner import GpuCompilation
 from tegula.types import bool_
 
@@ -88,7 +88,7 @@ def _ordered(stages: int, items: int) -> str:
 
 
 def _shared(kernel: Kernel) -> list[BulkLoad]:
-    return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("pair")]
+    return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("cluster")]
 
 
 def _insert(op: Op, new: Op) -> Value:
@@ -106,7 +106,7 @@ def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
 
     def one_less(kernel: Kernel, parts: GpuCompilation) -> bool:
         """Where the number of tiles is odd."""
-        ends = [op for op in kernel.walk() if isinstance(op, PairEnd)]
+        ends = [op for op in kernel.walk() if isinstance(op, ClusterEnd)]
         if not ends:
             return False
         for end in ends if rng_all else [ends[int(which * len(ends))]]:
@@ -118,9 +118,9 @@ def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
 
     def not_freed(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A release arrives in its own block alone."""
-        made = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("pair")]
+        made = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("cluster")]
         for op in made:
-            op.attrs["pair"] = False
+            op.attrs["cluster"] = False
         return bool(made)
 
     def always(kernel: Kernel, parts: GpuCompilation) -> bool:

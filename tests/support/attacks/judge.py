@@ -13,10 +13,10 @@ from support.attacks.program import Args
 from support.attacks.translate import schedule
 from tegula.check.guards import Leaf
 from tegula.check.verdict import UNPROVED, Verdict
-from tegula.interp.agents.launch import AgentLaunch, prepared
-from tegula.interp.agents.orders import orders
-from tegula.interp.agents.state import ReplayFailed
-from tegula.interp.agents.trace import Unsupported, Wrong
+from tegula.interp.engines.launch import EngineLaunch, prepared
+from tegula.interp.engines.orders import orders
+from tegula.interp.engines.state import ReplayFailed
+from tegula.interp.engines.trace import Unsupported, Wrong
 from tegula.interp.lowered import Spread
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.ops.roles import Roles, block_threads
@@ -99,7 +99,7 @@ def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: 
     """What goes wrong in one of so many orders of a block; "unknown" where the launch cannot be replayed."""
     made = prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
     try:
-        launch = AgentLaunch(made, args, (block + 1, parts.threads), block)
+        launch = EngineLaunch(made, args, (block + 1, parts.threads), block)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     except Unsupported as e:

@@ -31,9 +31,9 @@ class Endless(Exception):
 
 
 def join(a: Clock, b: Clock) -> None:
-    for agent, t in b.items():
-        if a.get(agent, 0) < t:
-            a[agent] = t
+    for engine, t in b.items():
+        if a.get(engine, 0) < t:
+            a[engine] = t
 
 
 class Known:
@@ -81,13 +81,13 @@ class Barrier:
 
 
 class Access:
-    """Of a stage. `agent`, `time`: known to whom has the agent at that time or later in his clock; `role`: of threads,
+    """Of a stage. `engine`, `time`: known to whom has the agent at that time or later in his clock; `role`: of threads,
     -1 for copies and tensor cores."""
 
     __slots__ = ("agent", "role", "time")
 
-    def __init__(self, agent: Any, time: int, role: int = -1) -> None:
-        self.agent, self.time, self.role = agent, time, role
+    def __init__(self, engine: Any, time: int, role: int = -1) -> None:
+        self.engine, self.time, self.role = engine, time, role
 
 
 NEVER = 1 << 60
@@ -249,9 +249,9 @@ class Run:
         if access is None:
             return
         known = role.known
-        if access.role != role.number and known.all.get(access.agent, 0) < access.time:
-            raise Fault("race", f"role {role.number} does not know {access.agent}")
-        if fenced and access.role >= 0 and known.fenced.get(access.agent, 0) < access.time:
+        if access.role != role.number and known.all.get(access.engine, 0) < access.time:
+            raise Fault("race", f"role {role.number} does not know {access.engine}")
+        if fenced and access.role >= 0 and known.fenced.get(access.engine, 0) < access.time:
             raise Fault("fence", f"role {role.number} after threads of role {access.role}")
 
     def _now(self, role: Role) -> Access:

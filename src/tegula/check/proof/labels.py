@@ -324,7 +324,7 @@ class Labels:
                 )
                 for k, (n, places, v) in _from_last(more.flights)
             ]
-            role.flying, role.products = dict(more.flying), max(role.products, other.products)
+            role.flying, role.matmuls = dict(more.flying), max(role.matmuls, other.matmuls)
             more = other if len(other.copies) >= len(role.copies) else role
             role.copies = [
                 [

@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula.check.proof.guards import LARGEST, Guard
 from tegula.check.proof.known import Known
-from tegula.check.proof.program import Agent, HandOver, Program, stage_of
+from tegula.check.proof.program import Engine, HandOver, Program, stage_of
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -36,7 +36,7 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufRead, root
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
-from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import Barrier, MmaWait, RegisterMma, SharedMma
 from tegula.ops.lane import LaneUniform
 from tegula.ops.schedule import BulkStore, FenceAsync
 from tegula.types import DTYPES, BufType, DType
@@ -83,7 +83,7 @@ class Spot:
 class Role:
     spots: list[Spot]
     midway: int = 0
-    products: int = 0
+    matmuls: int = 0
     loose: bool = False
     ahead: bool = False
     arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
@@ -158,8 +158,8 @@ class Machine:
         self.asked: dict[Guard, None] = {}
         self.offsets: dict[tuple[int, int], int] = {}
         self.lags: dict[tuple[int, int, int], int | None] = {}
-        self.firsts: dict[tuple[Value, Agent], dict[int, int]] = {}
-        self.began: dict[tuple[Value, Agent], None] = {}
+        self.firsts: dict[tuple[Value, Engine], dict[int, int]] = {}
+        self.began: dict[tuple[Value, Engine], None] = {}
         self.noting = True
         self.made = 0
         self.state = State([], Known())
@@ -377,8 +377,8 @@ class Machine:
         for o in op.walk():
             if not (isinstance(o, BufRead) and o.result not in self.program.used):
                 for e in self.program.happenings(o):
-                    if isinstance(e, E.Touch):
-                        self._touch(role, e, o, o is op)
+                    if isinstance(e, E.MemoryAccess):
+                        self._access(role, e, o, o is op)
         for v in op.results:
             numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
             if numeric and not self.program.pure(op) and spot.held.get(v) is None:
@@ -524,9 +524,9 @@ class Machine:
                 return False
             role.midway += 1
         if role.midway >= len(todo):
-            if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
-                role.flying[op.result] = role.products
-            elif isinstance(op, ProductWait):
+            if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
+                role.flying[op.result] = role.matmuls
+            elif isinstance(op, MmaWait):
                 self._fly(role, zip(op.results, op.sums, strict=True))
             role.midway = 0
             spot.at += 1
@@ -541,8 +541,8 @@ class Machine:
             if not self._over(b, role.arrived[b] - 1):
                 return False
             role.waited[b] = role.arrived[b]
-            self._meet(role, E.Meet(), op)
-        elif isinstance(e, E.Arrive | E.Come):
+            self._sync(role, E.Sync(), op)
+        elif isinstance(e, E.Arrive | E.NamedArrival):
             b = self.program.barrier[e.barrier]
             if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
                 raise Stuck("the stage is not that of the item", None, self.role)
@@ -561,18 +561,18 @@ class Machine:
             self._first(e.to, (self.role, True), {b: item})
             n = self.program.number[e.to.buffer]
             self.state.contents = [row for row in self.state.contents if row[0] != n]
-        elif isinstance(e, E.Touch):
-            self._touch(role, e, op, True)
+        elif isinstance(e, E.MemoryAccess):
+            self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
             role.dirty.clear()
-        elif isinstance(e, E.Meet):
-            self._meet(role, e, op)
+        elif isinstance(e, E.Sync):
+            self._sync(role, e, op)
         elif isinstance(e, E.Issue):
-            role.products += 1
-            held = _in_registers(op) if isinstance(op, RegisterProduct) else None
-            role.flights.append((role.products, [self._place(role, at) for at in e.operands], held))
+            role.matmuls += 1
+            held = _in_registers(op) if isinstance(op, RegisterMma) else None
+            role.flights.append((role.matmuls, [self._place(role, at) for at in e.operands], held))
             role.loose = role.loose or many
-        elif isinstance(e, E.ProductsDone):
+        elif isinstance(e, E.MmaComplete):
             role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
         elif isinstance(e, E.CopyOut | E.Commit):
             if isinstance(e, E.CopyOut):
@@ -647,27 +647,27 @@ class Machine:
         early = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
         self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
 
-    def _first(self, at: E.Bytes, agent: Agent, arrived: dict[int, Sum]) -> None:
+    def _first(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
         """At the first access of a ring by an engine. Where numbers are known, the item is taken to be that of the
         stage; elsewhere the last one in the stage that has been handed over."""
-        key = (at.buffer, agent)
+        key = (at.buffer, engine)
         self.began.setdefault(key)
         if key in self.firsts:
             return
         item: Sum | None = number(at.stage)
         if any(x.value is None for x in arrived.values()):
-            item = self._of_stage(at, self._handed(at, agent))
+            item = self._of_stage(at, self._handed(at, engine))
         resolved = self.state.known.resolved
         found = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
         known = {b: n for b, n in found.items() if n is not None}
         if known:
             self.firsts[key] = known
 
-    def _handed(self, at: E.Bytes, agent: Agent) -> list[Sum]:
+    def _handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
         """The items that an engine was handed last, one for each stage."""
         ring = self.program.rings[at.buffer]
         for row in ring.rows:
-            if row.taker == agent and not row.own:
+            if row.taker == engine and not row.own:
                 last = self.last(self.state.roles[self.role], self.role, row.barrier)
                 last -= self.shift(at.buffer, row) - (
                     0 if (at.buffer, row.giver) in self.began else ring.stages
@@ -700,16 +700,16 @@ class Machine:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
         if ring is None:
             return n, at.stage
-        agent = ring.agent(self.role, False)
-        self._first(at, agent, role.arrived)
+        engine = ring.engine(self.role, False)
+        self._first(at, engine, role.arrived)
         near: list[Sum] = []
-        for row in ring.given(agent)[:1]:
+        for row in ring.given(engine)[:1]:
             first = role.arrived[row.barrier] - self.shift(at.buffer, row)
             near += [first + k for k in range(ring.stages)]
-        item = self._of_stage(at, [*near, *self._handed(at, agent)])
+        item = self._of_stage(at, [*near, *self._handed(at, engine)])
         if item is None:
             raise Stuck("the stage is not that of an item that was waited for", None, self.role)
-        for row in ring.given(agent):
+        for row in ring.given(engine):
             self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item
 
@@ -722,17 +722,17 @@ class Machine:
                 key = (v, row.giver)
                 self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: most}
 
-    def _touch(self, role: Role, e: E.Touch, op: Op, sure: bool) -> None:
+    def _access(self, role: Role, e: E.MemoryAccess, op: Op, sure: bool) -> None:
         v, n = e.at.buffer, self.program.number[e.at.buffer]
         ring, many = self.program.rings.get(v), self.program.warps[self.role] > 1
         if ring is not None:
-            agent = ring.agent(self.role, False)
+            engine = ring.engine(self.role, False)
             numbered = v in self.program.numbered
             if op.NAME != "buf.new":
-                found = (x.at for x in E.events(op, self) if isinstance(x, E.Touch))
+                found = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
                 at = next(at for at in found if at.buffer is v)
-                self._first(at, agent, role.arrived)
-                if ring.given(agent):
+                self._first(at, engine, role.arrived)
+                if ring.given(engine):
                     self._place(role, at)
                 if numbered:
                     self._number(role, e, at, sure)
@@ -744,7 +744,7 @@ class Machine:
             role.dirty.add((n, slot))
             role.unmet[n, slot] = 2 if many else 0
 
-    def _number(self, role: Role, e: E.Touch, at: E.Bytes, sure: bool) -> None:
+    def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
         """What a store of one number to a stage, or a load of an element, says of the number."""
         n, item = self._place(role, at)
         if e.write:
@@ -762,7 +762,7 @@ class Machine:
                 if m == n and self.state.known.equal(other, item):
                     role.spots[-1].held[e.number] = stored
 
-    def _meet(self, role: Role, e: E.Meet, op: Op) -> None:
+    def _sync(self, role: Role, e: E.Sync, op: Op) -> None:
         if e.warp_group and self.program.groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
             if isinstance(op, BulkStore):
@@ -777,7 +777,7 @@ def _carried(op: For | While) -> list[Value]:
     return op.arguments
 
 
-def _in_registers(op: RegisterProduct) -> Value:
+def _in_registers(op: RegisterMma) -> Value:
     """The operand of a matmul that is in registers."""
     return op.b if isinstance(op.a.type, BufType) else op.a
 

@@ -21,7 +21,7 @@ from tegula.ops.schedule import MbarrierNew, NamedNew
 from tegula.passes.groups import only_starts_copies
 from tegula.types import ArrayType, DType
 
-Agent: TypeAlias = tuple[int, bool]
+Engine: TypeAlias = tuple[int, bool]
 """Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
 Access: TypeAlias = tuple[int, bool, bool, Op]
 """By a role, whether it writes, whether it is asynchronous, and the op."""
@@ -31,8 +31,8 @@ Access: TypeAlias = tuple[int, bool, bool, Op]
 class HandOver:
     """How one engine hands a ring to another; `own`: a role knows what it has arrived at itself."""
 
-    giver: Agent
-    taker: Agent
+    giver: Engine
+    taker: Engine
     barrier: int
     own: bool = False
 
@@ -48,13 +48,13 @@ class RingUse:
     copied: set[int]
     both: set[int]
 
-    def agent(self, role: int, copy: bool) -> Agent:
+    def engine(self, role: int, copy: bool) -> Engine:
         """The role, and whether its copies are meant."""
         return role, role in self.copied and (copy or role not in self.both)
 
-    def given(self, agent: Agent) -> list[HandOver]:
+    def given(self, engine: Engine) -> list[HandOver]:
         """How an engine hands the buffer on."""
-        return [row for row in self.rows if row.giver == agent]
+        return [row for row in self.rows if row.giver == engine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Program:
         self.changed = self._changed()
         self._counts: dict[Op, bool] = {}
         self.rings: dict[Value, RingUse] = {}
-        self.writers: dict[int, set[Agent]] = {}
+        self.writers: dict[int, set[Engine]] = {}
         self.tracked: set[Value] = set()
         self._scan()
         self.guards = Guards(
@@ -114,7 +114,10 @@ class Program:
             for region in self.roles
             for op in region.walk()
             for e in self.happenings(op)
-            if isinstance(e, E.Touch) and e.write and e.number is not None and e.at.buffer in self.rings
+            if isinstance(e, E.MemoryAccess)
+            and e.write
+            and e.number is not None
+            and e.at.buffer in self.rings
         }
         """Rings of which a stage may hold one number."""
         self.notes: dict[tuple[str, Region], Any] = {}
@@ -163,7 +166,7 @@ class Program:
         """Whether an op takes part in the schedule by more than the loads and stores of threads."""
         if type(op) not in E.RULES:
             return False
-        return any(not isinstance(e, E.Touch | E.Meet | E.Fence) for e in self.happenings(op))
+        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op))
 
     def counts(self, op: Op) -> bool:
         """Whether an op, or one in it, acts; or whether a branch that threads take together hands over rings."""
@@ -175,7 +178,8 @@ class Program:
     def _prepares(self, op: Op) -> bool:
         events = self.happenings(op)
         return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.Touch) and e.at.buffer in self.rings) for e in events
+            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and e.at.buffer in self.rings)
+            for e in events
         )
 
     # Rings -----------------------------------------------------------------------------------------------------------
@@ -191,11 +195,11 @@ class Program:
                 b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                 if isinstance(e, E.Wait | E.NamedWait):
                     self.waiters[b].add(r)
-                elif isinstance(e, E.Arrive | E.Come):
+                elif isinstance(e, E.Arrive | E.NamedArrival):
                     self.arrivers[b].add(r)
                 for at in memory(e):
-                    writes = isinstance(e, E.CopyIn) or (isinstance(e, E.Touch) and e.write)
-                    uses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.Touch), op))
+                    writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
+                    uses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.MemoryAccess), op))
         self.tracked = {v for v, rows in uses.items() if any(asynchronous for _, _, asynchronous, _ in rows)}
         for v, rows in uses.items():
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
@@ -209,10 +213,10 @@ class Program:
         copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
         both = copied & {r for r, writes, _, _ in accesses if not writes}
         ring = RingUse(stages, [], v in self.tracked, copied, both)
-        writers = {ring.agent(r, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
-        agents = sorted(writers | {ring.agent(r, False) for r, writes, _, _ in accesses if not writes})
-        for x in agents:
-            for y in agents:
+        writers = {ring.engine(r, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
+        engines = sorted(writers | {ring.engine(r, False) for r, writes, _, _ in accesses if not writes})
+        for x in engines:
+            for y in engines:
                 if x != y and (x in writers or y in writers):
                     row = self._hand_over(v, x, y, y in writers, order)
                     if row is not None:
@@ -221,7 +225,7 @@ class Program:
             self.rings[v], self.writers[self.number[v]] = ring, writers
 
     def _hand_over(
-        self, v: Value, x: Agent, y: Agent, writes: bool, order: list[list[tuple[Op, E.Event]]]
+        self, v: Value, x: Engine, y: Engine, writes: bool, order: list[list[tuple[Op, E.Event]]]
     ) -> HandOver | None:
         """The barrier where one engine arrives, and another waits: where copies complete; where the other waits last
         before it writes, or the one arrives first after it has written."""
@@ -257,7 +261,7 @@ class Program:
         else:
             events = [e for _, e in order[x[0]]]
             first = next((k for k, e in enumerate(events) if accesses(e)), 0)
-            near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.Come)]
+            near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)]
         found = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
         if found is not None:
             return HandOver(x, y, found)
@@ -376,7 +380,7 @@ def memory(e: E.Event) -> tuple[E.Bytes, ...]:
         return e.operands
     if isinstance(e, E.CopyIn):
         return (e.to,)
-    return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.Touch) else ()
+    return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.MemoryAccess) else ()
 
 
 class _Unknown:

@@ -124,7 +124,7 @@ class Search(Forms):
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
         """How engines hand over a ring: who accesses it first hands over items, whoever accesses it later hands over
         their stages."""
-        began = {agent: k for k, (at, agent) in enumerate(self.machine.began) if at is v}
+        began = {engine: k for k, (at, engine) in enumerate(self.machine.began) if at is v}
         return [
             [
                 *row.giver,
@@ -428,7 +428,7 @@ class Search(Forms):
             raise Hoisted(c)
         return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
 
-    def _round(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
+    def _iteration(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
         """One iteration; the roles know that they begin it."""
         parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
         turns = any(self._in_turns(state, r) for r in group)
@@ -451,10 +451,10 @@ class Search(Forms):
         kept = self._kept()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
         if self.dry:
-            return self._round(state.copy(), group, lambda s: self._left(s, group, over))
+            return self._iteration(state.copy(), group, lambda s: self._left(s, group, over))
         self._dry(state, group)
         if self._last(state, group[0]):
-            return self._round(state.copy(), group, over)
+            return self._iteration(state.copy(), group, over)
         others = [r for r in range(len(state.roles)) if r not in group and self.machine.spot(state, r).at < 0]
         guesses = [self._guesses(state, group, moving) for moving in (False, True)]
         modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
@@ -480,7 +480,7 @@ class Search(Forms):
                 self._back(kept)
         if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
             raise problem
-        return self._round(state.copy(), group, over, most)
+        return self._iteration(state.copy(), group, over, most)
 
     def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
         return tuple(state.roles[r].spots[-1].region for r in group)
@@ -525,7 +525,7 @@ class Search(Forms):
         self.dried.add(heads)
         kept, self.dry = self._kept(), True
         try:
-            self._round(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
+            self._iteration(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
         except (Stuck, Hoisted, Mismatch):
             pass
         finally:
@@ -655,7 +655,7 @@ class Search(Forms):
             self.inner.append(label)
             try:
                 return self._by_orders(
-                    s, orders, lambda t: self._round(t, label.roles, lambda u: self._arrive(u, label))
+                    s, orders, lambda t: self._iteration(t, label.roles, lambda u: self._arrive(u, label))
                 )
             finally:
                 self.inner.pop()

@@ -87,7 +87,7 @@ def _counts(program: Program, op: Op) -> list[Count]:
     for e in program.happenings(op):
         if isinstance(e, E.Wait | E.NamedWait):
             out.append(("waited", program.barrier[e.barrier]))
-        if isinstance(e, E.Arrive | E.Come):
+        if isinstance(e, E.Arrive | E.NamedArrival):
             out.append(("arrived", program.barrier[e.barrier]))
     return out
 

@@ -227,7 +227,7 @@ class Verifier(Obligations):
             self.need(any(self._same(y, x) for y in held), "a stage does not hold what the label says")
         for r, (role, row) in enumerate(zip(self.state.roles, label["roles"], strict=True)):
             self.role = r
-            self._meets(role, self._role(row, bound))
+            self._satisfies(role, self._role(row, bound))
 
     def _contents(self, label: Mapping[str, Any], bound: Sequence[Any]) -> list[tuple[int, Any, Any]]:
         return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
@@ -237,7 +237,7 @@ class Verifier(Obligations):
         conditions = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
         return x == y or (not any(conditions) and self.state.facts.equal(x, y))
 
-    def _meets(self, role: Role, wanted: Role) -> None:
+    def _satisfies(self, role: Role, wanted: Role) -> None:
         same, wrong = self.state.facts.equal, "the state is not that of the label"
         at = [(f.region, f.at) for f in role.frames]
         self.need(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from tegula.check.verifier.pairs import Pairs
+from tegula.check.verifier.clusters import Clusters
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
@@ -54,7 +54,7 @@ class Rejected(Exception):
         self.obligation, self.help = obligation, help
 
 
-Agent: TypeAlias = tuple[int, bool]
+Engine: TypeAlias = tuple[int, bool]
 """Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
 
 
@@ -64,8 +64,8 @@ class HandOver:
     item c of the ring, and the taker has waited for that item before its accesses of item c + `later` stages. `own`: a
     role knows what it has arrived at itself, before it starts a copy."""
 
-    giver: Agent
-    taker: Agent
+    giver: Engine
+    taker: Engine
     barrier: int
     item: int
     later: int
@@ -86,7 +86,7 @@ class Ring:
     stored: set[int]
     both: set[int]
 
-    def agent(self, role: int, copy: bool) -> Agent:
+    def engine(self, role: int, copy: bool) -> Engine:
         return role, role in self.copied and (copy or role not in self.both)
 
 
@@ -222,14 +222,17 @@ class Layout:
                     if isinstance(e, E.Wait | E.NamedWait):
                         self.waiters[b].add(r)
                         elected.setdefault(b, set()).add(isinstance(e, E.Wait) and e.elected)
-                    elif isinstance(e, E.Arrive | E.Come):
+                    elif isinstance(e, E.Arrive | E.NamedArrival):
                         one = isinstance(e, E.Arrive) and e.elected
                         self.arrivers[b].setdefault(r, one)
                         if self.warps[r] > 1 and self.arrivers[b][r] != one:
                             raise Rejected("a role arrives here with one warp, elsewhere with all", op)
-                    elif isinstance(e, E.CopyIn | E.CopyOut | E.Issue | E.Touch) and op.NAME != "buf.new":
-                        writes = isinstance(e, E.CopyIn) or (isinstance(e, E.Touch) and e.write)
-                        proxy = E.GENERIC if isinstance(e, E.Touch) else E.ASYNC
+                    elif (
+                        isinstance(e, E.CopyIn | E.CopyOut | E.Issue | E.MemoryAccess)
+                        and op.NAME != "buf.new"
+                    ):
+                        writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
+                        proxy = E.GENERIC if isinstance(e, E.MemoryAccess) else E.ASYNC
                         many = [*e.operands] if isinstance(e, E.Issue) else [_memory(e)]
                         for at in many:
                             uses.setdefault(at.buffer, set()).add((r, writes, proxy))
@@ -271,7 +274,7 @@ class Layout:
                 e.kind == "issue" and e.value is not None and root(e.value) in mine for e in op.effects()
             )
             filled = (not inside or op.NAME == "buf.new") and any(
-                isinstance(e, E.Touch) and e.at.buffer in mine for e in E.events(op, Anything(self))
+                isinstance(e, E.MemoryAccess) and e.at.buffer in mine for e in E.events(op, Anything(self))
             )
             if (started and not (inside and E.settles(op))) or filled or (not inside and self._acts(op)):
                 raise Rejected("this is done outside of roles, or to memory that roles share", op)
@@ -281,10 +284,10 @@ class Layout:
 
     def _pairs(self, chains: Sequence[Any]) -> None:
         """What blocks do for each other they do alike, and a stage that both fill is free in both."""
-        shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.pair]
-        if not shared and not any(self.paired(v) for v in self.barriers):
+        shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
+        if not shared and not any(self.clustered(v) for v in self.barriers):
             return
-        pairs = Pairs(self.kernel, self.unwritten)
+        pairs = Clusters(self.kernel, self.unwritten)
         for op in self.kernel.walk():
             if isinstance(op, CONTROL) and not pairs.alike(op) and any(self._signals(o) for o in op.walk()):
                 raise Rejected("how often the two CTAs of a cluster do this may differ", op)
@@ -292,7 +295,7 @@ class Layout:
             if problem := pairs.shared(op):
                 raise Rejected(problem, op)
             ring = self.rings[root(op.buffer)]
-            if not all(self.paired(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
+            if not all(self.clustered(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
                 raise Rejected("a stage that both CTAs of a cluster fill may be in use in the other one", op)
             known = {
                 (w, r) for b, w, r, links in chains if b == self.barrier[op.barriers] and self._across(links)
@@ -303,16 +306,16 @@ class Layout:
 
     def _across(self, links: Sequence[tuple[int, int]]) -> bool:
         """Whether a chain begins with a wait for both blocks."""
-        return len(links) > 1 and self.paired(self.barriers[links[1][0]])
+        return len(links) > 1 and self.clustered(self.barriers[links[1][0]])
 
-    def paired(self, barrier: Value) -> bool:
+    def clustered(self, barrier: Value) -> bool:
         """Whether who arrives at a barrier arrives in both CTAs of a cluster."""
-        return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.pair)
+        return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.cluster)
 
     def _signals(self, op: Op) -> bool:
         if type(op) not in E.RULES:
             return False
-        signals = (E.Wait, E.NamedWait, E.Arrive, E.Come, E.CopyIn)
+        signals = (E.Wait, E.NamedWait, E.Arrive, E.NamedArrival, E.CopyIn)
         return any(isinstance(e, signals) for e in E.events(op, Anything(self)))
 
     def _within(self, op: Op, region: Region) -> bool:
@@ -339,9 +342,9 @@ class Layout:
             told = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
             if row.barrier < 0 or x not in self.arrivers[row.barrier] or not told:
                 raise Rejected(f"a role uses {v.name}, and nobody is told when it is done", op)
-        agents = {ring.agent(r, writes and proxy == E.ASYNC) for r, writes, proxy in found}
-        for x, y in combinations(sorted(agents), 2):
-            if any(z in agents and (z[1] or z[0] in stored) for z in (x, y)):
+        engines = {ring.engine(r, writes and proxy == E.ASYNC) for r, writes, proxy in found}
+        for x, y in combinations(sorted(engines), 2):
+            if any(z in engines and (z[1] or z[0] in stored) for z in (x, y)):
                 there = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
                 back = min((row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2)
                 if there + back > 1:
@@ -384,7 +387,7 @@ class Layout:
         """Whether an op does more to barriers and memory than what threads may also do in a branch."""
         if type(op) not in E.RULES:
             return False
-        return any(not isinstance(e, E.Touch | E.Meet | E.Fence) for e in E.events(op, Anything(self)))
+        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in E.events(op, Anything(self)))
 
     def loud(self, op: Op) -> bool:
         """Whether an op is a step: one that acts, or a branch that threads take together and that hands over rings."""
@@ -396,7 +399,8 @@ class Layout:
     def _prepares(self, op: Op) -> bool:
         events = E.events(op, Anything(self))
         return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.Touch) and e.at.buffer in self.rings) for e in events
+            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and e.at.buffer in self.rings)
+            for e in events
         )
 
 

@@ -12,12 +12,12 @@ from tegula.check.verifier.arithmetic import (
     number,
     plus,
 )
-from tegula.check.verifier.layout import Agent, Ring
+from tegula.check.verifier.layout import Engine, Ring
 from tegula.check.verifier.walk import Key, Role, Walk
 from tegula.ir import Op, Value
 from tegula.ops import events as E
 from tegula.ops.buffer import root
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.group import MmaWait, RegisterMma, SharedMma
 from tegula.ops.schedule import (
     BulkStore,
 )
@@ -64,8 +64,8 @@ class Obligations(Walk):
     def _over(self, b: int, item: Poly) -> None:
         """O3: all have arrived for the item, and its bytes have been asked for."""
         arrivers = self.layout.arrivers[b]
-        came = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
-        if not (arrivers and all(map(self.known, came))):
+        arrived_in = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
+        if not (arrivers and all(map(self.known, arrived_in))):
             early = self.known(plus(number(-1), item, -1))
             self.need(early or arrivers, "nobody arrives at the barrier that this waits for")
             self.need(early, "it is not known that this wait ends")
@@ -77,14 +77,14 @@ class Obligations(Walk):
     def arrive(self, e: E.Arrive) -> None:
         self._arrive(self.layout.barrier[e.barrier], e.stage, e.elected, e.bytes)
 
-    def come(self, e: E.Come) -> None:
+    def arrive_named(self, e: E.NamedArrival) -> None:
         self._arrive(self.layout.barrier[e.barrier], (), False, 0)
 
     def pass_(self, e: E.NamedWait) -> None:
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         self._over(b, plus(role.arrived[b], number(-1)))
         role.waited[b] = role.arrived[b]
-        self.meet(E.Meet())  # all warps of the role have arrived
+        self.sync(E.Sync())  # all warps of the role have arrived
 
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
@@ -95,7 +95,7 @@ class Obligations(Walk):
         self._follows(b, c)
         for v, ring in self.layout.rings.items():
             for row in ring.rows:
-                if row.barrier == b and row.giver == ring.agent(self.role, False):
+                if row.barrier == b and row.giver == ring.engine(self.role, False):
                     self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row.own)
         if b in role.open:
             self.need(role.open[b][0] == c, "bytes of an item are missing at the arrival for another")
@@ -167,11 +167,11 @@ class Obligations(Walk):
         keys = [k for _, keys, _ in role.flights for k in keys] + [k for keys in role.copies for k in keys]
         return keys + role.uncommitted
 
-    def _item(self, ring: Ring, at: E.Bytes, agent: Agent, copy: tuple[int, Poly] | None = None) -> Poly:
+    def _item(self, ring: Ring, at: E.Bytes, engine: Engine, copy: tuple[int, Poly] | None = None) -> Poly:
         """O5: the item of a ring that is accessed: the engine has been handed it, and has not handed it on. `copy`: the
         barrier on which a copy completes, and for which item."""
         role = self.state.roles[self.role]
-        given = [row for row in ring.rows if row.giver == agent]
+        given = [row for row in ring.rows if row.giver == engine]
         self.need(given, "nothing says when the stage is done with")
         for row in given:
             self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
@@ -180,7 +180,7 @@ class Obligations(Walk):
         for (
             row
         ) in ring.rows:  # counted from what was handed over last, where it is not so from what is handed on
-            if row.taker == agent and not row.own:
+            if row.taker == engine and not row.own:
                 last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
                 near += [plus(last, number(-k)) for k in range(ring.stages)]
         alike = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
@@ -196,7 +196,7 @@ class Obligations(Walk):
                 "a copy into the ring is on its way",
             )
         for row in ring.rows:
-            if row.taker == agent:
+            if row.taker == engine:
                 last = self.last(row.barrier, self.role) if not row.own else copy[1] if copy else ()
                 self.need(
                     not row.own or (copy and copy[0] == row.barrier), "a copy completes on another barrier"
@@ -213,9 +213,9 @@ class Obligations(Walk):
         if ring is None:
             return n, at.stage
         self.need(not self.state.roles[self.role].ahead, "one warp has waited for what all use")
-        return n, self._item(ring, at, ring.agent(self.role, False))
+        return n, self._item(ring, at, ring.engine(self.role, False))
 
-    def touch(self, e: E.Touch) -> None:
+    def access(self, e: E.MemoryAccess) -> None:
         role, v, n = self.state.roles[self.role], e.at.buffer, self.layout.number[e.at.buffer]
         ring = self.layout.rings.get(v)
         if ring is not None:
@@ -233,7 +233,7 @@ class Obligations(Walk):
             role.dirty.add(key)
             role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
 
-    def _number(self, e: E.Touch, ring: Ring, at: Key) -> None:
+    def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
         """A number that is in all of a stage is what those read who are handed the item."""
         if e.write:
             self._overwritten(ring, at)
@@ -278,7 +278,7 @@ class Obligations(Walk):
     def fence(self, e: E.Fence) -> None:
         self.state.roles[self.role].dirty.clear()
 
-    def meet(self, e: E.Meet) -> None:
+    def sync(self, e: E.Sync) -> None:
         role = self.state.roles[self.role]
         if e.warp_group and self.layout.warp_groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
@@ -295,7 +295,7 @@ class Obligations(Walk):
         role.flights.append((role.issued, held, self._in_registers()))
         role.loose = role.loose or self.layout.warps[self.role] > 1
 
-    def productsdone(self, e: E.ProductsDone) -> None:
+    def productsdone(self, e: E.MmaComplete) -> None:
         role = self.state.roles[self.role]
         role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
 
@@ -323,7 +323,7 @@ class Obligations(Walk):
 
     def _in_registers(self) -> Value | None:
         """The operand of this matmul that is in registers."""
-        if not isinstance(self.op, RegisterProduct):
+        if not isinstance(self.op, RegisterMma):
             return None
         return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
 
@@ -331,15 +331,15 @@ class Obligations(Walk):
         """O7: nothing uses what a matmul in flight works on, but one that adds to it and the wait."""
         open_ = {n for n, _, _ in role.flights}
         used = [*op.operands]
-        if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
+        if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             used = [op.a, op.b, op.alpha, op.beta]
-        for v in () if isinstance(op, ProductWait) else used:
+        for v in () if isinstance(op, MmaWait) else used:
             self.need(role.flying.get(v) not in open_, "the result of a matmul is used that is in flight")
 
     def flown(self, role: Role, op: Op) -> None:
-        if isinstance(op, SharedProduct | RegisterProduct) and op.unit == "wgmma":
+        if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             role.flying[op.result] = role.issued
-        elif isinstance(op, ProductWait):
+        elif isinstance(op, MmaWait):
             self.fly(role, zip(op.results, op.sums, strict=True))
 
     def do(self, e: E.Event) -> None:
@@ -349,14 +349,14 @@ class Obligations(Walk):
 DO: dict[type, Any] = {
     E.Wait: Obligations.wait,
     E.Arrive: Obligations.arrive,
-    E.Come: Obligations.come,
+    E.NamedArrival: Obligations.arrive_named,
     E.NamedWait: Obligations.pass_,
     E.CopyIn: Obligations.copyin,
-    E.Touch: Obligations.touch,
+    E.MemoryAccess: Obligations.access,
     E.Fence: Obligations.fence,
-    E.Meet: Obligations.meet,
+    E.Sync: Obligations.sync,
     E.Issue: Obligations.issue,
-    E.ProductsDone: Obligations.productsdone,
+    E.MmaComplete: Obligations.productsdone,
     E.CopyOut: Obligations.copyout,
     E.Commit: Obligations.commit,
     E.CopiesOutDone: Obligations.copiesoutdone,

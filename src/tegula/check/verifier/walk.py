@@ -298,12 +298,12 @@ class Walk(ABC):
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
             for e in E.events(o, Anything(self.layout)):
-                if isinstance(e, E.Touch) and (
+                if isinstance(e, E.MemoryAccess) and (
                     e.at.buffer in self.layout.rings or e.at.buffer in self.layout.tracked
                 ):
                     for found in E.events(o, self):
-                        if isinstance(found, E.Touch):
-                            self.touch(found if o is op else replace(found, number=None))
+                        if isinstance(found, E.MemoryAccess):
+                            self.access(found if o is op else replace(found, number=None))
                     break
             self.rests(role, o)
         for v in op.results:
@@ -459,7 +459,7 @@ class Walk(ABC):
         """Rejected where an event does not satisfy what is asked of it."""
 
     @abstractmethod
-    def touch(self, e: E.Touch) -> None:
+    def access(self, e: E.MemoryAccess) -> None:
         """Rejected where an access does not satisfy what is asked of it."""
 
     @abstractmethod

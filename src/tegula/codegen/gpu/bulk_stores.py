@@ -21,7 +21,7 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import memory_type, vector_of
 from tegula.ir import Value
-from tegula.layout import wgmma_share
+from tegula.layout import wgmma_group_tile
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.ops.schedule import BulkStore
 from tegula.passes.name_barriers import GROUP_BARRIERS
@@ -39,10 +39,10 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     copies, rows, columns = piece.shape
     groups = s.group.warp_groups
     copies //= groups
-    writer = (_TransposedPieces if op.turned else _Pieces)(s, staging, tile)
+    writer = (_TransposedPieces if op.transposed else _Pieces)(s, staging, tile)
     code = s.code
     number = s.warp_group
-    high, wide = writer.share
+    high, wide = writer.group_tile
     down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
@@ -52,16 +52,16 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
     # Copies of earlier stores may be on their way to the same elements.
     wait_for_copies(s, 0, read=False)
-    _meet(s, number)
+    _sync(s, number)
     for k, (i, j) in enumerate((i, j) for i in range(high // rows) for j in range(wide // columns)):
         if k >= copies:
             wait_for_copies(s, copies - 1, read=True)
-            _meet(s, number)
+            _sync(s, number)
         slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
         slot64 = code.emit(f"zext nneg i32 {slot} to i64")
         writer.write(slot64, i, j)
         fence_async(s, op)
-        _meet(s, number)
+        _sync(s, number)
         source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
         place = [code.emit(f"add i32 {top}, {rows * i}"), code.emit(f"add i32 {left}, {columns * j}")]
         one = code.emit(
@@ -80,7 +80,7 @@ def _of_warp_group(s: GpuState) -> str:
     return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
 
 
-def _meet(s: GpuState, number: str) -> None:
+def _sync(s: GpuState, number: str) -> None:
     """The threads of a warp group synchronise."""
     first = GROUP_BARRIERS + s.group.first // 4
     barrier = s.code.emit(f"add i32 {number}, {first}")
@@ -88,19 +88,24 @@ def _meet(s: GpuState, number: str) -> None:
 
 
 class _Pieces:
-    """The pieces of a result of warp groups. `share`: rows and columns of a warp group, of which `across` lie side by
-    side."""
+    """The pieces of a result of warp groups. `group_tile`: rows and columns of a warp group, of which `across` lie side
+    by side."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
         assert isinstance(t, TileType) and isinstance(piece, BufType)
-        _, self.across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
-        self.s, self.staging, self.share, self.per = s, staging, (64 * high, 8 * wide), piece.shape[2] // 8
+        _, self.across, high, wide = wgmma_group_tile((t.shape[0], t.shape[1]), s.group.warp_groups)
+        self.s, self.staging, self.group_tile, self.per = (
+            s,
+            staging,
+            (64 * high, 8 * wide),
+            piece.shape[2] // 8,
+        )
         held = s.held[tile]
         self.pairs = _paired(s, scalar_of(t.dtype), zip(held[::2], held[1::2], strict=True))
 
     def write(self, slot: str, i: int, j: int) -> None:
-        first = 2 * (j * self.per + self.share[1] // 8 * i)
+        first = 2 * (j * self.per + self.group_tile[1] // 8 * i)
         _write_piece(self.s, self.staging, slot, self.pairs[first : first + 2 * self.per])
 
 
@@ -148,7 +153,7 @@ class _TransposedPieces:
         t, piece = tile.type, staging.type
         assert isinstance(t, TileType) and isinstance(piece, BufType)
         self.across = s.group.warp_groups
-        self.s, self.view, self.share = s, s.buffers[staging], (t.shape[0], t.shape[1] // self.across)
+        self.s, self.view, self.group_tile = s, s.buffers[staging], (t.shape[0], t.shape[1] // self.across)
         _, self.rows, self.columns = piece.shape
         held = s.held[tile]
         fours = (held[k : k + 4] for k in range(0, len(held), 4))
@@ -176,7 +181,7 @@ class _TransposedPieces:
         column = s.memory.add(s.first_wide(f"add i32 {warp_column}, {pair}"), str(-first))
         row = s.first_wide(f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
         count = self.rows // 8 * 2
-        start = self.share[0] // 8 * 2 * half + count * i
+        start = self.group_tile[0] // 8 * 2 * half + count * i
         for k, pair in enumerate(self.pairs[start : start + count]):
             at = [slot, s.memory.add(row, str(k // 2 * 8 + k % 2)), column]
             s.code.line(f"store {t} {pair}, ptr {s.memory.at(self.view, at)}, align {align}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import SwizzledView, View
-from tegula.layout import Layout, wgmma_turned
+from tegula.layout import Layout, wgmma_transposed
 from tegula.ops.roles import WARP
 from tegula.types import components, element_bytes, scalar_of
 
@@ -25,7 +25,7 @@ def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
     rows, columns = view.shape
     units = isinstance(view, SwizzledView) or view.strides[0] % COLUMNS == 0
     fits = rows % ROWS == 0 and columns % (HALF * groups) == 0
-    return units and fits and layout == wgmma_turned((rows, columns), groups)
+    return units and fits and layout == wgmma_transposed((rows, columns), groups)
 
 
 def reads_pairs(view: View, layout: Layout) -> bool:

@@ -29,7 +29,7 @@ def control(s: GpuState, op: Op, body: Body) -> None:
         _while(s, op, body)
 
 
-def meet(s: GpuState) -> None:
+def reconverge(s: GpuState) -> None:
     """The threads of a warp, which may have gone different ways, go on together, unless some of them are elsewhere."""
     if not s.depth:
         s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
@@ -43,7 +43,7 @@ def parting(s: GpuState) -> Iterator[None]:
     with s.apart():
         yield
     if s.code.block != begin:
-        meet(s)
+        reconverge(s)
 
 
 def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
@@ -89,7 +89,7 @@ def chosen(
     code.place(done)
     found = [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, made, otherwise, strict=True)]
     if last != then:
-        meet(s)
+        reconverge(s)
     return found
 
 
@@ -113,7 +113,7 @@ def either(
         before, s.parted = s.parted, False
         made.append(act())
         if s.parted:
-            meet(s)
+            reconverge(s)
         s.parted |= before
         ends.append(code.block)
         code.jump(done)

@@ -13,11 +13,11 @@ from tegula.codegen.storage import SwizzledView, View
 from tegula.codegen.text import memory_type
 from tegula.dataclass import dataclass
 from tegula.ir import Value
-from tegula.layout import MmaShare
+from tegula.layout import MmaWarpTile
 from tegula.ops.buffer import BufNew, BufReshape, BufView
-from tegula.ops.group import SharedProduct
+from tegula.ops.group import SharedMma
 from tegula.ops.scalar import Const
-from tegula.passes.product_terms import Terms
+from tegula.passes.matmul_terms import Terms
 from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
 
 LANES_ALONG = 4
@@ -88,12 +88,12 @@ class FragmentSide:
 
 
 def sides(
-    s: GpuState, op: SharedProduct, share: MmaShare, origin: tuple[str, str], terms: Terms
+    s: GpuState, op: SharedMma, warp_tile: MmaWarpTile, origin: tuple[str, str], terms: Terms
 ) -> tuple[FragmentSide, FragmentSide]:
     """Both operands of a matmul in shared memory."""
     a, b = op.a, op.b
-    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, share.high, terms.left)
-    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, share.wide, terms.right)
+    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, warp_tile.high, terms.left)
+    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, warp_tile.wide, terms.right)
     return left, right
 
 
@@ -106,9 +106,9 @@ def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | 
     per = UNIT_BYTES // size
     if whole and as_they_are and is_aligned(s, side.value):
         if _runs_along(view, side.along, size):
-            return Matrices(s, side, fragments, turned=False)
+            return Matrices(s, side, fragments, transposed=False)
         if size == 2 and _runs_along(view, side.across, size) and view.shape[side.across] % per == 0:
-            return Matrices(s, side, fragments, turned=True)
+            return Matrices(s, side, fragments, transposed=True)
     return Elements(s, side, fragments)
 
 
@@ -149,11 +149,11 @@ def is_aligned(s: GpuState, buffer: Value) -> bool:
 
 class Matrices:
     """By ldmatrix, four registers at a time: each lane names a row of 16 bytes. Rows beyond the tile, which only give
-    results beyond it, are replaced by its last ones. `turned`: 16-bit elements whose rows run along the other
+    results beyond it, are replaced by its last ones. `transposed`: 16-bit elements whose rows run along the other
     dimension."""
 
-    def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments, turned: bool) -> None:
-        self.s, self.side, self.fragments, self.turned = s, side, fragments, turned
+    def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments, transposed: bool) -> None:
+        self.s, self.side, self.fragments, self.transposed = s, side, fragments, transposed
         lane = s.first(f"and i32 {s.lane32}, 31")
         matrix = s.first(f"lshr i32 {lane}, 3")
         row = s.first(f"and i32 {lane}, 7")
@@ -161,7 +161,7 @@ class Matrices:
         # Registers of a left operand follow each other along the rows first, those of two right operands along K.
         over, deep = (first, second) if side.unit == ROWS else (second, first)
         over, deep = s.first(f"shl i32 {over}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
-        if turned:
+        if transposed:
             deep = s.first(f"add i32 {deep}, {row}")
         else:
             over = s.first(f"add i32 {over}, {row}")
@@ -180,11 +180,11 @@ class Matrices:
         s, code, side = self.s, self.s.code, self.side
         row = s.memory.add(s.memory.add(side.origin, str(offset)), self.over)
         length = side.view.shape[side.across]
-        last = length - COLUMNS if self.turned else length - 1
+        last = length - COLUMNS if self.transposed else length - 1
         row = code.emit(f"call i64 @llvm.umin.i64(i64 {row}, i64 {last})")
         at = s.memory.at(side.view, side.at(row, s.memory.add(self.deep, k)))
         pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
-        t, form = "{ i32, i32, i32, i32 }", ".trans" if self.turned else ""
+        t, form = "{ i32, i32, i32, i32 }", ".trans" if self.transposed else ""
         name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{form}.b16.p3"
         made = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
         words = [code.emit(f"extractvalue {t} {made}, {n}") for n in range(4)]

@@ -13,14 +13,14 @@ from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, schedule, segments, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
+from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
 from tegula.codegen.gpu.control import chosen, control, parting, when
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
-from tegula.codegen.gpu.pairs import pair_end, pair_other
-from tegula.codegen.gpu.product import product, to_tf32
+from tegula.codegen.gpu.matmul import matmul, to_tf32
 from tegula.codegen.gpu.quotients import quotients, roots
 from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.side_by_side import side_by_side
@@ -44,12 +44,12 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    MmaWait,
     PartialReduce,
-    ProductWait,
     Publish,
-    RegisterProduct,
+    RegisterMma,
     SharedGather,
-    SharedProduct,
+    SharedMma,
     StackAdvance,
     StackFill,
     StackTake,
@@ -64,6 +64,8 @@ from tegula.ops.schedule import (
     BulkPut,
     BulkStore,
     BulkWait,
+    ClusterEnd,
+    ClusterPeer,
     FenceAsync,
     LaunchNext,
     MbarrierArrive,
@@ -74,8 +76,6 @@ from tegula.ops.schedule import (
     NamedArrive,
     NamedNew,
     NamedSync,
-    PairEnd,
-    PairOther,
 )
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import (
@@ -119,8 +119,8 @@ class GpuCode:
     """LLVM IR of a kernel and what the launch needs besides: shared memory, threads per block. `multiplies`: whether
     it has matmuls, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
     `budgets`: registers a thread of each warp group, where roles change how many they have; then each thread starts
-    with `start_registers`, and the code must be assembled for exactly so many. `paired`: whether CTAs 2 k and 2 k + 1
-    work together, if the launch makes clusters of them."""
+    with `start_registers`, and the code must be assembled for exactly so many. `clustered`: whether CTAs 2 k and 2 k +
+    1 work together, if the launch makes clusters of them."""
 
     text: str
     shared: MemoryMap
@@ -130,7 +130,7 @@ class GpuCode:
     maps: tuple[TensorMap, ...] = ()
     start_registers: int = 0
     budgets: tuple[int, ...] = ()
-    paired: bool = False
+    clustered: bool = False
 
     @property
     def waiting(self) -> int:
@@ -166,12 +166,12 @@ def lower_kernel(
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.places
     s.numbers = numbered(kernel.body)
-    s.paired = any(isinstance(op, MbarrierNew) and op.pair for op in kernel.walk())
+    s.clustered = any(isinstance(op, MbarrierNew) and op.cluster for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
     return GpuCode(
         _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
-        s.start_registers, s.budgets, s.paired,
+        s.start_registers, s.budgets, s.clustered,
     )  # fmt: skip
 
 
@@ -753,9 +753,9 @@ _RULES: dict[type[Op], Any] = {
     BufReshape: _on_state(lower_access),
     ArrayView: _on_state(array_view),
     SharedGather: _Walk.gather,
-    SharedProduct: _on_state(product),
-    RegisterProduct: _on_state(product),
-    ProductWait: _on_state(wgmma.product_wait),
+    SharedMma: _on_state(matmul),
+    RegisterMma: _on_state(matmul),
+    MmaWait: _on_state(wgmma.mma_wait),
     Barrier: _Walk.barrier,
     AsyncCopy: _on_state(access.async_copy),
     AsyncCommit: _Walk.async_commit,
@@ -768,8 +768,8 @@ _RULES: dict[type[Op], Any] = {
     StackAdvance: _Walk.stack_advance,
     PrintTile: _Walk.print_tile,
     Roles: _Walk.roles,
-    PairEnd: _on_state(pair_end),
-    PairOther: _on_state(pair_other),
+    ClusterEnd: _on_state(cluster_end),
+    ClusterPeer: _on_state(cluster_peer),
     MbarrierNew: _on_state(schedule.barrier_new),
     MbarrierReady: _on_state(schedule.barrier_ready),
     MbarrierWait: _on_state(schedule.barrier_wait),

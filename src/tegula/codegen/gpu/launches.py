@@ -29,7 +29,7 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     if not waited and (lets == AT_ONCE or lets == LOOPED and last is None):
         start_next_launch(s)
     for op in s.kernel.body.ops:
-        if not waited and (isinstance(op, Yield) or (touches_arrays(op) and not late)):
+        if not waited and (isinstance(op, Yield) or (accesses_arrays(op) and not late)):
             wait_for_last_launch(s)
             if lets == WAITED:
                 start_next_launch(s)
@@ -74,7 +74,7 @@ def reads_by_copies(kernel: Kernel) -> bool:
     )
 
 
-def touches_arrays(op: Op) -> bool:
+def accesses_arrays(op: Op) -> bool:
     """Whether an op may read or write memory of arrays, itself or in its regions."""
     if isinstance(op, ArrayView | ArrayShape):
         return False

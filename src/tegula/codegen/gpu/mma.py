@@ -5,9 +5,9 @@ from __future__ import annotations
 from tegula.codegen.gpu.fragments import COLUMNS, ROWS, Elements, Fragments, Matrices, loader, sides
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
-from tegula.layout import MmaShare, mma_share
-from tegula.ops.group import SharedProduct
-from tegula.passes.product_terms import Terms
+from tegula.layout import MmaWarpTile, mma_warp_tile
+from tegula.ops.group import SharedMma
+from tegula.passes.matmul_terms import Terms
 from tegula.types import BufType, TileType
 
 UNROLLED = 8
@@ -18,26 +18,26 @@ DEEP_FLOAT64 = (9, 0)
 """The first compute capability with those."""
 
 
-def product(s: GpuState, op: SharedProduct, terms: Terms, start: list[str]) -> list[str]:
+def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[str]:
     """start + a @ b, in the registers of `mma_result`."""
     a, out = op.a.type, op.result.type
     assert isinstance(a, BufType) and isinstance(out, TileType)
-    share = mma_share((out.shape[0], out.shape[1]), s.threads // 32)
+    warp_tile = mma_warp_tile((out.shape[0], out.shape[1]), s.threads // 32)
     length = a.shape[1]
     fragments = Fragments(terms.bits, _depth(s, terms, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
-    down, across = (s.first(f"{how} i32 {warp}, {share.across}") for how in ("udiv", "urem"))
-    origin = (_place(s, down, ROWS * share.high), _place(s, across, COLUMNS * share.wide))
-    left, right = (loader(s, side, fragments) for side in sides(s, op, share, origin, terms))
+    down, across = (s.first(f"{how} i32 {warp}, {warp_tile.across}") for how in ("udiv", "urem"))
+    origin = (_place(s, down, ROWS * warp_tile.high), _place(s, across, COLUMNS * warp_tile.wide))
+    left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, terms))
     if length <= UNROLLED * fragments.depth:
         sums = list(start)
         for k in range(0, length, fragments.depth):
-            sums = _step(s, terms, fragments, (left, right), str(k), share, sums)
+            sums = _step(s, terms, fragments, (left, right), str(k), warp_tile, sums)
         return sums
     t = register_type(terms.sum, 1)
     carried = [(t, x) for x in start]
     with s.code.loop("0", str(length), str(fragments.depth), carried, s.rolled()) as loop:
-        loop.next = _step(s, terms, fragments, (left, right), loop.index, share, loop.values)
+        loop.next = _step(s, terms, fragments, (left, right), loop.index, warp_tile, loop.values)
     return loop.results
 
 
@@ -58,14 +58,14 @@ def _step(
     fragments: Fragments,
     operands: tuple[Matrices | Elements, Matrices | Elements],
     k: str,
-    share: MmaShare,
+    warp_tile: MmaWarpTile,
     sums: list[str],
 ) -> list[str]:
     left, right = (x.load(k) for x in operands)
     out = list(sums)
-    for i in range(share.high):
-        for j in range(share.wide):
-            at = 4 * (j + share.wide * i)
+    for i in range(warp_tile.high):
+        for j in range(warp_tile.wide):
+            at = 4 * (j + warp_tile.wide * i)
             out[at : at + 4] = multiply(s, terms, fragments.depth, left[i], right[j], out[at : at + 4])
     return out
 

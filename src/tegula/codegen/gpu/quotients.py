@@ -28,11 +28,11 @@ LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 
 def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
     """a / b of each pair, correctly rounded."""
-    quick = [_quick(code, a, b) for a, b in pairs]
-    lost = [code.emit(f"bitcast float {x} to i32") for _, x in quick]
+    fast = [_fast(code, a, b) for a, b in pairs]
+    lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
     unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
-    found = [q for q, _ in quick]
+    found = [q for q, _ in fast]
     return _unless(
         code, unsure, found, lambda: [_sure(code, a, b, q) for (a, b), q in zip(pairs, found, strict=True)]
     )
@@ -40,22 +40,22 @@ def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
 
 def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
     """The square root of each number, correctly rounded."""
-    quick, unsure = list[str](), list[str]()
+    fast, unsure = list[str](), list[str]()
     for (x,) in numbers:
         start = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
         root, half = code.emit(f"fmul float {x}, {start}"), _times(code, start, 0.5)
         lost = _fma(code, code.emit(f"fneg float {root}"), root, x)
-        quick.append(_fma(code, lost, half, root))
+        fast.append(_fma(code, lost, half, root))
         bits = code.emit(f"bitcast float {x} to i32")
         above = code.emit(f"sub i32 {bits}, {LEAST_BITS}")
         unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - LEAST_BITS}"))
     any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
     return _unless(
-        code, any_unsure, quick, lambda: [code.call("sqrt", "f32", "float", f"float {x}") for (x,) in numbers]
+        code, any_unsure, fast, lambda: [code.call("sqrt", "f32", "float", f"float {x}") for (x,) in numbers]
     )
 
 
-def _unless(code: Code, unsure: str, quick: list[str], sure: Callable[[], list[str]]) -> list[str]:
+def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[str]]) -> list[str]:
     """Numbers that are known already, or others, found with more effort."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
@@ -63,7 +63,7 @@ def _unless(code: Code, unsure: str, quick: list[str], sure: Callable[[], list[s
     made, last = sure(), code.block
     code.jump(done)
     code.place(done)
-    return [code.phi("float", (a, before), (b, last)) for a, b in zip(quick, made, strict=True)]
+    return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, made, strict=True)]
 
 
 def finished(code: Code, x: str, type: str) -> str:
@@ -76,11 +76,11 @@ def finished(code: Code, x: str, type: str) -> str:
     return code.emit(f"bitcast i32 {bits} to float")
 
 
-def _sure(code: Code, a: str, b: str, quick: str) -> str:
+def _sure(code: Code, a: str, b: str, fast: str) -> str:
     """The quotient where the fast one may be wrong: it then is no normal number. One by one, which takes few
     registers."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
-    size = code.call("fabs", "f32", "float", f"float {quick}")
+    size = code.call("fabs", "f32", "float", f"float {fast}")
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
     unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
     code.branch(unsure, slow, done)
@@ -88,10 +88,10 @@ def _sure(code: Code, a: str, b: str, quick: str) -> str:
     made, last = _slow(code, a, b), code.block
     code.jump(done)
     code.place(done)
-    return code.phi("float", (quick, before), (made, last))
+    return code.phi("float", (fast, before), (made, last))
 
 
-def _quick(code: Code, a: str, b: str) -> tuple[str, str]:
+def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
     """The quotient, and a number that is not 0 where it may be wrong: scaling it back has rounded once more, or
     something on the way was no number."""
     divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")

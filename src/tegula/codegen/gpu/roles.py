@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tegula.codegen.gpu.control import for_warps
-from tegula.codegen.gpu.schedule import all_meet
+from tegula.codegen.gpu.schedule import sync_all
 from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.group import RegisterMma, SharedMma
 from tegula.ops.roles import STEP, WARP, WARP_GROUP, Roles, start_registers
 from tegula.passes.groups import Group, group_of, only_starts_copies
 
@@ -59,7 +59,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
                 _role(s, region, unit, warp, body)
 
         for_warps(s, _within(s, warp, unit.group.first, unit.group.warps), act)
-    all_meet(s)
+    sync_all(s)
 
 
 def units(op: Roles, threads: int) -> list[Unit]:
@@ -97,7 +97,7 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
 
 def multiplies(region: Op | Kernel) -> bool:
     """Whether there are matmuls in it."""
-    return any(isinstance(op, SharedProduct | RegisterProduct) for op in region.walk())
+    return any(isinstance(op, SharedMma | RegisterMma) for op in region.walk())
 
 
 def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from tegula.codegen.gpu.clusters import ARRIVE_AT_BOTH, cluster_size, of_cluster, other_rank, rank
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
-from tegula.codegen.gpu.pairs import ARRIVE_AT_BOTH, of_pair, other_rank, pair_size, rank
 from tegula.codegen.gpu.state import GpuState
 from tegula.errors import InternalError
 from tegula.ir import Op, Value, root
@@ -65,7 +65,7 @@ def barrier_new(s: GpuState, op: MbarrierNew) -> None:
     arrivals = op.arrivals
 
     def make() -> None:
-        count = s.code.emit(f"mul i32 {pair_size(s)}, {arrivals}") if of_pair(op.result) else ""
+        count = s.code.emit(f"mul i32 {cluster_size(s)}, {arrivals}") if of_cluster(op.result) else ""
         for k in range(op.stages):
             at = s.code.emit(f"add i32 {address}, {MBARRIER_BYTES * k}")
             text = f"mbarrier.init.shared::cta.b64 [$0], {'$1' if count else arrivals};"
@@ -78,12 +78,12 @@ def barrier_ready(s: GpuState, op: Op) -> None:
     """Bulk copies see barriers after a fence; threads see them once they have synchronised."""
     if s.gpu.bulk_copies:
         asm(s, "fence.mbarrier_init.release.cluster;", [])
-    all_meet(s)
+    sync_all(s)
 
 
-def all_meet(s: GpuState) -> None:
+def sync_all(s: GpuState) -> None:
     """All threads of the CTA synchronise, or of the 2-CTA cluster."""
-    if s.paired:
+    if s.clustered:
         asm(s, "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", [])
     else:
         s.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
@@ -112,7 +112,7 @@ def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
     one = elected(s, first_warp=bool(op.elected))
     text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
-    if of_pair(op.barriers):
+    if of_cluster(op.barriers):
         text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
     when(s, one, lambda: asm(s, text, operands))
 
@@ -170,8 +170,8 @@ def bulk_load(s: GpuState, op: Op) -> None:
     assert isinstance(t, BufType)
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
-    paired = bool(op.pair)
-    box = halved(t) if paired else boxes(t, bool(swizzle))
+    clustered = bool(op.cluster)
+    box = halved(t) if clustered else boxes(t, bool(swizzle))
     assert box is not None
     map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.rounds else BITS)
     barrier = _address(s, barriers, stage)
@@ -179,7 +179,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
     # Boxes lie below each other if they are narrower than the tile in no way.
-    along = 0 if paired and box.shape[-1] == t.shape[-1] else len(offsets) - 1
+    along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
     def copy(first: str, count: int, both: bool) -> None:
         """Boxes from the first one on."""
@@ -194,7 +194,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
             _start_load(s, array, map_at, at, barrier, place, both)
 
     def start_copies() -> None:
-        if not paired:
+        if not clustered:
             copy("0", box.count, False)
             return
         there = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
@@ -311,15 +311,15 @@ def named_new(s: GpuState, op: Op) -> None:
 
 def named_sync(s: GpuState, op: Op) -> None:
     """Lower `named.sync`: the hardware's barrier, with a wait."""
-    _meet_at(s, op, "sync")
+    _sync_at(s, op, "sync")
 
 
 def named_arrive(s: GpuState, op: Op) -> None:
     """Lower `named.arrive`: the hardware's barrier, without a wait."""
-    _meet_at(s, op, "arrive")
+    _sync_at(s, op, "arrive")
 
 
-def _meet_at(s: GpuState, op: Op, how: str) -> None:
+def _sync_at(s: GpuState, op: Op, how: str) -> None:
     (barrier,) = op.operands
     count = WARP * arrivals_at(barrier)
     s.code.line(f'call void asm sideeffect "{s.noted}", ""() convergent')

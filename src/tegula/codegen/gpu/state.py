@@ -31,7 +31,7 @@ class GpuState(State):
     `group`: the threads that run the code at hand, `lanes` of which have a lane. `held`: the registers of tiles.
     `barriers`: the addresses of memory barriers. `named`: the numbers of named barriers. `maps`: the tensor maps that
     the kernel needs, in order. `start_registers`: of a thread at the start, where roles change how many they have,
-    and `budgets`, those of each warp group. `paired`: whether CTAs work in 2-CTA clusters. `numbers`: of ops
+    and `budgets`, those of each warp group. `clustered`: whether CTAs work in 2-CTA clusters. `numbers`: of ops
     that synchronise, and `noted`, what is written next to the instructions of the op at hand. `line_table`: where the
     code says its Python lines. `depth`: in how many pieces of code this is that only some threads of a warp run;
     `parted`: whether they have not reconverged since the last one. `lane` is the thread's number in the group at all
@@ -52,7 +52,7 @@ class GpuState(State):
     line_table: LineTable | None = None
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
-    paired: bool = False
+    clustered: bool = False
     depth: int = 0
     parted: bool = False
     numbers: dict[Synchronising, int] = field(default_factory=dict)

@@ -14,10 +14,10 @@ from tegula.codegen.storage import SwizzledView
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
-from tegula.layout import wgmma_share
+from tegula.layout import wgmma_group_tile
 from tegula.ops.buffer import BufView
-from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
-from tegula.passes.product_terms import Terms, stored_terms
+from tegula.ops.group import MmaWait, RegisterMma, SharedMma
+from tegula.passes.matmul_terms import Terms, stored_terms
 from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, element_bytes, float32, scalar_of
 
@@ -63,34 +63,34 @@ class WgmmaOperand:
 def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
     """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is transposed, and
     of a right operand's if it is."""
-    turned = is_transpose(value)
-    stage = value.owner.buffer if turned and isinstance(value.owner, BufView) else value
+    transposed = is_transpose(value)
+    stage = value.owner.buffer if transposed and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
     assert isinstance(view, SwizzledView)
     start = shared_address(s, view.at(s.memory, ["0", "0"]))
-    depth_first = turned == right
+    depth_first = transposed == right
     across, depth = view.shape if depth_first else view.shape[::-1]
     return WgmmaOperand(start, view.row_bytes, element_bytes(view.dtype), depth_first, across, depth)
 
 
-def product(s: GpuState, op: RegisterProduct | SharedProduct, start: list[str]) -> list[str]:
+def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[str]:
     """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
     (attribute): then nothing may access these registers until a wait that covers it. If b is in registers, it is
     start.T + b.T @ a.T for the tensor cores."""
     t = op.result.type
     assert isinstance(t, TileType)
-    turned = isinstance(op, RegisterProduct) and op.held == 1
-    rows, columns = t.shape[::-1] if turned else t.shape
-    _, across, high, wide = wgmma_share((rows, columns), s.group.warp_groups)
+    transposed = isinstance(op, RegisterMma) and op.held == 1
+    rows, columns = t.shape[::-1] if transposed else t.shape
+    _, across, high, wide = wgmma_group_tile((rows, columns), s.group.warp_groups)
     number = s.warp_group
-    b = operand(s, (op.a if turned else op.b), right=not turned)
+    b = operand(s, (op.a if transposed else op.b), right=not transposed)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
     terms = stored_terms(op)
     assert terms is not None
     one = register_type(terms.sum, 1)
     fresh = all(x == constant(terms.sum, 0) for x in start)
     asm = _Assembly([one] * len(start), [] if fresh else start)
-    if isinstance(op, RegisterProduct):
+    if isinstance(op, RegisterMma):
         left: _Left = _Registers(s, op.held_tile, b.depth, asm)
     else:
         a = operand(s, op.a, right=False)
@@ -106,7 +106,7 @@ def product(s: GpuState, op: RegisterProduct | SharedProduct, start: list[str]) 
                 if terms.sum.is_float:
                     settings += ["1", "1"]
                 if terms.bits == TURNABLE:
-                    settings += [*left.turn, str(int(not b.depth_first))]
+                    settings += [*left.transpose, str(int(not b.depth_first))]
                 asm.add(
                     f"wgmma.mma_async.sync.aligned.{_shape(8 * count, terms)} {{{registers}}}, "
                     f"{left.named(i, k)}, {right}, {', '.join(settings)};"
@@ -127,7 +127,7 @@ def _shape(columns: int, terms: Terms) -> str:
     return f"m{ROWS}n{columns}k{terms.depth}.{total}.{terms.left}.{terms.right}"
 
 
-def product_wait(s: GpuState, op: ProductWait) -> None:
+def mma_wait(s: GpuState, op: MmaWait) -> None:
     """The registers of accumulators go through the wait, so that nothing accesses them before it; not those of the
     matmuls that it leaves in flight, which nothing may access after it either. What was computed while matmuls were
     in flight goes through it too: it is not to be put off until after the wait."""
@@ -138,7 +138,7 @@ def product_wait(s: GpuState, op: ProductWait) -> None:
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
     asm = _Assembly(types, [x for registers in held for x in registers])
-    if op.beside:
+    if op.overlapped:
         asm.add(_computed_before(held, len(held) - len(meanwhile)))
     asm.add(f"wgmma.wait_group.sync.aligned {op.pending};")
     made = iter(asm.emit(s))
@@ -149,7 +149,7 @@ def product_wait(s: GpuState, op: ProductWait) -> None:
             s.held[result] = s.held[v]
 
 
-PRODUCTS = (SharedProduct, RegisterProduct)
+MATMULS = (SharedMma, RegisterMma)
 NARROW = 4
 """Registers of tiles that a wait looks at: sums and other results of many numbers, which are computed before them."""
 NEVER = 0x7FABCDEF
@@ -173,7 +173,7 @@ def _computed_meanwhile(wait: Op) -> list[Value]:
     assert wait.parent is not None
     ops = wait.parent.ops
     at = ops.index(wait)
-    start = max((k for k, op in enumerate(ops[:at]) if isinstance(op, (*PRODUCTS, ProductWait))), default=at)
+    start = max((k for k, op in enumerate(ops[:at]) if isinstance(op, (*MATMULS, MmaWait))), default=at)
     later = {v for op in ops[at + 1 :] for inner in op.walk() for v in inner.operands}
     made = (v for op in ops[start + 1 : at] for v in op.results)
     return [v for v in made if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
@@ -183,7 +183,7 @@ def _youngest(wait: Op, count: int) -> set[Value]:
     """The accumulators of the last matmuls before a wait, as far as they stand in its region."""
     assert wait.parent is not None
     ops = wait.parent.ops
-    before = [op for op in ops[: ops.index(wait)] if isinstance(op, PRODUCTS)]
+    before = [op for op in ops[: ops.index(wait)] if isinstance(op, MATMULS)]
     return {op.result for op in (before[-count:] if count else []) if not op.wait}
 
 
@@ -192,7 +192,7 @@ class _Memory:
 
     def __init__(self, a: WgmmaOperand, low: str, asm: _Assembly) -> None:
         self.a, self.low, self.asm = a, low, asm
-        self.turn = [str(int(not a.depth_first))]
+        self.transpose = [str(int(not a.depth_first))]
 
     def named(self, i: int, k: int) -> str:
         return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _words(self.a, ROWS))
@@ -205,7 +205,7 @@ class _Registers:
     def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
         self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
         self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
-        self.turn: list[str] = []
+        self.transpose: list[str] = []
 
     def named(self, i: int, k: int) -> str:
         first = self.depth // 2 * i + k // 2

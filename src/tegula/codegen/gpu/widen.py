@@ -55,14 +55,14 @@ def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]
 
 def _whole(code: Code, packed: str, k: int, bias: int) -> str:
     """From 2^23 to 2^24 the lowest bit of a float32 counts 1."""
-    bits = _beside(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
+    bits = _interleaved(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
     number = code.emit(f"bitcast <4 x i8> {bits} to float")
     return code.emit(f"fsub float {number}, {float_literal(float((1 << 23) + bias), float32)}")
 
 
 def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
     """From 1024 to 2048 the lowest bit of a float16 counts 1."""
-    bits = _beside(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
+    bits = _interleaved(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
     return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
 
@@ -70,7 +70,7 @@ def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
 def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
     """A bfloat16 has seven bits below its exponent, too few for a byte; but where the upper ones are 0, the lower eight
     count 2^-133 whether the number is subnormal or not."""
-    pair, bits = "<2 x bfloat>", _beside(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
+    pair, bits = "<2 x bfloat>", _interleaved(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
     scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
@@ -94,7 +94,7 @@ def _of_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
 
 def _two_of_e5m2(code: Code, packed: str, k: int) -> str:
     """They are the upper halves of float16."""
-    bits = _beside(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
+    bits = _interleaved(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
     return code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
 
 
@@ -107,7 +107,7 @@ def _two_of_e4m3(code: Code, packed: str, k: int) -> str:
 # Parts of registers --------------------------------------------------------------------------------------------------
 
 
-def _beside(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
+def _interleaved(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
     """Four bytes: those picked of `packed`, and constants where none is."""
     fixed = ", ".join(f"i8 {n}" for n in others)
     mask = ", ".join(f"i32 {4 + at if k is None else k}" for at, k in enumerate(picked))

@@ -14,11 +14,11 @@ from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.hazards import Hazards
+from tegula.passes.gradient.iterations import shorten
 from tegula.passes.gradient.order import among_blocks, among_lanes
 from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
-from tegula.passes.gradient.rounds import shorten
 from tegula.passes.gradient.steps import AdjointStep
 from tegula.passes.inline_calls import put_in_place
 from tegula.passes.overlap import overlap

@@ -10,7 +10,7 @@ from tegula.ir import Kernel, Value
 from tegula.passes.runner import Compilation
 
 if TYPE_CHECKING:
-    from tegula.passes.gradient.rounds import LoopReplay
+    from tegula.passes.gradient.iterations import LoopReplay
 
 
 @dataclass(slots=True)

@@ -27,19 +27,19 @@ from tegula.passes.gradient.partials import (
     column,
     finished,
     name_of,
-    share_out,
+    split_blocks,
     summing,
     tile_of,
 )
 from tegula.passes.gradient.retile import retile
 from tegula.passes.gradient.steps import (
     AdjointStep,
+    Chunk,
     Dim,
     Extent,
     Merged,
     Partials,
     Pieces,
-    Share,
     Times,
     known_to_host,
 )
@@ -71,14 +71,14 @@ def gather(
     if steps and len(adjoint.body.ops) == 1:
         return steps
     positions = [adjoint.params.index(a) for a in gradients]
-    rest, *sums = share_out(adjoint, arrays, ordered) or [AdjointStep(adjoint, tuple(adjoint.params))]
+    rest, *sums = split_blocks(adjoint, arrays, ordered) or [AdjointStep(adjoint, tuple(adjoint.params))]
     return [*steps, *widen(rest, positions), *sums]
 
 
 def _of_array(adjoint: Kernel, array: Value) -> list[AdjointStep]:
-    touching = accesses_of(adjoint, array)
-    atomics = [op for op in touching if isinstance(op, TileAtomic) and op.op == "add"]
-    if len(atomics) < len(touching):
+    found_accesses = accesses_of(adjoint, array)
+    atomics = [op for op in found_accesses if isinstance(op, TileAtomic) and op.op == "add"]
+    if len(atomics) < len(found_accesses):
         return []
     steps: list[AdjointStep] = []
     for atomic in atomics:
@@ -136,13 +136,13 @@ class _Owner:
         missing = [k for k in range(self.blocks) if k not in self.components]
         if not missing or len(self.grid) == MOST_DIMS or not can_be_partial(self.atomic):
             return whole
-        shares = Share((Dim(missing[0]),), tuple(self.grid), "shares")
+        chunks = Chunk((Dim(missing[0]),), tuple(self.grid), "chunks")
         wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
-        tiles = Share(tuple(self.grid), (), "total")
-        partials = Partials(wide, (shares, Times(tile_of(self.atomic).size, tiles)))
+        tiles = Chunk(tuple(self.grid), (), "total")
+        partials = Partials(wide, (chunks, Times(tile_of(self.atomic).size, tiles)))
         first = AdjointStep(*self._built(needed, True), (partials,))
         owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
-        last = summing(self.adjoint, [self.atomic], shares, [partials], owners)
+        last = summing(self.adjoint, [self.atomic], chunks, [partials], owners)
         return replace(whole, shared=(first, last))
 
     def _values(self, owner: int | For) -> list[Value]:
@@ -244,8 +244,8 @@ class _Owner:
 
     def _check_cleared(self, load: Op, array: Value, writers: Sequence[Op]) -> None:
         """Gradients are taken and cleared: each element by one block, which clears it after it took it."""
-        touching = accesses_of(self.adjoint, array)
-        if not apart_in_blocks(self.adjoint, touching):
+        found_accesses = accesses_of(self.adjoint, array)
+        if not apart_in_blocks(self.adjoint, found_accesses):
             raise _NoOwner("what it is made of is overwritten")
         taken = window(load)
         for store in writers:
@@ -262,9 +262,9 @@ class _Owner:
     # The kernel ------------------------------------------------------------------------------------------------------
 
     def _built(
-        self, needed: Sequence[Op], share: bool
+        self, needed: Sequence[Op], chunk: bool
     ) -> tuple[Kernel, tuple[Value, ...], tuple[Extent, ...], tuple[Extent, ...]]:
-        """The kernel, and what else a step has of it. `share`: blocks have a chunk of the first missing component each,
+        """The kernel, and what else a step has of it. `chunk`: blocks have a chunk of the first missing component each,
         the last dimension of the grid, and write to an array of partial sums."""
         inner = [loop for loop in self.loops if loop not in self.across]
         missing = [k for k in range(self.blocks) if k not in self.components]
@@ -272,10 +272,10 @@ class _Owner:
         grid, counts = tuple(self.grid), tuple[Extent, ...](Dim(k) for k in missing)
         names = [f"blocks_{k}" for k in missing]
         arrays: list[ArrayType] = []
-        if share:
-            length, shares = (Share(counts[:1], grid, what) for what in ("length", "shares"))
-            counts, grid = (*counts, length, *grid[1:]), (*grid, shares)
-            names += ["share", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
+        if chunk:
+            length, chunks = (Chunk(counts[:1], grid, what) for what in ("length", "chunks"))
+            counts, grid = (*counts, length, *grid[1:]), (*grid, chunks)
+            names += ["chunk", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
             arrays.append(ArrayType(scalar_of(summed_in(tile.dtype)), 2))
         body = Region()
         mapping = {p: body.add_argument(p.type) for p in params}
@@ -295,7 +295,7 @@ class _Owner:
             regions.append(Region())
             of_component[component] = regions[-1].add_argument(int32)
             bounds.append([made.const(0, int32), count, made.const(1, int32)])
-        if share:
+        if chunk:
             start = made.one(S.Mul, [own[-1], numbers[len(missing)]])
             end = made.one(S.Min, [made.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
             bounds[0][:2] = [start, end]
@@ -314,7 +314,7 @@ class _Owner:
             raise _NoOwner("its offsets are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
         total = self._total(made, regions, bounds, mapping[self.tile])
-        if share:
+        if chunk:
             at = [own[-1], column(made, own[:-1], numbers[len(missing) + 1 :], tile.size)]
             row = made.reshaped(total, (1, tile.size))
             made.emit(TileStore, [*rows, row, *at], {"bounds_check": False, "aligned": False})
@@ -322,10 +322,10 @@ class _Owner:
             at = [mapping[v] for v in self.at]
             made.add_to(mapping[self.array], total, at, self.atomic.bounds_check)
         made.emit(Yield, [])
-        name = name_of(self.adjoint, self.atomic) + "_in_shares" * share
+        name = name_of(self.adjoint, self.atomic) + "_in_chunks" * chunk
         kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
         root = mapping[memory_root(self.array)]
-        if not share and not apart_in_blocks(kernel, accesses_of(kernel, root)):
+        if not chunk and not apart_in_blocks(kernel, accesses_of(kernel, root)):
             raise _NoOwner("its tiles overlap")
         return kernel, tuple(params), grid, counts
 

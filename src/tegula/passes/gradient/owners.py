@@ -30,7 +30,7 @@ def own_gradients(kernel: Kernel, context: Differentiation) -> None:
     ranges = IntegerRanges(kernel.launch)
     for array in context.gradients:
         ops = accesses_of(kernel, array)
-        if any(_rounds_again(op, ranges) for op in ops):
+        if any(_iterations_again(op, ranges) for op in ops):
             continue
         if not apart_in_blocks(kernel, ops) and not _apart_in_threads(kernel, ops):
             continue
@@ -50,7 +50,7 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
     ]
 
 
-def _rounds_again(op: Op, ranges: IntegerRanges) -> bool:
+def _iterations_again(op: Op, ranges: IntegerRanges) -> bool:
     """Whether an op adds to an element of 16 bits in several iterations of a loop."""
     if not isinstance(op, TileAtomic | ArrayAtomic) or op.op != "add":
         return False

@@ -15,7 +15,7 @@ from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
-from tegula.passes.gradient.steps import AdjointStep, Dim, Extent, Partials, Share, known_to_host
+from tegula.passes.gradient.steps import AdjointStep, Chunk, Dim, Extent, Partials, known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
 from tegula.passes.runner import Compilation, Pass, run
 from tegula.passes.simplify import simplify
@@ -35,7 +35,7 @@ OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 """Of a lane: at least, and for each of its elements of a tile, with the gradients and sums that belong to it."""
 
 
-def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
+def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
     """The steps in the place of an adjoint kernel: one in which a block runs a chunk of the forward blocks and adds up
     what all of them add to the same tiles of the given gradient arrays, and one for each such sum. `always`: however
     large the sums are. None where there are none; the kernel is used up otherwise."""
@@ -44,20 +44,20 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
         return None
     blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
     held = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in found))
-    shares, *numbers = (Share(blocks, (), what, held, True) for what in ("shares", *NUMBERS))
+    chunks, *numbers = (Chunk(blocks, (), what, held, True) for what in ("chunks", *NUMBERS))
     partials = tuple(
-        Partials(scalar_of(summed_in(tile_of(op).dtype)), (shares, tile_of(op).size)) for op in found
+        Partials(scalar_of(summed_in(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in found
     )
     known = tuple(adjoint.params)
     alike: dict[TileType, list[int]] = {}
     for k, op in enumerate(found):
         alike.setdefault(tile_of(op), []).append(k)
     sums = [
-        summing(adjoint, [found[k] for k in some], shares, [partials[k] for k in some], [])
+        summing(adjoint, [found[k] for k in some], chunks, [partials[k] for k in some], [])
         for some in alike.values()
     ]
     counts = (*numbers, *blocks[1:])
-    return [AdjointStep(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
+    return [AdjointStep(_shared(adjoint, found), known, (chunks,), counts, partials), *sums]
 
 
 def _resident(lanes: int, size: int) -> int:
@@ -116,8 +116,8 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     lengths = [out.add_argument(int32) for _ in range(1, dims)]
     rows = [out.add_argument(ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2)) for op in sums]
     b = SumBuilder(out, adjoint.loc)
-    share, lane = b.emit(Tid, [], {"count": 2})
-    first = b.one(S.Mul, [share, lead])
+    chunk, lane = b.emit(Tid, [], {"count": 2})
+    first = b.one(S.Mul, [chunk, lead])
     left = b.one(S.Sub, [b.one(S.Add, [b.one(S.Sub, [total, first]), step]), b.const(1, int32)])
     count = b.one(S.Min, [length, b.one(S.FloorDiv, [left, step])])
     zeros = [b.zero(TileType(summed_in(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
@@ -148,14 +148,14 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     made = b.emit(For, [zero, count, one, *zeros], None, [loop])
     for total, array in zip(made, rows, strict=True):
         assert isinstance(total.type, TileType)
-        row = [array, share, zero, b.const(total.type.size, int32)]
+        row = [array, chunk, zero, b.const(total.type.size, int32)]
         view = b.one(ArrayView, row, {"spec": ("index", ("slice", 1))})
         line = b.reshaped(total, (total.type.size,))
         b.emit(TileStore, [view, line, zero], {"bounds_check": False, "aligned": False})
     b.emit(Yield, [])
     names = [
         *adjoint.param_names,
-        *("share", "blocks", "lead", "step", *(f"blocks_{k}" for k in range(1, dims))),
+        *("chunk", "blocks", "lead", "step", *(f"blocks_{k}" for k in range(1, dims))),
         *(f"partials_{k}" for k in range(len(sums))),
     ]
     return finished(adjoint, adjoint.name, names, out, 1)
@@ -168,11 +168,11 @@ def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
     if known is None:
         return False
     same = [array, *(adjoint.params[k] for k in known.aliases)]
-    touching = [o for a in same for o in accesses_of(adjoint, a)]
-    if not any(e.kind != "read" for o in touching for e in o.effects()):
+    found_accesses = [o for a in same for o in accesses_of(adjoint, a)]
+    if not any(e.kind != "read" for o in found_accesses for e in o.effects()):
         return True
-    first = next(o for o in adjoint.walk() if o in touching)
-    return not known.aliases and load is first and apart_in_blocks(adjoint, touching)
+    first = next(o for o in adjoint.walk() if o in found_accesses)
+    return not known.aliases and load is first and apart_in_blocks(adjoint, found_accesses)
 
 
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
@@ -188,7 +188,7 @@ def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dim
 def summing(
     adjoint: Kernel,
     atomics: Sequence[TileAtomic],
-    shares: Extent,
+    chunks: Extent,
     partials: Sequence[Partials],
     owners: Sequence[tuple[Sequence[Value], Extent]],
 ) -> AdjointStep:
@@ -241,13 +241,13 @@ def summing(
     b.emit(Yield, [])
     names = [
         *adjoint.param_names,
-        "shares",
+        "chunks",
         *(f"extent_{k}" for k in range(len(lengths))),
         *(f"partials_{k}" for k in range(len(arrays))),
     ]
     kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
-    return AdjointStep(kernel, tuple(params), grid, (shares, *extents[1:]), tuple(partials))
+    return AdjointStep(kernel, tuple(params), grid, (chunks, *extents[1:]), tuple(partials))
 
 
 def _height(lanes: int, width: int) -> int:

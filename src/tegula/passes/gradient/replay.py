@@ -14,7 +14,7 @@ from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
 from tegula.ops.scalar import Add, Const, Mul
 from tegula.ops.tile import TileEmpty, TileExtract
 from tegula.passes.gradient.activity import Activity, is_memory, memory_root
-from tegula.passes.gradient.rounds import LoopReplay
+from tegula.passes.gradient.iterations import LoopReplay
 from tegula.passes.gradient.scopes import GradientScope, Primals
 from tegula.source import Location
 from tegula.types import BufType, DType, TileType, Type, bool_, int32, is_element, scalar_of
@@ -109,13 +109,13 @@ class ForwardReplay(GradientBuilder):
 
     def _sweep_loop(self, op: LoopLike) -> None:
         """Before a loop, what the objects it accesses hold; with it, how often a `while` runs."""
-        for memory in self.touched(op):
+        for memory in self.accessed(op):
             if self.parted(op):
                 self._check_written_only(op)
                 break
             self.scope.entries[op, memory] = self.one(BufRead, [self.plain(memory)])
         if isinstance(op, While):
-            self.scope.rounds[op] = self._counted(op)
+            self.scope.iterations[op] = self._counted(op)
         else:
             self.copy(op, Primals(self.scope))
 
@@ -133,7 +133,7 @@ class ForwardReplay(GradientBuilder):
                 why = "a tile that changes is read in a loop that some threads run more often than others"
                 self.refuse(op, why)
 
-    def touched(self, loop: Op) -> list[Value]:
+    def accessed(self, loop: Op) -> list[Value]:
         """The tile objects from outside of a loop that it reads or writes."""
         found: dict[Value, None] = {}
         inside = {r for op in loop.walk() for r in op.results}
@@ -245,12 +245,12 @@ class ForwardReplay(GradientBuilder):
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def round_index(self, op: For, number: Value) -> Value:
+    def iteration_index(self, op: For, number: Value) -> Value:
         """The index of a loop in an iteration counted from 0."""
         start, step = (self.plain(v) for v in (op.start, op.step))
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
-    def before_round(self, op: LoopLike, number: Value) -> list[Value]:
+    def before_iteration(self, op: LoopLike, number: Value) -> list[Value]:
         """What a loop carries at the start of an iteration, and objects that hold what its objects do: the iterations
         before it are run again."""
         self._own_objects(op)
@@ -258,7 +258,7 @@ class ForwardReplay(GradientBuilder):
         before = region.add_argument(number.type)
         with self.inside(region) as scope:
             if isinstance(op, For):
-                scope.primals[op.index] = self.round_index(op, before)
+                scope.primals[op.index] = self.iteration_index(op, before)
             scope.primals.update({v: region.add_argument(v.type) for v in op.arguments})
             self._copy_all(op.body, Primals(scope))
             self.emit(Yield, [self.plain(v) for v in op.body.yielded])
@@ -274,7 +274,7 @@ class ForwardReplay(GradientBuilder):
         """Copies of the objects that a loop accesses, as they were before it, and the views of them that it uses."""
         if self.parted(op):
             return
-        for memory in self.touched(op):
+        for memory in self.accessed(op):
             assert isinstance(memory.type, BufType)
             held = self.scope.entry(op, memory)
             self.scope.primals[memory] = self.one(BufNew, [held], {"storage": memory.type.storage})

@@ -80,14 +80,14 @@ def retile(kernel: Kernel) -> Wide | None:
         return None
     (loop,), (store,) = loops, stores
     inner = loop.body
-    products = [op for op in inner.ops if isinstance(op, TileMatmul)]
+    matmuls = [op for op in inner.ops if isinstance(op, TileMatmul)]
     known = (*PLACES, TileLoad, TilePermute, TileMatmul, Yield)
-    if len(products) != 1 or not all(isinstance(op, known) for op in inner.ops):
+    if len(matmuls) != 1 or not all(isinstance(op, known) for op in inner.ops):
         return None
-    (product,) = products
-    sides = _side(product.a, 1, loop), _side(product.b, 0, loop)
+    (matmul,) = matmuls
+    sides = _side(matmul.a, 1, loop), _side(matmul.b, 0, loop)
     at = store.offset
-    if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, product, store):
+    if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, matmul, store):
         return None
     return _Retiling(kernel, loop, store, (sides[0], sides[1])).made()
 
@@ -113,15 +113,15 @@ def _bits(tile: Value) -> int:
     return scalar.bits if scalar.is_float else 0
 
 
-def _is_whole(loop: For, product: TileMatmul, store: TileStore) -> bool:
+def _is_whole(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
     """Whether the loop adds up matmuls from the first to the last, and nothing else is stored but their sum added to
     what is there."""
     (total,), (before,), (initial,) = loop.body.yielded, loop.arguments, loop.initial
     start = initial.owner
     return (
-        total is product.result
-        and product.c is before
-        and all(constant(v) == 1 for v in (product.alpha, product.beta, loop.step))
+        total is matmul.result
+        and matmul.c is before
+        and all(constant(v) == 1 for v in (matmul.alpha, matmul.beta, loop.step))
         and constant(loop.start) == 0
         and isinstance(start, TileFull)
         and constant(start.value) == 0
@@ -232,8 +232,8 @@ class _Retiling:
         one = b.const(1.0, scalar_of(t.dtype))
         b.emit(Yield, [b.one(TileMatmul, [*tiles, before, one, one])])
         b.region = body
-        rounds = b.one(S.Mul, [mapping[self.loop.stop], b.const(shorter, int32)])
-        bounds = [b.const(0, int32), rounds, b.const(1, int32)]
+        iterations = b.one(S.Mul, [mapping[self.loop.stop], b.const(shorter, int32)])
+        bounds = [b.const(0, int32), iterations, b.const(1, int32)]
         (total,) = b.emit(For, [*bounds, total], None, [region])
         if not gpu:
             b.add_to(array, total, at, True)

@@ -16,9 +16,9 @@ from tegula.ops.gradient import adjoint_type
 from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
 from tegula.passes.gradient.hazards import Hazards
+from tegula.passes.gradient.iterations import LoopReplay
 from tegula.passes.gradient.order import in_one_lane
 from tegula.passes.gradient.replay import ForwardReplay, named
-from tegula.passes.gradient.rounds import LoopReplay
 from tegula.passes.gradient.scopes import GradientScope
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
@@ -242,17 +242,17 @@ class Reverse(ForwardReplay):
             [values[k] for k in wanted] for values in (op.arguments, op.initial, body.yielded)
         )
         starts = [self._or_zero(grads[k], op.results[k]) for k in wanted]
-        count = self._rounds(op) if isinstance(op, For) else self.scope.round_count(op)
+        count = self._iterations(op) if isinstance(op, For) else self.scope.iteration_count(op)
         number = element(count.type)
         region = Region([number, *(v.type for v in starts)])
         done, *adjoints = region.args
         with self.inside(region) as scope:
             last = self.one(S.Sub, [count, self.const(1, number)])
             at = self.one(S.Sub, [last, done])
-            carried = self.before_round(op, at)
+            carried = self.before_iteration(op, at)
             scope.primals.update(zip(op.arguments, carried, strict=True))
             if isinstance(op, For):
-                scope.primals[op.index] = self.round_index(op, at)
+                scope.primals[op.index] = self.iteration_index(op, at)
             self.sweep(body.ops[:-1])
             self._flow(yielded, arguments, adjoints)
             self.backwards(body.ops[:-1])
@@ -285,7 +285,7 @@ class Reverse(ForwardReplay):
     def _or_zero(self, g: Value | None, like: Value) -> Value:
         return self.zero(adjoint_type(like.type)) if g is None else g
 
-    def _rounds(self, op: For) -> Value:
+    def _iterations(self, op: For) -> Value:
         """How often a loop runs; 0 or less if it does not."""
         start, stop, step = map(self.plain, op.bounds)
         t = element(start.type)
@@ -304,8 +304,8 @@ class Reverse(ForwardReplay):
             [up, *(self.one(S.Cmp, [start, stop], {"pred": p}) for p in ("lt", "gt"))],
         )
         short = self.one(S.Select, [up, self.one(S.Sub, [span, one]), self.one(S.Add, [span, one])])
-        rounds = self.one(S.Add, [self.one(S.Div, [short, step]), one])
-        return self.one(S.Select, [some, rounds, zero])
+        iterations = self.one(S.Add, [self.one(S.Div, [short, step]), one])
+        return self.one(S.Select, [some, iterations, zero])
 
 
 def _left(scope: GradientScope) -> Sums:

@@ -13,8 +13,8 @@ class GradientScope:
 
     `primals`: forward values computed again here; `shadows`: the gradients of memory; `totals` and `parts`: what the
     adjoints of forward values have grown by here, for the block and for each lane; `accumulators`: tile objects that
-    adjoints of tiles grow in; `rounds`: how often the `while` loops here ran; `entries`: what tile objects held before
-    the loops here; `branches`: what was computed in the branches of each `if` here."""
+    adjoints of tiles grow in; `iterations`: how often the `while` loops here ran; `entries`: what tile objects held
+    before the loops here; `branches`: what was computed in the branches of each `if` here."""
 
     def __init__(self, region: Region, outer: GradientScope | None = None) -> None:
         self.region = region
@@ -24,7 +24,7 @@ class GradientScope:
         self.totals: dict[Value, Value] = {}
         self.parts: dict[Value, Value] = {}
         self.accumulators: dict[Value, Value] = {}
-        self.rounds: dict[Op, Value] = {}
+        self.iterations: dict[Op, Value] = {}
         self.entries: dict[tuple[Op, Value], Value] = {}
         self.branches: dict[Op, list[GradientScope]] = {}
 
@@ -43,9 +43,9 @@ class GradientScope:
         """The memory of the gradient of an array or buffer, if there is one."""
         return next((s.shadows[memory] for s in self.outward() if memory in s.shadows), None)
 
-    def round_count(self, loop: Op) -> Value:
+    def iteration_count(self, loop: Op) -> Value:
         """The number of iterations that a loop made."""
-        return next(s.rounds[loop] for s in self.outward() if loop in s.rounds)
+        return next(s.iterations[loop] for s in self.outward() if loop in s.iterations)
 
     def entry(self, loop: Op, memory: Value) -> Value:
         """What a memory held when a loop began."""
@@ -53,7 +53,7 @@ class GradientScope:
 
     def computed(self) -> Iterator[dict[Any, Value]]:
         """Every table of values that were computed here and in the branches here."""
-        yield from (self.primals, self.rounds, self.entries)
+        yield from (self.primals, self.iterations, self.entries)
         for scopes in self.branches.values():
             for scope in scopes:
                 yield from scope.computed()
@@ -61,7 +61,7 @@ class GradientScope:
     def recall(self, other: GradientScope) -> None:
         """Know what was computed in another scope, whose values can be seen from here."""
         self.primals.update(other.primals)
-        self.rounds.update(other.rounds)
+        self.iterations.update(other.iterations)
         self.entries.update(other.entries)
         self.branches.update(other.branches)
 

@@ -100,7 +100,7 @@ class _Merged:
         self.roles = [list(ops) for ops in roles]
         while any(self.roles):
             if not any([self._run(k) for k in range(len(roles))]):
-                self._meet()
+                self._join()
 
     def _run(self, role: int) -> bool:
         """Run a role until it has to wait; whether it did anything."""
@@ -135,7 +135,7 @@ class _Merged:
             if k != role:
                 self.queues.setdefault((pipe, k), []).append(tile)
 
-    def _meet(self) -> None:
+    def _join(self) -> None:
         """Put loops or branches together at which roles wait for each other."""
         waiting = {k: ops[0] for k, ops in enumerate(self.roles) if ops and ops[0].regions}
         first = next(iter(waiting), None)

@@ -12,35 +12,35 @@ from tegula.dataclass import dataclass
 from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
 from tegula.ops.tile import TileAtomic
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.steps import AdjointStep, Partials, Share
+from tegula.passes.gradient.steps import AdjointStep, Chunk, Partials
 
 Memory = int | Partials
 """An array: the position of a parameter of the adjoint, or what lives as long as it runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
+class _Accessed:
     """What a launch reads and writes."""
 
     read: frozenset[Memory]
     written: frozenset[Memory]
 
-    def apart(self, before: _Touched) -> bool:
+    def apart(self, before: _Accessed) -> bool:
         """Whether neither reads or writes what the other one writes."""
         return self.follows(before) and not self.written & before.read
 
-    def follows(self, before: _Touched) -> bool:
+    def follows(self, before: _Accessed) -> bool:
         """Whether it depends on an earlier one by what that reads at most."""
         return not before.written & (self.read | self.written)
 
 
 def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
     """The place of each launch. `steps`: as they are launched."""
-    touched = [_touched(step) for step in steps]
+    accessed = [_accessed(step) for step in steps]
     places = [ALONE] * len(steps)
     first = 0
     for k in range(1, len(steps)):
-        mine, others = touched[k], [t for t in touched[first:k] if t is not None]
+        mine, others = accessed[k], [t for t in accessed[first:k] if t is not None]
         if first == k or mine is None or len(others) < k - first:
             first = k
         elif all(map(mine.apart, others)):
@@ -62,7 +62,7 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
 def _runs_at_once(step: AdjointStep) -> bool:
     """Whether all blocks are there from the start to the end, about: those of a launch that started with them would
     crowd where the first ones end."""
-    return any(isinstance(extent, Share) and extent.resident for extent in step.grid or ())
+    return any(isinstance(extent, Chunk) and extent.resident for extent in step.grid or ())
 
 
 def _reads_first(step: AdjointStep) -> bool:
@@ -71,7 +71,7 @@ def _reads_first(step: AdjointStep) -> bool:
     return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].alone)
 
 
-def _touched(step: AdjointStep) -> _Touched | None:
+def _accessed(step: AdjointStep) -> _Accessed | None:
     """None where that is not known, or arrays share bytes."""
     kernel, count = step.kernel, len(step.known)
     partials = dict(enumerate(step.partials, len(kernel.params) - len(step.partials)))
@@ -92,4 +92,4 @@ def _touched(step: AdjointStep) -> _Touched | None:
                 written.add(where)
             if effect.kind != "write":
                 read.add(where)
-    return _Touched(frozenset(read), frozenset(written))
+    return _Accessed(frozenset(read), frozenset(written))

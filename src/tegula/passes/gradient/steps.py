@@ -32,14 +32,14 @@ class Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Blocks that are dealt out: `of` so many, in consecutive chunks to one block each, in each of `beside` grids.
+class Chunk:
+    """Blocks that are dealt out: `of` so many, in consecutive chunks to one block each, in each of `grids` grids.
     `what`: the number of "chunks", their "length", or the "total". `resident`: how many blocks that take chunks a
     multiprocessor holds, 0 where that is unknown. `in_turn`: on GPUs, one after the other goes to one chunk each; then
     `what` is also the "lead" of a chunk before the next, and the "step" from one block of a chunk to the next."""
 
     of: tuple[Extent, ...]
-    beside: tuple[Extent, ...]
+    grids: tuple[Extent, ...]
     what: str
     resident: int = 0
     in_turn: bool = False
@@ -61,7 +61,7 @@ class Pieces:
     length: int
 
 
-Extent = Dim | Share | Times | Pieces | Value | int
+Extent = Dim | Chunk | Times | Pieces | Value | int
 """A number that the host knows before a launch. Values are of the adjoint kernel, and follow from its arguments."""
 
 
@@ -124,8 +124,8 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
     found, left = set[Value](), list[Extent](extents)
     while left:
         extent = left.pop()
-        if isinstance(extent, Share):
-            left += [*extent.of, *extent.beside]
+        if isinstance(extent, Chunk):
+            left += [*extent.of, *extent.grids]
         elif isinstance(extent, Times | Pieces):
             left.append(extent.of)
         elif isinstance(extent, Value):
@@ -187,7 +187,7 @@ class ForwardLaunch:
             return extent.factor * self.number(extent.of)
         if isinstance(extent, Pieces):
             return -(-self.number(extent.of) // extent.length)
-        if isinstance(extent, Share):
+        if isinstance(extent, Chunk):
             return self._shared(extent)
         return _number(extent, _facts(self.arguments))
 
@@ -195,18 +195,18 @@ class ForwardLaunch:
         """The numbers that extents are in a launch."""
         return tuple(self.number(x) for x in extents)
 
-    def _shared(self, share: Share) -> int:
-        total = math.prod(self.numbers(share.of))
-        if share.what == "total":
+    def _shared(self, chunk: Chunk) -> int:
+        total = math.prod(self.numbers(chunk.of))
+        if chunk.what == "total":
             return total
-        resident = share.resident if share.resident and self.is_gpu else BUSY
+        resident = chunk.resident if chunk.resident and self.is_gpu else BUSY
         busy = self.busy * resident // BUSY
-        shares = min(total, max(1, busy // max(1, math.prod(self.numbers(share.beside)))))
-        length = -(-total // max(1, shares))
-        if share.in_turn and self.is_gpu:
-            return {"shares": shares, "length": length, "lead": 1, "step": shares}[share.what]
-        return {"shares": -(-total // max(1, length)), "length": length, "lead": length, "step": 1}[
-            share.what
+        chunks = min(total, max(1, busy // max(1, math.prod(self.numbers(chunk.grids)))))
+        length = -(-total // max(1, chunks))
+        if chunk.in_turn and self.is_gpu:
+            return {"chunks": chunks, "length": length, "lead": 1, "step": chunks}[chunk.what]
+        return {"chunks": -(-total // max(1, length)), "length": length, "lead": length, "step": 1}[
+            chunk.what
         ]
 
     def steps(self, step: AdjointStep) -> tuple[AdjointStep, ...]:

@@ -26,18 +26,18 @@ class SumBuilder(GradientBuilder):
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
         before = _transposed_from(more)
-        product = (more if before is None else before).owner
-        if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
+        matmul = (more if before is None else before).owner
+        if isinstance(matmul, TileMatmul) and is_plain(matmul) and matmul.parent is self.region:
             one = self.const(1.0, scalar)
-            x, y = (self.narrow(v, scalar) for v in (product.a, product.b))
+            x, y = (self.narrow(v, scalar) for v in (matmul.a, matmul.b))
             if before is not None:
-                x, y = self.turned(y), self.turned(x)
-            return self.one(TileMatmul, [x, y, total, one, one], product.attrs)
+                x, y = self.transposed(y), self.transposed(x)
+            return self.one(TileMatmul, [x, y, total, one, one], matmul.attrs)
         made = self.plus(total, self.converted(more, scalar))
         assert made is not None
         return made
 
-    def turned(self, tile: Value) -> Value:
+    def transposed(self, tile: Value) -> Value:
         """A tile's transpose."""
         before = _transposed_from(tile)
         return self.one(TilePermute, [tile], {"perm": (1, 0)}) if before is None else before
@@ -120,14 +120,14 @@ def _scalar(tile: Value) -> DType:
     return scalar_of(tile.type.dtype)
 
 
-def is_plain(product: TileMatmul) -> bool:
+def is_plain(matmul: TileMatmul) -> bool:
     """Whether it is a matmul of two tiles and nothing else."""
-    zero = product.c.owner
+    zero = matmul.c.owner
     return (
-        constant(product.alpha) == 1
+        constant(matmul.alpha) == 1
         and isinstance(zero, TileFull)
         and constant(zero.value) == 0
-        and _scalar(product.a).is_float
+        and _scalar(matmul.a).is_float
     )
 
 

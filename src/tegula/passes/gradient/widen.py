@@ -16,7 +16,7 @@ from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.owners import accesses_of, own_gradients
 from tegula.passes.gradient.partials import finished
-from tegula.passes.gradient.steps import AdjointStep, Partials, Share
+from tegula.passes.gradient.steps import AdjointStep, Chunk, Partials
 from tegula.passes.gradient.sums import SumBuilder, cast_from, summed_in
 from tegula.passes.runner import Pass, run
 from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_element, scalar_of
@@ -211,4 +211,4 @@ def _converting(
     pieces = host.one(S.FloorDiv, [last, host.const(COLUMNS, int32)])
     name = f"{kernel.name}_{'to' if what == 'begin' else 'of'}_{kernel.param_names[k]}"
     made = finished(kernel, name, names, body, 2)
-    return AdjointStep(made, step.known, (Share(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))
+    return AdjointStep(made, step.known, (Chunk(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))

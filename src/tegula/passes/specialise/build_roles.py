@@ -22,7 +22,7 @@ from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileSlice
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import Maker, pipe_load, turns
+from tegula.passes.specialise.find_matmuls import Maker, pipe_load, transposes
 from tegula.passes.specialise.wait_late import wait_late
 from tegula.passes.stage_stores import piece_of
 from tegula.target import CudaTarget
@@ -200,13 +200,13 @@ def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
 def _use(users: Sequence[tuple[Op, int]], tile: Value, read: BufRead) -> None:
     """Use what was popped in the place of a tile."""
     for op, _ in users:
-        if turns(op):
-            _turn(op, read.buffer)
+        if transposes(op):
+            _transpose(op, read.buffer)
         else:
             op.substitute({tile: read.result})
 
 
-def _turn(op: TilePermute | TileSlice, tile: Value) -> None:
+def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
     """The transpose of a popped tile is a view of it."""
     region, t = op.parent, op.result.type
     assert region is not None and isinstance(t, TileType)

@@ -23,7 +23,7 @@ from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.scalar import Add, Const, Min
 from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
-from tegula.passes.specialise.find_products import Maker, converts, turns
+from tegula.passes.specialise.find_matmuls import Maker, converts, transposes
 
 Twins = list[tuple[Maker, Maker]]
 """Loads, or conversions of loaded tiles, that fill one pipe: of the first iteration, and of the others."""
@@ -42,16 +42,16 @@ def overlap_chains(region: Region) -> Twins:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A loop with two matmuls. `weights`: the op that makes the left operand of the second one. `turn`: the op that
-    transposes its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops between
-    the sum that an iteration starts with and the one that the matmul adds to."""
+    """A loop with two matmuls. `weights`: the op that makes the left operand of the second one. `transpose`: the op
+    that transposes its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops
+    between the sum that an iteration starts with and the one that the matmul adds to."""
 
     loop: For
     first: TileMatmul
     second: TileMatmul
     weights: Op
     load: TileLoad
-    turn: TilePermute | TileSlice | None
+    transpose: TilePermute | TileSlice | None
     slot: int
     late: tuple[Op, ...]
 
@@ -63,21 +63,21 @@ class _Chain:
     @property
     def places(self) -> list[Value]:
         """What else the op that transposes the tile takes."""
-        return self.turn.starts if isinstance(self.turn, TileSlice) else []
+        return self.transpose.starts if isinstance(self.transpose, TileSlice) else []
 
 
 def _chain(loop: For) -> _Chain | None:
     body = loop.body
-    products = [op for op in body.walk() if isinstance(op, TileMatmul)]
+    matmuls = [op for op in body.walk() if isinstance(op, TileMatmul)]
     step = loop.step.owner
     rising = isinstance(step, Const) and step.value > 0
-    if len(products) != 2 or any(p.parent is not body for p in products) or not rising:
+    if len(matmuls) != 2 or any(p.parent is not body for p in matmuls) or not rising:
         return None
-    first, second = products
+    first, second = matmuls
     users = uses(body)
     right = second.b.owner
-    turn = right if turns(right) else None
-    load = turn.tile.owner if turn is not None else right
+    transpose = right if transposes(right) else None
+    load = transpose.tile.owner if transpose is not None else right
     weights = second.a.owner
     yields = [k for k, v in enumerate(body.yielded) if v is second.result]
     if (
@@ -87,17 +87,17 @@ def _chain(loop: For) -> _Chain | None:
         or weights.parent is not body
         or len(yields) != 1
         or len(users[second.result]) != 1
-        or any(len(users[v]) > 1 for v in (load.result, *(turn.results if turn else ())))
+        or any(len(users[v]) > 1 for v in (load.result, *(transpose.results if transpose else ())))
         or any(isinstance(op, TileMatmulWait) for op in body.ops)
     ):
         return None
     argument = loop.arguments[yields[0]]
     late = _dependent(body, argument)
     needed = _needed(body, [second.a])
-    beside = {u for u, _ in _users(users, [argument, *_results(late)])} - {*late, second}
-    if first not in needed or needed.intersection(late) or beside or not _pure(late):
+    others = {u for u, _ in _users(users, [argument, *_results(late)])} - {*late, second}
+    if first not in needed or needed.intersection(late) or others or not _pure(late):
         return None
-    return _Chain(loop, first, second, weights, load, turn, yields[0], tuple(late))
+    return _Chain(loop, first, second, weights, load, transpose, yields[0], tuple(late))
 
 
 def _users(users: dict[Value, list[tuple[Op, int]]], values: Iterable[Value]) -> list[tuple[Op, int]]:
@@ -154,7 +154,7 @@ class _Overlap:
         one = build.insert(Const([], [start.type], {"type": start.type, "value": 1})).result
         end = build.insert(Min([stop, build.insert(Add([start, one], [start.type])).result], [start.type]))
         once = Region([start.type, *(v.type for v in initial)])
-        self._rounds(once)
+        self._iterations(once)
         guard = For([start, end.result, step, *initial], [], None, [once], loop.loc)
         guard.results, loop.results = loop.results, []
         for v in guard.results:
@@ -166,7 +166,7 @@ class _Overlap:
             op.parent = self.region
         return self.twins
 
-    def _rounds(self, made: Region) -> None:
+    def _iterations(self, made: Region) -> None:
         """The first iteration, the others, and the last matmul."""
         loop, c = self.loop, self.chain
         start, stop, step, *initial = loop.operands
@@ -174,18 +174,18 @@ class _Overlap:
         known: dict[Value, Value] = dict(zip(self.body.args, made.args, strict=True))
         for old, new in known.items():
             new.name = old.name
-        self._copy(made, self.body.ops[:-1], known, {c.second, c.turn})
+        self._copy(made, self.body.ops[:-1], known, {c.second, c.transpose})
         self.before = {v: _maker(known[v]) for v in self._loads()}
         second = build.insert(Add([start, step], [start.type])).result
         carried = [self._next(known, k) for k in range(len(initial))]
         kept = [known.get(v, v) for v in (c.second.a, c.load.result)]
-        rounds = self._other_rounds((second, stop, step), [*carried, *kept])
-        build.insert(rounds)
-        *results, weights, tile = rounds.results
+        iterations = self._other_iterations((second, stop, step), [*carried, *kept])
+        build.insert(iterations)
+        *results, weights, tile = iterations.results
         results[c.slot] = self._product(build, weights, tile, results[c.slot], dict(known)).result
         build.insert(Yield(results))
 
-    def _other_rounds(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
+    def _other_iterations(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
         """Iterations that start two matmuls: their own first one, and the second one of the iteration before."""
         c = self.chain
         body = Region([self.loop.index.type, *(v.type for v in initial)])
@@ -207,8 +207,8 @@ class _Overlap:
         known[c.first.result], sum = waited.results
         last = {c.weights} if isinstance(c.weights, TileMap) and self._only_weights() else set[Op]()
         rest = [op for op in ops if op not in early and op not in last and op not in c.late]
-        self._copy(body, rest, known, {c.second, c.turn})
-        attrs = {"pending": 0, "beside": True}
+        self._copy(body, rest, known, {c.second, c.transpose})
+        attrs = {"pending": 0, "overlapped": True}
         done = build.insert(TileMatmulWait([sum], [sum.type], attrs, [], c.second.loc))
         known[c.sum] = done.result
         self._copy(body, [op for op in ops if op in last or op in c.late], known, set())
@@ -232,9 +232,9 @@ class _Overlap:
     ) -> TileMatmul:
         """The second matmul, of what an iteration has carried."""
         c = self.chain
-        if c.turn is not None:
+        if c.transpose is not None:
             places = {v: known.get(v, v) for v in c.places}
-            tile = build.insert(clone_op(c.turn, {**places, c.load.result: tile})).result
+            tile = build.insert(clone_op(c.transpose, {**places, c.load.result: tile})).result
         factors = [known.get(v, v) for v in (c.second.alpha, c.second.beta)]
         operands = [weights, tile, sum, *factors]
         return build.insert(TileMatmul(operands, [sum.type], c.second.attrs, [], c.second.loc))

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel
-from tegula.layout import wgmma_share
+from tegula.layout import wgmma_group_tile
 from tegula.ops.control import For
 from tegula.ops.roles import WARP_GROUP
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
-from tegula.passes.byte_operands import from_bytes, turn_first
-from tegula.passes.product_terms import stored_terms
-from tegula.passes.select_products import ANY_ORDER
+from tegula.passes.byte_operands import from_bytes, transpose_first
+from tegula.passes.matmul_terms import stored_terms
+from tegula.passes.select_matmuls import ANY_ORDER
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import LoadedProduct, Maker, loaded, looped, turns
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, loaded, looped, transposes
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of
@@ -74,12 +74,12 @@ class RolePlan:
 def make_plan(
     kernel: Kernel,
     target: CudaTarget,
-    products: Sequence[LoadedProduct],
+    matmuls: Sequence[LoadedMatmul],
     fed: Sequence[Items],
     choice: Choice,
 ) -> RolePlan:
     """The plan for a kernel whose matmuls are fed by these ops, those of each pipe; Declined if there is none."""
-    groups = _groups(target, products, choice)
+    groups = _groups(target, matmuls, choice)
     stages = _stages(kernel, target, fed, groups, choice)
     persistent = _persistent(kernel, choice)
     raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
@@ -104,21 +104,21 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
 
 
 def keep_converted(
-    target: CudaTarget, products: Sequence[LoadedProduct], choice: Choice
-) -> Sequence[LoadedProduct]:
+    target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice
+) -> Sequence[LoadedMatmul]:
     """The matmuls, with right operands that are converted from bytes in registers if they can all be: the matmuls are
     done as the transposed ones then."""
-    if not all(p.left and _converted(p) for p in products):
-        return products
-    kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in products]
+    if not all(p.left and _converted(p) for p in matmuls):
+        return matmuls
+    kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in matmuls]
     if not _roomy(target, kept, _able(kept, choice)):
-        return products
+        return matmuls
     for p in kept:
-        turn_first(p.op)
+        transpose_first(p.op)
     return kept
 
 
-def _converted(p: LoadedProduct) -> bool:
+def _converted(p: LoadedMatmul) -> bool:
     """Whether a right operand is a conversion of bytes of its own iteration, or the transpose of one."""
     return len(p.right) == 1 and not isinstance(p.right[0], TileLoad) and from_bytes(p.op)
 
@@ -126,60 +126,60 @@ def _converted(p: LoadedProduct) -> bool:
 # Warp groups ---------------------------------------------------------------------------------------------------------
 
 
-def _groups(target: CudaTarget, products: Sequence[LoadedProduct], choice: Choice) -> int:
+def _groups(target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
     """As many warp groups as have room for their sums in registers, two if they can: while one stores its results or
     computes, the other multiplies."""
-    able = _able(products, choice)
+    able = _able(matmuls, choice)
     if not able:
-        raise Declined(_misfit(products, choice), products[0].op.loc)
-    roomy = _roomy(target, products, able)
+        raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
+    roomy = _roomy(target, matmuls, able)
     if not roomy:
-        needed = _registers(products, able[-1])
+        needed = _registers(matmuls, able[-1])
         raise Declined(
             f"the sums of its matmuls take {needed} registers a thread in {able[-1]} warp groups",
-            products[0].op.loc,
+            matmuls[0].op.loc,
         )
     return 2 if 2 in roomy else roomy[0]
 
 
-def _able(products: Sequence[LoadedProduct], choice: Choice) -> list[int]:
+def _able(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
     """Between how many warp groups the matmuls can be split."""
-    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
+    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in matmuls)]
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
-def _roomy(target: CudaTarget, products: Sequence[LoadedProduct], able: Sequence[int]) -> list[int]:
+def _roomy(target: CudaTarget, matmuls: Sequence[LoadedMatmul], able: Sequence[int]) -> list[int]:
     """Of how many warp groups the registers do."""
-    return [n for n in able if _registers(products, n) <= _budget(target, n)]
+    return [n for n in able if _registers(matmuls, n) <= _budget(target, n)]
 
 
-def _fits(p: LoadedProduct, groups: int) -> bool:
+def _fits(p: LoadedMatmul, groups: int) -> bool:
     """Whether warp groups can split a matmul, each with whole instructions."""
     a, c = p.op.a.type, p.op.c.type
     assert isinstance(a, TileType) and isinstance(c, TileType)
     rows, columns = c.shape[::-1] if p.keeps else c.shape
     if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
         return False
-    down, across, high, wide = wgmma_share((rows, columns), groups)
+    down, across, high, wide = wgmma_group_tile((rows, columns), groups)
     whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
     return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 
 
-def _operands_fit(p: LoadedProduct, depth: int) -> bool:
+def _operands_fit(p: LoadedMatmul, depth: int) -> bool:
     """Whether tensor cores read the operands where they lie."""
     terms = stored_terms(p.op)
     out = p.op.result.type
     assert isinstance(out, TileType)
     if terms is None or scalar_of(out.dtype).bits != terms.sum.bits or depth % terms.depth:
         return False
-    turned = [turns(v.owner) for v in (p.op.a, p.op.b)]
+    transposed = [transposes(v.owner) for v in (p.op.a, p.op.b)]
     loads = [op.result.type for op in (*p.left, *p.right)]
-    ordered = terms.bits == ANY_ORDER or (bool(p.left) and turned == [False, True])
+    ordered = terms.bits == ANY_ORDER or (bool(p.left) and transposed == [False, True])
     return ordered and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
 
 
-def _misfit(products: Sequence[LoadedProduct], choice: Choice) -> str:
-    for p in products:
+def _misfit(matmuls: Sequence[LoadedMatmul], choice: Choice) -> str:
+    for p in matmuls:
         a, b, c = p.op.a.type, p.op.b.type, p.op.c.type
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
@@ -194,19 +194,19 @@ def _by(t: TileType) -> str:
     return "x".join(map(str, t.shape))
 
 
-def _registers(products: Sequence[LoadedProduct], groups: int) -> int:
+def _registers(matmuls: Sequence[LoadedMatmul], groups: int) -> int:
     """Registers of a thread for the sums of the matmuls that stand together, and for left operands that are computed:
     the most of any region."""
-    regions = dict.fromkeys(p.op.parent for p in products if looped(p.op))
-    return SPARE + max(_held([p for p in products if p.op.parent is r]) for r in regions) // (
+    regions = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
+    return SPARE + max(_held([p for p in matmuls if p.op.parent is r]) for r in regions) // (
         groups * WARP_GROUP
     )
 
 
-def _held(products: Sequence[LoadedProduct]) -> int:
+def _held(matmuls: Sequence[LoadedMatmul]) -> int:
     """Registers of all threads for the sums and left operands of some matmuls."""
-    sums = dict.fromkeys(p.op.c for p in products)
-    computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in products if p.keeps or not p.left)
+    sums = dict.fromkeys(p.op.c for p in matmuls)
+    computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in matmuls if p.keeps or not p.left)
     total = 0
     for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in computed)]:
         assert isinstance(v.type, TileType)

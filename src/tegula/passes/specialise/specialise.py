@@ -20,10 +20,10 @@ from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
 from tegula.passes.specialise.build_roles import RolePipe, copied, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import (
-    LoadedProduct,
+from tegula.passes.specialise.find_matmuls import (
+    LoadedMatmul,
     Maker,
-    find_products,
+    find_matmuls,
     loaded,
     other_loads,
     pipe_load,
@@ -113,12 +113,12 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     kernel.body.ops = _own(kernel)
     checks = take_launch_checks(kernel)
     check_lane_code(kernel)
-    find_products(kernel)
+    find_matmuls(kernel)
     twins = overlap_chains(kernel.body) if choice.overlap else []
-    products = keep_converted(target, find_products(kernel), choice)
-    groups = _groups(kernel, target, products, twins)
-    plan = make_plan(kernel, target, products, groups, choice)
-    _check_copies(kernel, target, products)
+    matmuls = keep_converted(target, find_matmuls(kernel), choice)
+    groups = _groups(kernel, target, matmuls, twins)
+    plan = make_plan(kernel, target, matmuls, groups, choice)
+    _check_copies(kernel, target, matmuls)
     _forget_stages(kernel)
     pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
@@ -149,14 +149,12 @@ def _forget_stages(kernel: Kernel) -> None:
             del op.stages
 
 
-def _groups(
-    kernel: Kernel, target: CudaTarget, products: Sequence[LoadedProduct], twins: Twins
-) -> list[Items]:
+def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], twins: Twins) -> list[Items]:
     """What fills each pipe, in the order of the kernel: what makes one operand, the loads before conversions, and other
     loads that can be done in advance; twins together."""
-    operands = _joined([s for p in products for s in (p.left, p.right) if s], twins)
+    operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)
     raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]
-    others = [(op,) for op in other_loads(kernel, products) if _copyable(kernel, target, op, False)]
+    others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
     order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
     found = [*operands, *raw, *_joined(others, twins)]
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
@@ -167,9 +165,9 @@ OUT_OF_REACH = (
 )
 
 
-def _check_copies(kernel: Kernel, target: CudaTarget, products: Sequence[LoadedProduct]) -> None:
+def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:
     """Declined for operands that no bulk copy can fetch."""
-    for op in (op for p in products for op in (*p.left, *p.right)):
+    for op in (op for p in matmuls for op in (*p.left, *p.right)):
         if not _copyable(kernel, target, loaded(op), isinstance(op, TileLoad)):
             raise Declined(OUT_OF_REACH, loaded(op).loc)
 

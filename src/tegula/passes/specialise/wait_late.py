@@ -13,35 +13,35 @@ from tegula.ops.scalar import Const
 def wait_late(body: Region) -> None:
     """Rewrite a loop's body in place if its only matmul adds to a sum that the loop carries for it alone."""
     loop = body.parent
-    products = [op for op in body.walk() if isinstance(op, TileMatmul)]
-    if not isinstance(loop, For) or len(products) != 1 or products[0].parent is not body:
+    matmuls = [op for op in body.walk() if isinstance(op, TileMatmul)]
+    if not isinstance(loop, For) or len(matmuls) != 1 or matmuls[0].parent is not body:
         return
-    (product,) = products
-    sums = [one for one in loop.carried if one.arguments == (product.c,) and one.yielded == (product.result,)]
+    (matmul,) = matmuls
+    sums = [one for one in loop.carried if one.arguments == (matmul.c,) and one.yielded == (matmul.result,)]
     users = uses(body)
-    alone = sums and len(users[product.c]) == 1 and len(users[product.result]) == 1
-    if not alone or not _adds(product):
+    alone = sums and len(users[matmul.c]) == 1 and len(users[matmul.result]) == 1
+    if not alone or not _adds(matmul):
         return
-    product.wait = False
+    matmul.wait = False
     made = Region()
-    build = Builder(made, product.loc)
-    types = [product.result.type]
-    waited = build.insert(TileMatmulWait([product.result], types, {"pending": 1})).result
-    at = body.ops.index(product) + 1
+    build = Builder(made, matmul.loc)
+    types = [matmul.result.type]
+    waited = build.insert(TileMatmulWait([matmul.result], types, {"pending": 1})).result
+    at = body.ops.index(matmul) + 1
     _put(body, at, made)
-    body.terminator.substitute({product.result: waited})
+    body.terminator.substitute({matmul.result: waited})
     assert loop.parent is not None
     region, result = loop.parent, sums[0].result
-    behind = Region()
-    done = Builder(behind, product.loc).insert(TileMatmulWait([result], types, {"pending": 0})).result
+    tail = Region()
+    done = Builder(tail, matmul.loc).insert(TileMatmulWait([result], types, {"pending": 0})).result
     done.name = result.name
     replace(region, {result: done})
-    _put(region, region.ops.index(loop) + 1, behind)
+    _put(region, region.ops.index(loop) + 1, tail)
 
 
-def _adds(product: TileMatmul) -> bool:
+def _adds(matmul: TileMatmul) -> bool:
     """Whether a matmul adds to its sum as it is."""
-    factors = (product.alpha, product.beta)
+    factors = (matmul.alpha, matmul.beta)
     return all(isinstance(v.owner, Const) and v.owner.value == 1 for v in factors)
 
 

@@ -27,7 +27,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
             places |= _places(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
             # Before, what is added to has the time of the next block to arrive from memory, and there is more to read.
-            inside.append(_in_last_round(inside, op, number, blocks))
+            inside.append(_in_last_iteration(inside, op, number, blocks))
         else:
             inside.append(op)
     build.insert(For(blocks, [], None, [inside], kernel.loc))
@@ -36,7 +36,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
     return role
 
 
-def _in_last_round(inside: Region, op: Op, number: Value, blocks: Sequence[Value]) -> Op:
+def _in_last_iteration(inside: Region, op: Op, number: Value, blocks: Sequence[Value]) -> Op:
     """The op where no other block follows."""
     build = Builder(inside, op.loc)
     _, end, step = blocks

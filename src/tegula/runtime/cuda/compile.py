@@ -63,7 +63,7 @@ class CudaCompiled:
     overlaps: bool = False
     """Whether it waits for the launches before it by itself, and may start while they end."""
 
-    paired: bool = False
+    clustered: bool = False
     """Whether neighbouring CTAs work in 2-CTA clusters."""
 
     guards: LaunchGuards | None = None
@@ -130,7 +130,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
         "overlaps": made_for.overlaps_launches,
-        "paired": code.paired,
+        "paired": code.clustered,
         "placed": numbers_blocks(kernel),
     }
     return Entry(metadata, made.code)
@@ -175,6 +175,6 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         else None,
         placed=data["placed"],
         overlaps=data["overlaps"],
-        paired=data["paired"],
+        clustered=data["paired"],
         guards=LaunchGuards(kernel, asserts) if asserts else None,
     )

@@ -18,7 +18,7 @@ from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.memory import address_of, described, ordinal_of
 from tegula.runtime.cuda.stream import Stream, chosen, stream_on
 from tegula.runtime.device import Device, cuda_device
-from tegula.runtime.quick import FOREIGN
+from tegula.runtime.fast_path import FOREIGN
 from tegula.runtime.tensors import dtype_of
 from tegula.types import DTYPES, DType, ElementType, from_numpy, to_numpy
 

@@ -33,9 +33,9 @@ _attributes = ctypes.create_string_buffer(
 )
 EARLY = ctypes.addressof(_attributes), 1
 """Where the attributes are, and how many, of a launch that may start while the kernel before it ends."""
-PAIRS = EARLY[0] + _ATTRIBUTE.size, 1
+CLUSTERS = EARLY[0] + _ATTRIBUTE.size, 1
 """Of one whose neighbouring CTAs work in 2-CTA clusters."""
-EARLY_PAIRS = EARLY[0], 2
+EARLY_CLUSTERS = EARLY[0], 2
 IN_ORDER = 0, 0
 """No attributes: it starts when all earlier work in the stream is complete."""
 MOST_CONFIGURATIONS = 256
@@ -147,7 +147,7 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """How many blocks of the hardware run so many of the launch."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
         # The other CTA of a cluster is there too; if there is nothing left for it, it stores nothing.
-        return min(blocks + compiled.paired * blocks % 2, compiled.most_blocks)
+        return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
             f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
@@ -158,8 +158,8 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
 
 def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
     """Of a launch of so many blocks, which work by themselves if their number is odd."""
-    if compiled.paired and grid % 2 == 0:
-        return EARLY_PAIRS if early else PAIRS
+    if compiled.clustered and grid % 2 == 0:
+        return EARLY_CLUSTERS if early else CLUSTERS
     return EARLY if early else IN_ORDER
 
 

@@ -73,7 +73,7 @@ class World:
         newcomers.append(self.know_tensors)
         ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
         self.methods = {name: Method(code, name) for name in ("launch", "describe")}
-        launch_key.quick.describe = self.methods["describe"].function(None)
+        launch_key.fast_path.describe = self.methods["describe"].function(None)
 
     def put(self, name: str, value: int) -> None:
         """Set a variable that machine code of launches reads."""
@@ -154,7 +154,7 @@ class Table(bytearray):
     def _argument(self, k: int) -> int:
         return ARGUMENTS_AT + k * ARGUMENT_WORDS * launcher.WORD
 
-    def learn(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
+    def cache_launch(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
         """Know a launch: what was launched, and the bytes that it reads without maps, for the key of its arguments.
 
         Launches that report to the host, and those without blocks, are known as what goes the slow path."""
@@ -294,7 +294,7 @@ def never(*arguments: Any) -> bool:
     return False
 
 
-def learn(
+def cache_launch(
     kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, form: CudaCompiled
 ) -> None:
     """Cache a launch that was just done, whose key machine code did not know. `call`: its arguments, which
@@ -303,8 +303,8 @@ def learn(
     table = getattr(native, "__self__", None)
     if native is None or not isinstance(table, Table):
         return
-    found = kernel.quick(plan, (*arguments[2], *arguments[3]))
+    found = kernel.fast_path(plan, (*arguments[2], *arguments[3]))
     # The launch may have been of arguments that have changed since the key was made.
     if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
         return
-    table.learn(key, plan, form, found[1])
+    table.cache_launch(key, plan, form, found[1])

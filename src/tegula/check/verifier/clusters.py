@@ -1,0 +1,121 @@
+"""CTAs that work in clusters: that what is shown of one CTA holds for two that fetch tiles for each other, since both
+do the same to each other's barriers as to their own (docs/design/042-certificates.md, "Pairs")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tegula.ir import Kernel, Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad
+from tegula.ops.control import For, If, While
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
+from tegula.ops.schedule import BulkLoad, ClusterEnd, ClusterPeer
+
+
+class Clusters:
+    """What is the same in both CTAs of a cluster. `unwritten`: whether an array stays as it is while the kernel
+    runs."""
+
+    def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
+        self.kernel, self.unwritten = kernel, unwritten
+        self.differ: set[Value] = set()
+        """Values that may be others in the other block: the least set that is closed under what ops compute."""
+        size = -1
+        while size != len(self.differ):
+            size = len(self.differ)
+            for op in kernel.walk():
+                self._follow(op)
+
+    def _follow(self, op: Op) -> None:
+        if isinstance(op, For | While):
+            if isinstance(op, For) and not {op.start, op.step}.isdisjoint(self.differ):
+                self.differ.add(op.index)
+            for k, v in enumerate(op.results):
+                entries = [op.initial[k], op.body.yielded[k], *(entry[k] for entry in op.entries)]
+                if not self.differ.isdisjoint(entries):
+                    self.differ |= {op.arguments[k], v, *(entry[k] for entry in op.entries)}
+            if isinstance(op, While):
+                self.differ |= {
+                    a for a, b in zip(op.condition.args, op.body.args, strict=True) if b in self.differ
+                }
+            if not self.alike(op):
+                self.differ |= {*op.results, *op.arguments}
+        elif isinstance(op, If):
+            for k, v in enumerate(op.results):
+                if op.condition in self.differ or any(r.yielded[k] in self.differ for r in op.regions):
+                    self.differ.add(v)
+        elif isinstance(op, LogicalBlocks):
+            self.differ.add(op.first)  # the end and the step are the launch's
+        elif self._own(op) or not self.differ.isdisjoint(op.operands):
+            self.differ.update(op.results)
+
+    def _own(self, op: Op) -> bool:
+        """Whether an op may give something else in the other block, of the same operands."""
+        if isinstance(op, ArrayLoad):
+            return not self.unwritten(op.array)
+        return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
+
+    def alike(self, op: Op) -> bool:
+        """Whether both CTAs decide alike at a branch, or iterate equally often."""
+        if isinstance(op, If):
+            return op.condition not in self.differ
+        if isinstance(op, While):
+            return op.condition.yielded[0] not in self.differ
+        assert isinstance(op, For)
+        return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.walks(op)
+
+    def walks(self, op: For) -> bool:
+        """Whether a loop takes neighbouring numbers in the two blocks, in even steps up to an even end."""
+        start, step = op.start.owner, op.step.owner
+        if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
+            walks = op.start is start.first and op.step is step.step
+        else:
+            walks = isinstance(start, BlockIndex) and isinstance(step, BlockCount)
+        return walks and isinstance(op.stop.owner, ClusterEnd) and op.stop not in self.differ
+
+    def shared(self, op: BulkLoad) -> str:
+        """Why the blocks may not fetch a tile for each other; nothing where they may."""
+        assert op.both is not None
+        equal = list(_equations(op.both))
+        if not all(self._twins(a, b) for a, b in equal):
+            return "the two CTAs of a cluster may differ in what they copy for each other"
+        known = {a for a, _ in equal}
+        if not all(self._given(v, known) for v in op.offset):
+            return "the two CTAs of a cluster may copy different tiles for each other"
+        return ""
+
+    def _twins(self, mine: Value, other: Value) -> bool:
+        """Whether the other CTA has as its own what is `other` here, and vice versa."""
+        a, b = mine.owner, other.owner
+        if isinstance(b, ClusterPeer):
+            loop = getattr(a, "parent", None)
+            return b.number is mine and isinstance(loop, For) and mine is loop.index and self.walks(loop)
+        if mine is other:
+            return mine not in self.differ
+        if not (isinstance(a, Op) and isinstance(b, Op) and not self._own(a) and len(a.results) == 1):
+            return False
+        same = type(a) is type(b) and a.attrs == b.attrs and len(a.operands) == len(b.operands)
+        return same and all(self._twins(x, y) for x, y in zip(a.operands, b.operands, strict=True))
+
+    def _given(self, v: Value, known: set[Value]) -> bool:
+        """Whether a value is the same in two blocks in which the known ones are."""
+        if v in known or v not in self.differ:
+            return True
+        op: Any = v.owner
+        computed = isinstance(op, Op) and not self._own(op) and bool(op.operands)
+        return computed and all(self._given(x, known) for x in op.operands)
+
+
+def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
+    """What a condition says: all of these are equal. A condition that is more than that says that something is not
+    itself."""
+    op = same.owner
+    if isinstance(op, S.And):
+        for v in op.operands:
+            yield from _equations(v)
+    elif isinstance(op, S.Cmp) and op.pred == "eq":
+        yield op.a, op.b
+    elif not (isinstance(op, S.Const) and op.value is True):
+        yield same, same

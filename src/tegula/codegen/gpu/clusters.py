@@ -1,0 +1,57 @@
+"""Two neighbouring blocks that work together, as a cluster. A launch of an odd number of blocks has none: what is here
+does for a CTA by itself what it would do without clusters."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.text import register_type
+from tegula.ir import Op, Value
+from tegula.ops.schedule import ClusterEnd, ClusterPeer, MbarrierNew
+from tegula.types import scalar_of
+
+ARRIVE_AT_BOTH = (
+    "{ .reg .b32 A; .reg .pred P; setp.ne.u32 P, $1, $2; "
+    "mbarrier.arrive.shared::cta.b64 _, [$0]; @P mapa.shared::cluster.u32 A, $0, $2; "
+    "@P mbarrier.arrive.shared::cluster.b64 _, [A]; }"
+)
+"""Operands: the address of a barrier, `rank`, `other_rank`."""
+
+
+def cluster_size(s: GpuState) -> str:
+    """How many CTAs the cluster has, 1 or 2."""
+    return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.nctaid.x()")
+
+
+def rank(s: GpuState) -> str:
+    """The number of the CTA in its cluster."""
+    return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.ctaid.x()")
+
+
+def other_rank(s: GpuState) -> str:
+    """The number of the other block, or its own if there is none."""
+    return s.first(f"xor i32 {rank(s)}, {s.first(f'sub i32 {cluster_size(s)}, 1')}")
+
+
+def of_cluster(barrier: Value) -> bool:
+    """Whether both CTAs of a cluster arrive at a barrier."""
+    return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.cluster)
+
+
+def cluster_end(s: GpuState, op: ClusterEnd) -> None:
+    """Rounded up to a multiple of the cluster's CTAs."""
+    code, (t, size, last) = s.code, _size(s, op)
+    above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
+    s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
+
+
+def cluster_peer(s: GpuState, op: ClusterPeer) -> None:
+    """Of the two numbers of a cluster the first is even."""
+    t, _, last = _size(s, op)
+    s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
+
+
+def _size(s: GpuState, op: Op) -> tuple[str, str, str]:
+    """The type of a number, the CTAs of the cluster as one, and one less."""
+    t = register_type(scalar_of(op.result.type), 1)  # type: ignore[arg-type]
+    size = cluster_size(s) if t == "i32" else s.code.emit(f"zext nneg i32 {cluster_size(s)} to {t}")
+    return t, size, s.code.emit(f"sub {t} {size}, 1")

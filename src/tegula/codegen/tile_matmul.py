@@ -1,0 +1,265 @@
+"""Matmuls of tiles: where operands are read, where results go, what is brought closer for the next step."""
+
+from __future__ import annotations
+
+from tegula.codegen import tiles
+from tegula.codegen.convert import convert
+from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
+from tegula.codegen.state import State
+from tegula.codegen.storage import View
+from tegula.codegen.sweep import sweep
+from tegula.codegen.text import register_type
+from tegula.dataclass import dataclass, replace
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, While, is_condition
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute
+from tegula.passes.accesses import linear
+from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_of
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operand for a call: its address, static strides in elements (None: passed at run time) and their registers."""
+
+    pointer: str
+    dtype: DType
+    strides: tuple[int | None, int | None]
+    passed: tuple[str, ...] = ()
+
+
+def matmul(s: State, op: TileMatmul) -> None:
+    """alpha * a @ b + beta * c, in c's own memory where c is not needed afterwards."""
+    c = op.c
+    t: TileType = op.result.type  # type: ignore[assignment]
+    scalar = scalar_of(t.dtype)
+    work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
+    fresh = _is_zero(s, c)
+    if work == scalar and not fresh and _dies_here(s, c, op):
+        into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.room(op.result, "matmul"))
+    else:
+        wide = work != scalar
+        into = s.allocate("wide matmul", work, t.shape) if wide else s.room(op.result, "matmul")
+        if not fresh:
+            _converted(s, tiles.materialise(s, c), into)
+    _multiply(s, op, into, work, accumulate=not fresh)
+    if work != scalar:
+        narrow = s.room(op.result, "matmul")
+        _converted(s, into, narrow)
+        into = narrow
+    s.tiles[op.result] = into
+
+
+def _is_zero(s: State, c: Value) -> bool:
+    """Whether c is a tile of zeros made for this matmul."""
+    owner = s.inline.get(c)
+    if c in s.tiles or not isinstance(owner, TileFull):
+        return False
+    filling = owner.value.owner
+    return isinstance(filling, S.Const) and filling.value == 0
+
+
+def _dies_here(s: State, c: Value, op: Op) -> bool:
+    """Whether c's memory can be overwritten: it is c's alone and no one reads c afterwards."""
+    if len(s.users.get(c, [])) != 1:
+        return False
+    if c in s.inline and c not in s.tiles:
+        return True
+    owner = c.owner
+    if isinstance(owner, Region):
+        return op.parent is owner and not is_condition(owner)
+    return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
+
+
+def _converted(s: State, source: View, target: View) -> None:
+    """Copy elements, converting their scalar type."""
+    have, want = scalar_of(source.dtype), scalar_of(target.dtype)
+    width = max(1, s.target.vector_bytes // max(4, have.bits // 8, want.bits // 8))
+    while width > source.shape[-1]:
+        width //= 2
+
+    def body(index: list[str], w: int) -> None:
+        (x,) = s.memory.load_view(source, index, w)
+        s.memory.store_view(target, index, (convert(s.code, x, have, want, w),), w)
+
+    sweep(s, source.shape, width, body)
+
+
+# Operands ------------------------------------------------------------------------------------------------------------
+
+
+def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
+    """The load that operand `position` (0 or 1) of a matmul is, and whether its transpose is meant."""
+    made = (op.a, op.b)[position].owner
+    transposed = isinstance(made, TilePermute) and made.perm == (1, 0)
+    if isinstance(made, TilePermute) and transposed:
+        made = made.tile.owner
+    return (made, transposed) if isinstance(made, TileLoad) else None
+
+
+def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
+    """Whether a matmul reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
+    found = loaded_operand(op, position)
+    if found is None:
+        return False
+    array = s.arrays.get(found[0].array)
+    if array is None or not array.contiguous:
+        return False
+    spec = _spec(op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1)))
+    return reads_in_place(spec, s.target.vector_bytes)[position]
+
+
+def _spec(
+    op: TileMatmul, direct: tuple[bool, ...], transposed: tuple[bool, ...] = (False, False)
+) -> MatmulSpec:
+    """The matmul with operands read from arrays (`direct`), which hold their transposes (`transposed`), or from packed
+    tiles."""
+    a, b, c = (v.type for v in (op.a, op.b, op.c))
+    assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
+    (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
+    work = acc if not acc.is_float or acc.bits >= 32 else float32
+    strides = [
+        _from(at_array, of_transpose, row)
+        for at_array, of_transpose, row in zip(direct, transposed, (k, n), strict=True)
+    ]
+    return MatmulSpec(m, n, k, scalar_of(a.dtype), scalar_of(b.dtype), work, strides[0], strides[1], (n, 1))
+
+
+def _from(at_array: bool, transposed: bool, row: int) -> tuple[int | None, int | None]:
+    if not at_array:
+        return row, 1
+    return (1, None) if transposed else (None, 1)
+
+
+def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
+    """The call; twice where operands are read from arrays, as tiles at the edges are copied first."""
+    direct = {v: found for k, v in enumerate((op.a, op.b)) if (found := _direct(s, op, k)) is not None}
+    loads = [load for load, _ in direct.values()]
+    if not loads:
+        _call(s, op, [_packed(s, v) for v in (op.a, op.b)], into, work, accumulate, _sources(s, op))
+        return
+    code = s.code
+    tests = [inside(s, load) for load in loads if needs_bounds(s, load)]
+    ok = tests[0] if tests else "true"
+    for test in tests[1:]:
+        ok = code.emit(f"and i1 {ok}, {test}")
+    fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
+    others = {v: _packed(s, v) for v in (op.a, op.b) if v not in direct}
+    code.branch(ok, fast, slow)
+    code.place(fast)
+    sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in (op.a, op.b)]
+    _call(s, op, sources, into, work, accumulate, _sources(s, op))
+    code.jump(done)
+    code.place(slow)
+    kept = dict(s.tiles)
+    _call(s, op, [others.get(v) or _packed(s, v) for v in (op.a, op.b)], into, work, accumulate, [])
+    s.tiles = kept
+    code.jump(done)
+    code.place(done)
+
+
+def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
+    """The load that is not done before the matmul, for an operand, and whether its transpose is meant."""
+    found, value = loaded_operand(op, position), (op.a, op.b)[position]
+    if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
+        return None
+    return found
+
+
+def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
+    """The loads of the same iteration that the operands are made of, element by element: themselves, transposed, or
+    mapped."""
+    found: dict[TileLoad, None] = {}
+    open_ = [op.a, op.b]
+    while open_:
+        made = open_.pop(0).owner
+        if isinstance(made, TileLoad) and made.parent is op.parent:
+            array = s.arrays.get(made.array)
+            if array is not None and array.contiguous and len(made.shape) == 2:
+                found[made] = None
+        elif isinstance(made, TilePermute | TileMap):
+            open_.extend(made.operands)
+    return list(found)
+
+
+def _packed(s: State, value: Value) -> Source:
+    if isinstance(value.owner, TilePermute) and value not in s.tiles:
+        tiles.tile_permute(s, value.owner)
+    view = tiles.materialise(s, value)
+    return Source(view.pointer, scalar_of(view.dtype), (view.strides[0], view.strides[1]))
+
+
+def _from_array(s: State, load: TileLoad, transposed: bool) -> Source:
+    array = s.arrays[load.array]
+    size = element_bytes(array.dtype)
+    row = s.code.emit(f"sdiv exact i64 {array.strides[0]}, {size}")
+    strides = (1, None) if transposed else (None, 1)
+    return Source(array_pointer(s, array, offsets(s, load)), scalar_of(array.dtype), strides, (row,))
+
+
+def _call(
+    s: State,
+    op: TileMatmul,
+    sources: list[Source],
+    into: View,
+    work: DType,
+    accumulate: bool,
+    loads: list[TileLoad],
+) -> None:
+    a, b = sources
+    alpha, beta = op.alpha, op.beta
+    scaled = not (_is_one(alpha) and (_is_one(beta) or not accumulate))
+    following = [x for x in (_following(s, load) for load in loads) if x is not None]
+    spec = replace(
+        _spec(op, (False, False)), a=a.dtype, b=b.dtype, a_strides=a.strides, b_strides=b.strides, scaled=scaled,
+        c_strides=(into.strides[0], into.strides[1]), accumulate=accumulate, ahead=tuple(x[0] for x in following),
+    )  # fmt: skip
+    arguments = [f"ptr {a.pointer}", f"ptr {b.pointer}", f"ptr {into.pointer}"]
+    if scaled:
+        t, have = register_type(work, 1), scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
+        factors = [alpha, beta][: 1 + accumulate]
+        arguments += [f"{t} {convert(s.code, s.scalar(v), have, work, 1)}" for v in factors]
+    arguments += [f"i64 {x}" for x in (*a.passed, *b.passed)]
+    for _, pointer, row in following:
+        arguments += [f"ptr {pointer}", f"i64 {row}"]
+    needed = scratch_bytes(spec, s.target.vector_bytes)
+    room = s.allocate("packing", int8, (needed,)).pointer if needed else "null"
+    s.code.line(f"call void @{_function(s, spec)}({', '.join([*arguments, f'ptr {room}'])})")
+
+
+def _function(s: State, spec: MatmulSpec) -> str:
+    """The name of the function for a matmul; its text is made once."""
+    for name, (known, _) in s.matmuls.items():
+        if known == spec:
+            return name
+    name = f"matmul{len(s.matmuls)}"
+    s.matmuls[name] = (spec, emit_matmul(name, spec, s.target.vector_bytes))
+    return name
+
+
+def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
+    """What a load of the next iteration of its loop will read, with its address and row stride in bytes; None outside
+    loops and where the tile stays the same."""
+    loop = load.parent.parent if load.parent is not None else None
+    if not isinstance(loop, For):
+        return None
+    index, step = loop.index, loop.step.owner
+    if not isinstance(step, S.Const):
+        return None
+    moves = [linear(v)[0].get(index, 0) * step.value for v in load.offset]
+    if not any(moves):
+        return None
+    array = s.arrays[load.array]
+    where = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
+    rows, columns = load.shape
+    size = Ahead(rows, columns * element_bytes(array.dtype))
+    return size, array_pointer(s, array, where), array.strides[0]
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value.owner, S.Const) and value.owner.value == 1
+
+
+__all__ = ["loaded_operand", "matmul", "read_in_place"]

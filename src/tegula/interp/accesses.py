@@ -1,0 +1,241 @@
+"""Which threads access which elements of memory in each cooperative op. Scalar ops say so themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.interp.holders import Held, held
+from tegula.interp.tiles import tile_of
+from tegula.ir import Op, Value
+from tegula.layout import Layout, blocked
+from tegula.ops.buffer import BufNew, BufRead, BufWrite, buffer_type
+from tegula.ops.group import (
+    AsyncCopy,
+    Publish,
+    SharedGather,
+    SharedMma,
+    StackAdvance,
+    StackFill,
+    StackTake,
+    StackVote,
+)
+from tegula.ops.stack import StackClear, StackCount, StackNew
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
+from tegula.types import ArrayType, element_bytes
+
+if TYPE_CHECKING:
+    from tegula.interp.lowered import GroupMachine
+
+WARP = 32
+COPY_BYTES = 16
+"""Of one asynchronous copy, the widest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadAccess:
+    """Threads [n] access array[at], `at` [rank, n], all at the same time."""
+
+    kind: str
+    array: np.ndarray
+    threads: np.ndarray
+    at: np.ndarray
+
+
+AnyOp = TypeVar("AnyOp", bound=Op)
+Rule: TypeAlias = Callable[["GroupMachine", AnyOp], Iterator[ThreadAccess]]
+RULES: dict[type[Op], Callable[..., Iterator[ThreadAccess]]] = {}
+
+
+def accesses(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
+    """Make a function the rule of ops of these classes. It is asked after the op has run."""
+
+    def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
+        for kind in kinds:
+            RULES[kind] = rule
+        return rule
+
+    return register
+
+
+# Buffers ----------------------------------------------------------------------------------------------------
+
+
+def _elements(kind: str, array: np.ndarray, pairs: Held) -> ThreadAccess:
+    return ThreadAccess(kind, array, pairs.threads, pairs.at)
+
+
+@accesses(BufNew)
+def access_new(m: GroupMachine, op: BufNew) -> Iterator[ThreadAccess]:
+    if not isinstance(op.tile.owner, TileEmpty):
+        yield _elements("write", m.env[op.results[0]], held(m.layouts[op.tile]).owned)
+
+
+@accesses(BufWrite)
+def access_write(m: GroupMachine, op: BufWrite) -> Iterator[ThreadAccess]:
+    yield _elements("write", m.group(op.buffer), held(m.layouts[op.tile]).owned)
+
+
+@accesses(BufRead)
+def access_read(m: GroupMachine, op: BufRead) -> Iterator[ThreadAccess]:
+    yield _elements("read", m.group(op.buffer), held(m.layouts[op.results[0]]))
+
+
+@accesses(SharedGather)
+def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
+    """Indices outside read the first element, whose value is not used."""
+    source, index = (m.group(v) for v in op.operands)
+    axis, pairs = op.axis, held(m.layouts[op.results[0]])
+    yield ThreadAccess("read", index, pairs.threads, pairs.at[axis : axis + 1])
+    n = source.shape[axis]
+    wanted = index.astype(np.int64)[pairs.at[axis]]
+    wanted = np.where(wanted < 0, wanted + n, wanted)
+    at = pairs.at.copy()
+    at[axis] = np.where((wanted >= 0) & (wanted < n), wanted, 0)
+    yield ThreadAccess("read", source, pairs.threads, at)
+
+
+@accesses(SharedMma)
+def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
+    """A thread reads the rows of a and columns of b that its part of the result needs; where tensor cores multiply,
+    threads of a warp read for each other."""
+    a, b = m.group(op.a), m.group(op.b)
+    pairs = held(m.layouts[op.result])
+    threads = pairs.threads
+    cooperative = element_bytes(buffer_type(op.a.type).dtype) == 2
+    depth = np.arange(a.shape[1])
+    for array, dim in ((a, 0), (b, 1)):
+        who, line = np.unique(np.array([threads // WARP if cooperative else threads, pairs.at[dim]]), axis=1)
+        if cooperative:
+            who = (who[:, None] * WARP + np.arange(WARP)).reshape(-1)
+            line = np.repeat(line, WARP)
+        along = np.tile(depth, len(line))
+        across = np.repeat(line, len(depth))
+        at = np.array([across, along] if dim == 0 else [along, across])
+        yield ThreadAccess("read", array, np.repeat(who, len(depth)), at)
+
+
+# Arrays -----------------------------------------------------------------------------------------------------
+
+
+def _window(
+    m: GroupMachine, array: np.ndarray, offsets: Sequence[Value], pairs: Held, partial: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of a tile at offsets of an array that lie inside, and whose lanes are there."""
+    starts = np.array([int(m.group(v)) for v in offsets])
+    at = pairs.at + starts[:, None]
+    inside = (at >= 0) & (at < np.array(array.shape[: len(starts)])[:, None])
+    keep = inside.all(axis=0)
+    if partial:
+        keep &= pairs.at[-1] < m.count
+    return pairs.threads[keep], at[:, keep]
+
+
+@accesses(TileLoad)
+def access_load(m: GroupMachine, op: TileLoad) -> Iterator[ThreadAccess]:
+    array = m.group(op.array)
+    yield ThreadAccess("read", array, *_window(m, array, op.offset, held(m.layouts[op.results[0]])))
+
+
+@accesses(TileStore, TileAtomic)
+def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[ThreadAccess]:
+    array, tile = m.group(op.array), op.tile
+    pairs = held(m.layouts[tile]).owned
+    kind = "write" if isinstance(op, TileStore) else "atomic"
+    yield ThreadAccess(kind, array, *_window(m, array, op.offset, pairs, tile_of(tile).partial))
+
+
+def copy_layout(op: AsyncCopy, threads: int) -> Layout:
+    """Which thread copies what in `group.async_copy`."""
+    array = op.array.type
+    assert isinstance(array, ArrayType)
+    shape = buffer_type(op.buffer.type).shape
+    return blocked(shape, threads, COPY_BYTES // element_bytes(array.dtype))
+
+
+@accesses(AsyncCopy)
+def access_copy(m: GroupMachine, op: AsyncCopy) -> Iterator[ThreadAccess]:
+    buffer, array = (m.group(v) for v in (op.buffer, op.array))
+    pairs = held(copy_layout(op, m.threads)).owned
+    yield ThreadAccess("read", array, *_window(m, array, op.offset, pairs))
+    yield _elements("issue", buffer, pairs)
+
+
+# Exchanges --------------------------------------------------------------------------------------------------
+
+
+def _each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> ThreadAccess:
+    """Each thread accesses one element of a line."""
+    return ThreadAccess(kind, array, threads, at[None])
+
+
+def _all(m: GroupMachine, array: np.ndarray, count: int) -> ThreadAccess:
+    """All threads read the first so many elements."""
+    return _each("read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads))
+
+
+@accesses(Publish)
+def access_publish(m: GroupMachine, op: Publish) -> Iterator[ThreadAccess]:
+    lane = int(m.group(op.thread))
+    writer = lane if 0 <= lane < m.count else 0
+    yield _each("write", m.group(op.buffer), np.array([writer]), np.array([0]))
+
+
+@accesses(StackVote)
+def touch_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
+    """The first thread of each warp."""
+    warps = np.arange(m.threads // WARP)
+    yield _each("write", m.group(op.votes), warps * WARP, warps)
+
+
+# Stacks -----------------------------------------------------------------------------------------------------
+
+FIRST = np.array([0])
+
+
+@accesses(StackNew, StackClear)
+def access_empty(m: GroupMachine, op: StackClear | StackNew) -> Iterator[ThreadAccess]:
+    stack = m.env[op.result if isinstance(op, StackNew) else op.stack]
+    yield _each("write", stack.memory, FIRST, FIRST)
+
+
+@accesses(StackCount)
+def access_count(m: GroupMachine, op: StackCount) -> Iterator[ThreadAccess]:
+    memory = m.env[op.stack].memory
+    lanes = np.flatnonzero(m.active)
+    yield _each("read", memory, lanes, 0 * lanes) if m.apart else _all(m, memory, 1)
+
+
+@accesses(StackFill)
+def access_fill(m: GroupMachine, op: StackFill) -> Iterator[ThreadAccess]:
+    stack = m.env[op.stack]
+    yield _all(m, stack.memory, 1)
+    yield _all(m, m.group(op.votes), m.threads // WARP - 1)
+    yield _slots(m, "write", stack.elements, op.results[0])
+
+
+@accesses(StackTake)
+def access_take(m: GroupMachine, op: StackTake) -> Iterator[ThreadAccess]:
+    stack = m.env[op.stack]
+    yield _all(m, stack.memory, 1)
+    yield _slots(m, "read", stack.elements, op.results[1])
+
+
+def _slots(m: GroupMachine, kind: str, elements: np.ndarray, slots: Value) -> ThreadAccess:
+    """Each lane that has a slot accesses it."""
+    at = m.env[slots].astype(np.int64)
+    lanes = np.flatnonzero(m.present & (at >= 0))
+    return _each(kind, elements, lanes, at[lanes])
+
+
+@accesses(StackAdvance)
+def access_advance(m: GroupMachine, op: StackAdvance) -> Iterator[ThreadAccess]:
+    stack = m.env[op.stack]
+    yield _each("read", stack.memory, FIRST, FIRST)
+    if op.votes is not None:
+        warps = np.arange(m.threads // WARP)
+        yield _each("read", m.group(op.votes), 0 * warps, warps)
+    yield _each("write", stack.memory, FIRST, FIRST)

@@ -1,0 +1,160 @@
+"""Which bytes of shared memory each warp accesses, and the cells that these cut it into: bytes that are always accessed
+together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.interp.accesses import RULES, WARP
+from tegula.interp.lowered import offsets_of
+from tegula.ir import Op, Value
+from tegula.ops import events as E
+from tegula.types import BufType, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.interp.engines.trace import Recorder
+
+WARPS = 4
+"""Of a warp group."""
+PIECES = 2
+"""In which a copy comes, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Units of memory: those from `base` that `form` lists, or `size` of them in a row (form -1)."""
+
+    base: int
+    form: int
+    size: int = 0
+
+
+NOTHING = Spot(0, -1)
+
+
+class Footprints:
+    """The bytes that warps access. `unit`: bytes that all accesses are multiples of."""
+
+    def __init__(self, values: Iterable[Value]) -> None:
+        sizes = [scalar_of(v.type.dtype).bits // 8 for v in values if isinstance(v.type, BufType)]
+        self.unit = min([4, *sizes])
+        self.forms: list[np.ndarray] = []
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[object, list[tuple[int, int]]] = {}
+        self._cells: dict[frozenset[Spot], dict[Spot, tuple[int, ...]]] = {}
+
+    def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[Spot, ...]:
+        """What each warp of the role accesses; of a copy in, what each of its pieces does; of a matmul, what each
+        operand is."""
+        if isinstance(event, E.CopyIn):
+            return self._pieces(event.to)
+        if isinstance(event, E.Issue):
+            return tuple(self._row(at.start, at.end) for at in event.operands)
+        if isinstance(event, E.CopyOut):
+            return tuple(self._of_group(m, event.source, w // WARPS) for w in range(m.lanes // WARP))
+        if not isinstance(event, E.MemoryAccess):
+            return ()
+        warps = range(m.lanes // WARP)
+        if event.warp_group:
+            return tuple(self._part(m, event.at, w) for w in warps)
+        return self._of_threads(m, op, event)
+
+    def _row(self, start: int, end: int) -> Spot:
+        return Spot(start // self.unit, -1, -(-(end - start) // self.unit))
+
+    def _pieces(self, at: E.Bytes) -> tuple[Spot, ...]:
+        step = -(-(at.end - at.start) // (PIECES * self.unit)) * self.unit
+        return tuple(self._row(s, min(s + step, at.end)) for s in range(at.start, at.end, step))
+
+    def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> Spot:
+        """Each warp group has slots of its own; those named are the first one's."""
+        start, end = m.range_of(at.buffer)
+        by = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
+        return self._row(at.start + by, at.end + by)
+
+    def _part(self, m: Recorder, at: E.Bytes, warp: int) -> Spot:
+        """A warp writes its quarter of a slot."""
+        whole = self._of_group(m, at, warp // WARPS)
+        size = whole.size // WARPS
+        return Spot(whole.base + warp % WARPS * size, -1, size)
+
+    def _of_threads(self, m: Recorder, op: Op, event: E.MemoryAccess) -> tuple[Spot, ...]:
+        warps = m.lanes // WARP
+        array = m.env[event.at.buffer]
+        key = (op, array.strides, array.shape, event.write)
+        if key not in self._known:
+            self._known[key] = self._forms(m, op, event, array)
+        base = event.at.start // self.unit
+        found = self._known[key]
+        if not found:
+            return (self._row(event.at.start, event.at.end),) * warps
+        return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in found)
+
+    def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
+        """What each warp accesses, from the start of the buffer, by which thread holds what; nothing where that is not
+        known."""
+        rule = RULES.get(type(op))
+        if rule is None:
+            return []
+        start, kind = array.__array_interface__["data"], "write" if event.write else "read"
+        warps: list[set[int]] = [set() for _ in range(m.lanes // WARP)]
+        seen = False
+        for by_threads in rule(m, op):  # type: ignore[arg-type]
+            same = (
+                by_threads.array.__array_interface__["data"] == start
+                and by_threads.array.shape == array.shape
+            )
+            if not same or by_threads.kind != kind:
+                continue
+            seen = True
+            offsets, size = offsets_of(by_threads)
+            units = (offsets // self.unit)[:, None] + np.arange(max(1, size // self.unit))
+            who = np.repeat(by_threads.threads // WARP, len(offsets) // max(1, len(by_threads.threads)))
+            for w in range(len(warps)):
+                warps[w].update(np.unique(units[who == w]).tolist())
+        if not seen:
+            return []
+        return [self._form(w) for w in warps]
+
+    def _form(self, units: set[int]) -> tuple[int, int]:
+        if not units:
+            return -1, 0
+        form = np.array(sorted(units))
+        number = self._numbers.setdefault(form.tobytes(), len(self.forms))
+        if number == len(self.forms):
+            self.forms.append(form)
+        return number, len(units)
+
+    # Cells ------------------------------------------------------------------------------------------------------
+
+    def cells(self, spots: Iterable[Spot]) -> dict[Spot, tuple[int, ...]]:
+        """The cells that the spots cut memory into, by address."""
+        wanted = frozenset(spots)
+        if wanted not in self._cells:
+            self._cells[wanted] = self._cut(wanted)
+        return self._cells[wanted]
+
+    def _cut(self, spots: frozenset[Spot]) -> dict[Spot, tuple[int, ...]]:
+        ordered = sorted((s for s in spots if s.size), key=lambda s: (s.base, s.size, s.form))
+        end = max((int(self._units(s)[-1]) + 1 for s in ordered), default=0)
+        labels, count = np.zeros(end, np.int64), 1
+        for spot in ordered:
+            here = self._units(spot)
+            old, place = np.unique(labels[here], return_inverse=True)
+            labels[here] = count + place
+            count += len(old)
+        # Numbered by address.
+        names, first = np.unique(labels, return_index=True)
+        order = {int(name): k for k, name in enumerate(names[np.argsort(first)])}
+        out = {s: tuple(sorted(order[int(x)] for x in np.unique(labels[self._units(s)]))) for s in ordered}
+        out.update({s: () for s in spots if not s.size})
+        return out
+
+    def _units(self, spot: Spot) -> np.ndarray:
+        if spot.form < 0:
+            return np.arange(spot.base, spot.base + spot.size)
+        return spot.base + self.forms[spot.form]

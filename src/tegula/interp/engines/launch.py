@@ -1,0 +1,227 @@
+"""A launch of a kernel with roles, made ready to be replayed in any order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass, field
+from tegula.interp.engines.bytes import WARPS, Footprints, Spot
+from tegula.interp.engines.limits import check_limits
+from tegula.interp.engines.orders import Order
+from tegula.interp.engines.run import EngineReplay, Name, TermNumbers
+from tegula.interp.engines.state import Term
+from tegula.interp.engines.trace import EngineStep, Recorder, Unsupported, Wrong
+from tegula.interp.launch import arguments
+from tegula.interp.lowered import Spread
+from tegula.interp.machine import Grid
+from tegula.interp.report import RunReport
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops.lane import LogicalBlocks
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.schedule import (
+    BulkLoad,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedNew,
+    arrivals_at,
+    is_elected,
+    stages_of,
+)
+from tegula.types import DType, MatType, MbarrierType, VecType
+
+Program = tuple[int, int, str, list[tuple[Any, ...]]]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What outlives a launch: footprints and terms of a kernel, and its spread."""
+
+    kernel: Kernel
+    spread: Spread
+    footprints: Footprints
+    terms: TermNumbers = field(default_factory=TermNumbers)
+
+
+def prepared(kernel: Kernel, spread: Spread) -> Prepared:
+    """A kernel with its memory laid out and the footprints of its accesses."""
+    return Prepared(kernel, spread, Footprints(spread.places))
+
+
+class EngineLaunch:
+    """One block of one launch, or all of its blocks where one of the hardware walks over several. Wrong, Failed and
+    Unsupported where it cannot be run in any order."""
+
+    def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
+        self.made, kernel = made, made.kernel
+        check_limits(kernel, made.spread)
+        values = arguments(kernel, args, dims, None)
+        with np.errstate(all="ignore"):
+            self.roles = self._record(values, tuple(dims), block)
+        self.barriers: list[tuple[str, int]] = []
+        self._first: dict[Value, tuple[int, int]] = {}
+        for op in kernel.walk():
+            if isinstance(op, MbarrierNew | NamedNew):
+                name, stages = op.result.name, stages_of(op)
+                self._first[op.result] = (len(self.barriers), stages)
+                self.barriers += [(f"{name}[{k}]", arrivals_at(op.result)) for k in range(stages)]
+        guards = [self._guard(v) for v in self._first if isinstance(v.type, MbarrierType)]
+        spots = {s for steps in self.roles for step in steps for acts in step.acts for s in acts.spots}
+        self.cells = made.footprints.cells([*spots, *guards])
+        self.count = 1 + max((k for found in self.cells.values() for k in found), default=0)
+        self.guarded = [k for guard in guards for k in self.cells[guard]]
+        self.programs = list(self._programs())
+
+    def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
+        """The bytes that the launch stores in an order. Failed where it faults; with `blind` not for unordered
+        accesses."""
+        replay = self.replay(order, blind)
+        return replay.play()
+
+    def replay(self, order: Order, blind: bool = False) -> EngineReplay:
+        """The replay of the launch in an order of the steps of its agents."""
+        return EngineReplay(
+            self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind
+        )
+
+    # Steps ----------------------------------------------------------------------------------------------------------
+
+    def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[EngineStep]]:
+        kernel, spread = self.made.kernel, self.made.spread
+        lanes = kernel.launch.block_dim
+        blocks = -(-math.prod(dims) // lanes)
+        walks = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
+        grid = Grid(dims, blocks, 1 if walks else blocks)
+        tid, present = grid.thread_indices(block, lanes)
+        size = max((p.offset + p.size for p in spread.places.values()), default=0)
+        shared = np.zeros(size, np.uint8)
+        used = {v for op in kernel.walk() for v in op.operands}
+        report = RunReport(kernel, lambda line: None)
+        roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        if roles is None:
+            raise Unsupported("a kernel without roles")
+        whole = Recorder(lanes, present, report, block, tid, spread, shared, self.made.footprints, used)
+        whole.grid, whole.blocks = grid, blocks
+        whole.env.update(zip(kernel.params, values, strict=True))
+        for op in kernel.body.ops:
+            if op is roles:
+                break
+            whole.op(op, present)
+        if whole.made:
+            raise Wrong("barrier", f"{whole.made[0].result.name} is used before threads see that it was made")
+        self.machines: list[Recorder] = []
+        for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
+            here = slice(first * WARP, (first + warps) * WARP)
+            mine = [c[here] for c in tid]
+            role = Recorder(
+                warps * WARP, present[here], report, block, mine, spread, shared, self.made.footprints, used
+            )
+            role.grid, role.blocks, role.slots = grid, blocks, whole.slots
+            for v, x in whole.env.items():
+                split = isinstance(v.type, DType | VecType | MatType) or isinstance(x, list)
+                role.env[v] = x[here] if split and not isinstance(x, int) else x
+            role.region(region, (), role.present)
+            self.machines.append(role)
+        return [role.steps for role in self.machines]
+
+    # Programs -------------------------------------------------------------------------------------------------------
+
+    def _guard(self, barrier: Value) -> Spot:
+        place, unit = self.made.spread.places[barrier], self.made.footprints.unit
+        return Spot(place.offset // unit, -1, place.size // unit)
+
+    def _programs(self) -> Iterable[Program]:
+        roles = next(op for op in self.made.kernel.body.ops if isinstance(op, Roles))
+        rows = zip(roles.regions, roles.names, roles.warps, self.roles, strict=True)
+        for r, (region, name, (_, warps), steps) in enumerate(rows):
+            for w in range(1 if starts_copies_only(region) else warps):
+                program: list[tuple[Any, ...]] = []
+                for step in steps:
+                    self._step(program, step, w)
+                yield r, w, f"{name}/{w}" if warps > 1 else name, program
+
+    def _step(self, program: list[tuple[Any, ...]], step: EngineStep, warp: int) -> None:
+        """What a warp does for a step."""
+        multiplied = False
+        for number, acts in enumerate(step.acts):
+            event, cells = acts.event, [self.cells[s] for s in acts.spots]
+            act: tuple[Any, ...] | None = None
+            if isinstance(event, E.Wait) and not (event.elected and warp):
+                act = (EngineReplay.wait, step, self._barrier(event), event.parity)
+            elif isinstance(event, E.Arrive) and not (event.elected and warp):
+                act = (EngineReplay.arrive, step, self._barrier(event), event.bytes)
+            elif isinstance(event, E.CopyIn) and not warp:
+                act = (
+                    EngineReplay.copy_in,
+                    step,
+                    self._pieces(acts, event),
+                    event.to.start,
+                    self._barrier(event),
+                )
+            elif isinstance(event, E.MemoryAccess):
+                if not cells[warp]:
+                    continue
+                base = event.at.start
+                act = (
+                    (EngineReplay.write, step, cells[warp], base, number)
+                    if event.write
+                    else (EngineReplay.read, step, cells[warp], base)
+                )
+            elif isinstance(event, E.Fence):
+                act = (EngineReplay.fence, step)
+            elif isinstance(event, E.Issue):
+                multiplied = True
+                act = (EngineReplay.issue, step, tuple(cells), tuple(at.start for at in event.operands))
+            elif isinstance(event, E.MmaComplete):
+                act = (EngineReplay.mma_complete, step, event.pending)
+            elif isinstance(event, E.Sync):
+                act = (EngineReplay.sync, step, warp // WARPS if event.warp_group else -1, number)
+            elif isinstance(event, E.CopyOut) and warp % (WARPS if event.commit else len(acts.spots)) == 0:
+                act = (EngineReplay.copy_out, step, cells[warp], event.source.start, number, event.commit)
+            elif isinstance(event, E.Commit) and not warp:
+                act = (EngineReplay.commit, step)
+            elif isinstance(event, E.NamedArrival):
+                act = (EngineReplay.arrive_named, step, self._first[event.barrier][0])
+            elif isinstance(event, E.NamedWait):
+                act = (EngineReplay.go_past, step, self._first[event.barrier][0])
+            elif isinstance(event, E.CopiesOutDone):
+                act = (EngineReplay.stores_done, step, event.pending)
+            if act is not None:
+                program.append(act)
+        reads = any(isinstance(a.event, E.MemoryAccess) and not a.event.write for a in step.acts)
+        if not multiplied and (step.made or step.stores or reads):
+            program.append((EngineReplay.finish, step))
+
+    def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
+        unit, left = self.made.footprints.unit, event.bytes
+        out: list[tuple[tuple[int, ...], int]] = []
+        for spot in acts.spots:
+            size = min(left, spot.size * unit)
+            left -= size
+            out.append((self.cells[spot], size))
+        return tuple(out)
+
+    def _barrier(self, event: E.Wait | E.Arrive | E.CopyIn) -> int:
+        first, stages = self._first[event.barrier]
+        if not 0 <= event.stage < stages:
+            raise Wrong("stage", f"stage {event.stage} of {event.barrier.name}, which has {stages}")
+        return first + event.stage
+
+
+def starts_copies_only(region: Region) -> bool:
+    """Whether one warp does all that a role does."""
+    return all(_of_one_warp(op) for op in region.walk())
+
+
+def _of_one_warp(op: Op) -> bool:
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or is_elected(op):
+        return True
+    return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())
+
+
+__all__ = ["EngineLaunch", "Prepared", "prepared"]

@@ -1,0 +1,53 @@
+"""What a block has: registers that warp groups give and take, counts that barriers hold, bytes of its own for each."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from tegula.interp.engines.trace import Wrong
+from tegula.interp.lowered import Spread
+from tegula.ir import Kernel
+from tegula.ops.roles import WARP_GROUP, Roles
+from tegula.ops.schedule import MbarrierExpect, MbarrierNew
+from tegula.types import MbarrierType
+
+MOST_COUNTED = (1 << 20) - 1
+FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
+"""Registers: of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
+
+
+def check_limits(kernel: Kernel, spread: Spread) -> None:
+    """Wrong where the hardware would refuse, or wait for ever."""
+    for op in kernel.walk():
+        if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MOST_COUNTED:
+            raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
+        if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MOST_COUNTED:
+            raise Wrong("budget", f"{op.bytes} bytes are announced")
+    barriers = [(v, p) for v, p in spread.places.items() if isinstance(v.type, MbarrierType)]
+    for (a, p), (b, q) in combinations(barriers, 2):
+        if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
+            raise Wrong("barrier", f"{a.name} and {b.name} are the same memory")
+    for op in kernel.body.ops:
+        if isinstance(op, Roles):
+            _registers(op, spread.threads)
+
+
+def _registers(roles: Roles, threads: int) -> None:
+    """Warp groups that ask for more than they start with wait until others have given up enough."""
+    asked: dict[int, int] = {}
+    for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
+        if n and not (LEAST <= n <= MOST and n % STEP == 0):
+            raise Wrong("budget", f"there is no setmaxnreg of {n}")
+        for group in range(first // 4, (first + warps + 3) // 4):
+            if n and asked.setdefault(group, n) != n:
+                raise Wrong("budget", f"warps of one warp group ask for {asked[group]} and {n} registers")
+    if not asked:
+        return
+    groups = -(-threads // WARP_GROUP)
+    start = min(255, FILE // threads) // STEP * STEP
+    free = sum(start - asked.get(g, LEAST) for g in range(groups) if asked.get(g, LEAST) <= start)
+    wanted = sum(n - start for n in asked.values() if n > start)
+    if wanted > free:
+        raise Wrong(
+            "deadlock", f"warp groups wait for {wanted} registers a thread, of which others free {free}"
+        )

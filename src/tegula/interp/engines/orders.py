@@ -1,0 +1,67 @@
+"""The orders in which engines take their turns: those that a wrong schedule goes wrong in most, and random ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from tegula.dataclass import dataclass
+
+EARLY, LATE, RANDOM = "early", "late", "random"
+"""When copies land, matmuls read and stores read: at once, when nothing else can go on, or at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order in which engines go on. `ranks`: the warps, those first that go on when they can; none: any. `copies`,
+    `matmuls`, `stores`: EARLY, LATE or RANDOM; `newest`: whether what started last is over first. `reads`: whether
+    threads look at what they read as late as they may; `turn`: the acts of a turn."""
+
+    name: str
+    ranks: tuple[int, ...] = ()
+    copies: str = LATE
+    matmuls: str = LATE
+    stores: str = LATE
+    newest: bool = False
+    reads: bool = True
+    turn: int = 1_000_000
+    seed: int = 0
+
+
+def orders(roles: Sequence[int], count: int, seed: int = 0) -> Iterator[Order]:
+    """So many orders of warps of which `roles` says the role of each: adversarial ones, then random ones."""
+    made = _adversarial(roles)
+    rng = random.Random(seed)
+    for k in range(count):
+        order = next(made, None)
+        yield order if order is not None else _random(rng, len(roles), k)
+
+
+def _adversarial(roles: Sequence[int]) -> Iterator[Order]:
+    warps = list(range(len(roles)))
+    names = sorted(set(roles))
+    yield Order("in order", tuple(warps))
+    yield Order("in order, all at once", tuple(warps), EARLY, EARLY, EARLY, reads=False)
+    for role in names:
+        others = [w for w in warps if roles[w] != role]
+        mine = [w for w in warps if roles[w] == role]
+        yield Order(f"role {role} first", tuple(mine + others), EARLY)
+        yield Order(f"role {role} last", tuple(others + mine), EARLY, turn=1)
+        yield Order(f"role {role} first, slow copies", tuple(mine + others), LATE, newest=True)
+        yield Order(f"role {role} last, slow copies", tuple(others + mine), LATE, EARLY, newest=True)
+        if len(mine) > 1:
+            rest = [w for w in warps if w != mine[-1]]
+            yield Order(f"the last warp of role {role} late", (*rest, mine[-1]), EARLY)
+            yield Order(f"the last warp of role {role} ahead", (mine[-1], *rest), EARLY)
+            rest = [w for w in warps if w != mine[0]]
+            yield Order(f"the first warp of role {role} late", (*rest, mine[0]), EARLY, turn=1)
+    yield Order("in turns", tuple(reversed(warps)), RANDOM, LATE, LATE, turn=1)
+
+
+def _random(rng: random.Random, warps: int, number: int) -> Order:
+    ranks = tuple(rng.sample(range(warps), warps)) if rng.random() < 0.5 else ()
+    copies, matmuls, stores = (rng.choice((EARLY, LATE, RANDOM, RANDOM)) for _ in range(3))
+    return Order(
+        f"random {number}", ranks, copies, matmuls, stores, rng.random() < 0.5, rng.random() < 0.5,
+        rng.choice((1, 2, 5, 1_000_000)), rng.randrange(1 << 30),
+    )  # fmt: skip

@@ -1,0 +1,487 @@
+"""One replay: engines take their turns in one order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.interp.engines.orders import EARLY, RANDOM, Order
+from tegula.interp.engines.state import (
+    BarrierState,
+    Cell,
+    CopyPiece,
+    Flying,
+    Late,
+    MmaGroup,
+    ReplayFailed,
+    Seen,
+    Store,
+    Term,
+    Warp,
+)
+from tegula.interp.engines.trace import EngineStep
+from tegula.ops.group import MmaWait, RegisterMma
+
+MOST_BYTES = (1 << 20) - 1
+"""That a barrier can lag or lead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+Name = tuple[Any, ...]
+Piece = tuple[tuple[int, ...], int]
+
+
+class TermNumbers:
+    """Numbers for what is computed: the same ops on the same terms give the same number. What follows the first entry
+    of a name: "copy" of a tile, a step's key; "made" by an op, its key, which result, from which terms; "write" to a
+    buffer, which of the op's writes, its key, its terms; "matmul", key, operands in memory, terms; "stored" to an
+    array, key, terms; "mixed": parts of several, where from and which; "in flight", "nothing": of no use."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Name, Term] = {("nothing",): 0}
+
+    def of(self, name: Name) -> Term:
+        """The number of a term, a new one for a new name."""
+        return self.numbers.setdefault(name, len(self.numbers))
+
+
+class EngineReplay:
+    """A run of recorded programs. `programs`: of each warp its role, number, name and acts; `barriers`: name and
+    arrivals of each; `cells`: how many there are, and `guarded`, those that barriers lie in. `blind`: go on where
+    accesses are not ordered."""
+
+    def __init__(
+        self,
+        programs: Sequence[tuple[int, int, str, list[tuple[Any, ...]]]],
+        barriers: Sequence[tuple[str, int]],
+        cells: int,
+        guarded: Sequence[int],
+        terms: TermNumbers,
+        order: Order,
+        blind: bool = False,
+    ) -> None:
+        self.order, self.terms, self.blind = order, terms, blind
+        self.warps = [Warp(*p) for p in programs]
+        self.barriers = [BarrierState(name, count, count) for name, count in barriers]
+        self.cells = [Cell() for _ in range(cells)]
+        for k in guarded:
+            self.cells[k].barrier = True
+        self.copies: list[CopyPiece] = []
+        self.flown = 0
+        self.bits = 0
+        self.log: list[tuple[str, EngineStep, str]] = []
+        self.syncs: dict[Name, int] = {}
+        self.finals: dict[Name, Term] = {}
+        self.unordered: ReplayFailed | None = None
+        self.rng = random.Random(order.seed)
+
+    # Turns ----------------------------------------------------------------------------------------------------------
+
+    def play(self) -> dict[Name, Term]:
+        """What is stored, by which op, in which turn, by which warp. Failed."""
+        order, warps = self.order, self.warps
+        ranked = [warps[k] for k in order.ranks] or list(warps)
+        while True:
+            moved = False
+            if not order.ranks:
+                self.rng.shuffle(ranked)
+            for warp in ranked:
+                if self._advance(warp):
+                    moved = True
+                    if RANDOM in (order.copies, order.matmuls, order.stores):
+                        self._some()
+                    if order.ranks and order.turn == 1:
+                        break  # those before it come first again
+            if not moved and not self._oldest():
+                break
+        stuck = [w for w in warps if w.at < len(w.program)]
+        if stuck:
+            raise ReplayFailed("deadlock", "; ".join(self._waits(w) for w in stuck))
+        known = 0
+        for warp in warps:
+            known |= warp.seen.all
+        if self.flown & ~known:
+            raise ReplayFailed(
+                "unfinished", f"{self._accessed(self.flown & ~known)} when all roles have ended"
+            )
+        return self.finals
+
+    def _advance(self, warp: Warp) -> bool:
+        program, left = warp.program, self.order.turn
+        before = warp.at
+        while left and warp.at < len(program):
+            act, *args = program[warp.at]
+            if not act(self, warp, *args):
+                break
+            warp.at += 1
+            left -= 1
+        return warp.at != before
+
+    def _some(self) -> None:
+        """Some of what is on its way at any time is over."""
+        order, rng = self.order, self.rng
+        if order.copies == RANDOM:
+            while self.copies and rng.random() < 0.5:
+                self._land(self.copies.pop(rng.randrange(len(self.copies))))
+        for warp in self.warps:
+            if order.matmuls == RANDOM and warp.matmuls and rng.random() < 0.3:
+                self._multiplied(warp.matmuls.popleft())
+            if order.stores == RANDOM and warp.stores and rng.random() < 0.3:
+                self._stored(warp.stores.popleft())
+
+    def _oldest(self) -> bool:
+        """Nobody can go on: one of the copies lands, or else a matmul or a store is over."""
+        if self.copies:
+            self._land(self.copies.pop(-1 if self.order.newest else 0))
+            return True
+        for warp in self.warps:
+            if warp.matmuls:
+                self._multiplied(warp.matmuls.popleft())
+                return True
+            if warp.stores:
+                self._stored(warp.stores.popleft())
+                return True
+        return False
+
+    def _waits(self, warp: Warp) -> str:
+        act, step, *args = warp.program[warp.at]
+        if act is EngineReplay.wait or act is EngineReplay.go_past:
+            barrier = self.barriers[args[0]]
+            return (
+                f"{warp.name} waits for {barrier.name}, which is in phase {barrier.phase} and lacks "
+                f"{barrier.pending} arrivals and {barrier.bytes} bytes"
+            )
+        return f"{warp.name} waits at {step.op.NAME} for others of its role"
+
+    # Accesses -------------------------------------------------------------------------------------------------------
+
+    def _access(self, warp: Warp, step: EngineStep, what: str) -> int:
+        bit = 1 << self.bits
+        self.bits += 1
+        self.log.append((warp.name, step, what))
+        return bit
+
+    def _accessed(self, mask: int) -> str:
+        who, step, what = self.log[(mask & -mask).bit_length() - 1]
+        return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
+
+    def _ordered(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
+        """`before` must be over, and of accesses by threads `fenced` must be seen by copies and tensor cores."""
+        if before & ~warp.seen.all:
+            self._unordered(
+                "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.seen.all)}"
+            )
+        elif fenced & ~warp.seen.fenced:
+            found = self._accessed(fenced & ~warp.seen.fenced)
+            self._unordered("fence", f"{warp.name} {what} ({step.op.NAME}), without a fence {found}")
+
+    def _unordered(self, kind: str, text: str) -> None:
+        failed = ReplayFailed(kind, text)
+        if not self.blind:
+            raise failed
+        self.unordered = self.unordered or failed
+
+    def read(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int) -> bool:
+        """Threads of a warp read cells."""
+        before = 0
+        bit = self._access(warp, step, "reads")
+        for k in cells:
+            cell = self.cells[k]
+            before |= cell.written | cell.copied_in
+            cell.read |= bit
+        self._ordered(warp, step, "reads", before, 0)
+        warp.seen.all |= bit
+        warp.own |= bit
+        late = Late(step, cells, base)
+        if self.order.reads:
+            warp.late.append(late)
+            for k in cells:
+                self.cells[k].late.append(late)
+        else:
+            self._look(late)
+        warp.got.append(late)
+        return True
+
+    def write(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int, number: int) -> bool:
+        """Threads of a warp write cells."""
+        before = 0
+        inputs = tuple(self._term(x) for x in self._inputs(warp, step))
+        term = self.terms.of(("write", number, step.key, inputs))
+        bit = self._access(warp, step, "writes")
+        for k in cells:
+            cell = self.cells[k]
+            if cell.barrier:
+                raise ReplayFailed(
+                    "barrier", f"{warp.name} writes where a barrier lies ({step.op.NAME}, {step.op.loc})"
+                )
+            before |= cell.written | cell.copied_in | cell.read | cell.read_async
+            for late in cell.late:
+                self._look(late)
+            cell.late.clear()
+            cell.written |= bit
+            cell.holds = (base, term)
+            if not self.order.reads:
+                cell.copies_see = cell.holds
+        self._ordered(warp, step, "writes", before, 0)
+        warp.unseen.append(cells)
+        warp.seen.all |= bit
+        warp.own |= bit
+        return True
+
+    def fence(self, warp: Warp, step: EngineStep) -> bool:
+        """A warp orders its accesses to shared memory before later asynchronous ones."""
+        warp.seen.fenced |= warp.own
+        for cells in warp.unseen:
+            for k in cells:
+                self.cells[k].copies_see = self.cells[k].holds
+        warp.unseen.clear()
+        for late in warp.late:
+            self._look(late)
+        warp.late.clear()
+        return True
+
+    def _read_async(self, warp: Warp, step: EngineStep, bit: int, what: str, cells: Sequence[int]) -> None:
+        before, fenced = 0, 0
+        for k in cells:
+            cell = self.cells[k]
+            before |= cell.written | cell.copied_in
+            fenced |= cell.written
+            cell.read_async |= bit
+        self.flown |= bit
+        self._ordered(warp, step, what, before, fenced)
+
+    # What is in memory ----------------------------------------------------------------------------------------------
+
+    def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
+        """What a buffer at `base` holds: one tile, or a mixture."""
+        found = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
+        first = found[0]
+        if first[0] == base and all(x == first for x in found):
+            return first[1]
+        return self.terms.of(("mixed", *((at - base if term else 0, term) for at, term in found)))
+
+    def _look(self, late: Late) -> Term:
+        if late.term < 0:
+            if late.inputs:
+                inputs = tuple(self._term(x) for x in late.inputs)
+                late.term = self.terms.of(("made", late.step.key, late.result, inputs))
+            else:
+                late.term = self._held(late.cells, late.base, False) if late.cells else 0
+        return late.term
+
+    def _term(self, x: Any) -> Term:
+        if isinstance(x, Late):
+            return self._look(x)
+        if isinstance(x, Flying):
+            return x.term if x.term >= 0 else self.terms.of(("in flight",))
+        return x
+
+    def _inputs(self, warp: Warp, step: EngineStep) -> tuple[Any, ...]:
+        return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
+
+    def finish(self, warp: Warp, step: EngineStep) -> bool:
+        """All events of an op are over: what it made, or what it stored."""
+        values = warp.values
+        if isinstance(step.op, MmaWait):
+            for slot, old in zip(step.made, step.taken.values(), strict=True):
+                values[slot] = values[old]
+            return True
+        inputs = tuple(self._term(x) if isinstance(x, Flying) else x for x in self._inputs(warp, step))
+        warp.got = []
+        if not step.made:
+            if step.stores:
+                found = tuple(self._term(x) for x in inputs)
+                self.finals[(warp.role, step.op, step.turn, warp.number)] = self.terms.of(
+                    ("stored", step.key, found)
+                )
+            return True
+        plain = []
+        for x in inputs:
+            if isinstance(x, Late) and x.term < 0:
+                for k, slot in enumerate(step.made):
+                    values[slot] = Late(step, inputs=inputs, result=k)
+                return True
+            plain.append(self._term(x))
+        for k, slot in enumerate(step.made):
+            values[slot] = self.terms.of(("made", step.key, k, tuple(plain)))
+        return True
+
+    # Barriers -------------------------------------------------------------------------------------------------------
+
+    def wait(self, warp: Warp, step: EngineStep, at: int, parity: int) -> bool:
+        """A warp waits for a phase of a memory barrier; whether it has ended."""
+        barrier = self.barriers[at]
+        if barrier.phase & 1 == parity:
+            return False
+        warp.seen.all |= barrier.ended.all
+        warp.seen.fenced |= barrier.ended.fenced
+        return True
+
+    def arrive(self, warp: Warp, step: EngineStep, at: int, announced: int) -> bool:
+        """A warp arrives at a memory barrier, and announces bytes."""
+        barrier = self.barriers[at]
+        if not barrier.pending:
+            raise ReplayFailed("arrivals", f"{warp.name} arrives at {barrier.name}, which lacks bytes only")
+        barrier.bytes += announced
+        barrier.pending -= 1
+        barrier.seen.all |= warp.seen.all
+        barrier.seen.fenced |= warp.seen.fenced
+        self._settle(barrier)
+        return True
+
+    def arrive_named(self, warp: Warp, step: EngineStep, at: int) -> bool:
+        """To a named barrier, which counts warps; bytes never keep its phase."""
+        warp.arrived_in[at] = self.barriers[at].phase
+        return self.arrive(warp, step, at, 0)
+
+    def go_past(self, warp: Warp, step: EngineStep, at: int) -> bool:
+        """A warp waits at a named barrier; whether the phase that it arrived in has ended."""
+        barrier = self.barriers[at]
+        if barrier.phase == warp.arrived_in[at]:
+            return False
+        warp.seen.all |= barrier.ended.all
+        warp.seen.fenced |= barrier.ended.fenced
+        return True
+
+    def _settle(self, barrier: BarrierState) -> None:
+        if abs(barrier.bytes) > MOST_BYTES:
+            raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes short")
+        if barrier.pending or barrier.bytes:
+            return
+        barrier.phase += 1
+        barrier.pending = barrier.count
+        barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
+
+    def sync(self, warp: Warp, step: EngineStep, group: int, number: int) -> bool:
+        """The last one to arrive, of the role or of a warp group of it, releases all."""
+        if warp.synced:
+            warp.synced = False
+            return True
+        there = [w for w in self.warps if w.role == warp.role and (group < 0 or w.number // 4 == group)]
+        if any(not _is_sync(w, step, number) for w in there):
+            return False
+        seen = Seen()
+        for w in there:
+            seen.all |= w.seen.all
+            seen.fenced |= w.seen.fenced
+        for w in there:
+            w.seen = Seen(seen.all, seen.fenced)
+            w.synced = w is not warp
+        return True
+
+    # Copies, matmuls, stores ---------------------------------------------------------------------------------------
+
+    def copy_in(
+        self, warp: Warp, step: EngineStep, pieces: Sequence[tuple[tuple[int, ...], int]], base: int, at: int
+    ) -> bool:
+        """A warp starts an asynchronous copy to shared memory."""
+        term = self.terms.of(("copy", step.key))
+        for cells, size in pieces:
+            bit = self._access(warp, step, "has a copy write")
+            before, fenced = 0, 0
+            for k in cells:
+                cell = self.cells[k]
+                if cell.barrier:
+                    raise ReplayFailed("barrier", f"{warp.name} has a copy write where a barrier lies")
+                before |= cell.written | cell.copied_in | cell.read | cell.read_async
+                fenced |= cell.written | cell.read
+                cell.copied_in |= bit
+            self.flown |= bit
+            self._ordered(warp, step, "has a copy write", before, fenced)
+            copy = CopyPiece(bit, cells, base, term, at, size)
+            if self.order.copies == EARLY:
+                self._land(copy)
+            else:
+                self.copies.append(copy)
+        return True
+
+    def _land(self, copy: CopyPiece) -> None:
+        for k in copy.cells:
+            cell = self.cells[k]
+            cell.holds = cell.copies_see = (copy.base, copy.term)
+        barrier = self.barriers[copy.at]
+        barrier.bytes -= copy.bytes
+        barrier.seen.all |= copy.bit
+        self._settle(barrier)
+
+    def issue(
+        self, warp: Warp, step: EngineStep, operands: tuple[tuple[int, ...], ...], bases: tuple[int, ...]
+    ) -> bool:
+        """A warp starts an MMA of tensor cores."""
+        bit = self._access(warp, step, "has tensor cores read")
+        for cells in operands:
+            self._read_async(warp, step, bit, "has tensor cores read", cells)
+        result = Flying()
+        matmul = MmaGroup(step, bit, operands, bases, result, self._inputs(warp, step))
+        self._overwrite(warp, matmul)
+        for slot in step.made:
+            warp.values[slot] = result
+        warp.issued.append(bit)
+        warp.matmuls.append(matmul)
+        if self.order.matmuls == EARLY:
+            self._multiplied(warp.matmuls.popleft())
+        return True
+
+    def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
+        """What the op reads from registers lies in the same ones each time, and is read when matmuls multiply."""
+        op, taken = matmul.step.op, list(matmul.step.taken)
+        if not isinstance(op, RegisterMma):
+            return
+        k = taken.index(op.held_tile) - len(taken)
+        for other in warp.matmuls:
+            if other.step.op is op:
+                inputs = list(other.inputs)
+                inputs[k] = matmul.inputs[k]
+                other.inputs = tuple(inputs)
+
+    def _multiplied(self, matmul: MmaGroup) -> None:
+        held = [self._held(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
+        inputs = tuple(self._term(x) for x in matmul.inputs)
+        matmul.result.term = self.terms.of(("matmul", matmul.step.key, tuple(held), inputs))
+
+    def mma_complete(self, warp: Warp, step: EngineStep, pending: int) -> bool:
+        """A warp waits until at most `pending` matmuls are in flight."""
+        while len(warp.matmuls) > pending:
+            self._multiplied(warp.matmuls.popleft())
+        while len(warp.issued) > pending:
+            warp.seen.all |= warp.issued.pop(0)
+        return True
+
+    def copy_out(
+        self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int, number: int, commit: bool
+    ) -> bool:
+        """A warp starts an asynchronous copy from shared memory."""
+        bit = self._access(warp, step, "has a copy read")
+        self._read_async(warp, step, bit, "has a copy read", cells)
+        name = (warp.role, step.op, step.turn, warp.number, number)
+        store = Store(step, bit, cells, base, name)
+        if self.order.stores == EARLY:
+            self._stored([store])
+        warp.open.append(store)
+        return self.commit(warp, step) if commit else True
+
+    def commit(self, warp: Warp, step: EngineStep) -> bool:
+        """What the warp has started to copy out since the last time is a group."""
+        warp.started.append(sum(store.bit for store in warp.open))
+        if self.order.stores != EARLY:
+            warp.stores.append(warp.open)
+        warp.open = []
+        return True
+
+    def _stored(self, group: Sequence[Store]) -> None:
+        for store in group:
+            self.finals[store.name] = self._held(store.cells, store.base, True)
+
+    def stores_done(self, warp: Warp, step: EngineStep, pending: int) -> bool:
+        """A warp waits until at most `pending` groups of its copies are in flight."""
+        while len(warp.stores) > pending:
+            self._stored(warp.stores.popleft())
+        while len(warp.started) > pending:
+            warp.seen.all |= warp.started.pop(0)
+        return True
+
+
+def _is_sync(warp: Warp, step: EngineStep, number: int) -> bool:
+    """Whether a warp has arrived at a synchronisation."""
+    if warp.at >= len(warp.program):
+        return False
+    act, at, *rest = warp.program[warp.at]
+    return act is EngineReplay.sync and at is step and rest[-1] == number

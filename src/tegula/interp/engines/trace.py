@@ -1,0 +1,229 @@
+"""What each role does in one launch, op by op. Scalars are computed as the interpreter computes them; tiles are names
+of what will be in them, since that depends on the order in which engines take their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import InternalError
+from tegula.interp.engines.bytes import Footprints, Spot
+from tegula.interp.lowered import Spread, spread_view
+from tegula.interp.machine import Machine, Mask, RunValue
+from tegula.interp.report import RunReport
+from tegula.ir import Carrier, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops.buffer import BufRead, buffer_type
+from tegula.ops.control import is_condition
+from tegula.ops.roles import WARP_GROUP
+from tegula.ops.schedule import BulkLoad, BulkStore, MbarrierNew, MbarrierReady, NamedNew
+from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, TileType
+
+CONTROL = ("if", "for", "while")
+MOST_STEPS = 50_000
+
+
+class Unsupported(InternalError):
+    """A kernel does what cannot be replayed."""
+
+
+class Wrong(Exception):
+    """A launch goes wrong by itself, whatever the order."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind, self.text = kind, text
+
+
+class EngineSlot(int):
+    """The number of a value that is known only when engines have run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """An event, and the bytes that each warp of the role accesses in it."""
+
+    event: E.Event
+    spots: tuple[Spot, ...]
+
+
+@dataclass(slots=True)
+class EngineStep:
+    """An op that a role does. `acts`: its events; `known`: its operands that scalars decide; `taken`: those that are
+    slots, `made`: the slots of its results; `key`: what its results depend on besides these; `turn`: how often the role
+    has done the op before; `stores`: whether it writes to an array by itself."""
+
+    op: Op
+    acts: tuple[Acts, ...]
+    known: dict[Value, RunValue]
+    taken: dict[Value, EngineSlot]
+    made: tuple[EngineSlot, ...]
+    key: tuple[Any, ...]
+    turn: int
+    stores: bool
+
+
+class Recorder(Machine):
+    """The threads of a block or of a role: what they do is noted in `steps`."""
+
+    def __init__(
+        self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray],
+        spread: Spread, shared: np.ndarray, footprints: Footprints, used: AbstractSet[Value],
+    ) -> None:  # fmt: skip
+        super().__init__(lanes, present, report, block, tid)
+        self.layouts, self.places, self.threads = spread.layouts, spread.places, lanes
+        self.shared, self.footprints, self.used = shared, footprints, used
+        self.steps: list[EngineStep] = []
+        self.ready = False
+        self.made: list[Op] = []
+        """The barriers made that are not yet ready for all threads."""
+        self.turns: dict[Op, int] = {}
+        self.slots = 0
+        self.apart = False
+        self.active = present
+
+    def op(self, op: Op, mask: Mask) -> None:
+        if isinstance(op, Carrier):
+            self._known(op, [v for v in op.decisive if v in op.operands])
+            super().op(op, mask)
+        elif isinstance(op, MbarrierNew):
+            self.made.append(op)
+            self.env[op.result] = op.result
+        elif isinstance(op, NamedNew):
+            self.env[op.result] = op.result
+        elif isinstance(op, MbarrierReady):
+            self.made.clear()
+        elif isinstance(op, BufRead) and op.result not in self.used:
+            pass  # no code is made of it
+        elif E.has_events(op):
+            self._record(op, mask, True)
+        elif self._later(op):
+            self._record(op, mask, False)
+        else:
+            super().op(op, mask)
+            if self.report.failure is not None:
+                raise Wrong("stage", str(self.report.failure))
+
+    def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
+        out = super().region(region, args, mask)
+        parent = region.parent
+        if parent is not None and is_condition(region):
+            self._known(parent, region.yielded[:1])
+        return out
+
+    def _known(self, op: Op, values: Sequence[Value]) -> None:
+        if any(isinstance(self.env[v], EngineSlot) for v in values):
+            raise Unsupported(f"{op.loc}: what threads compute decides about {op.NAME}")
+
+    def _later(self, op: Op) -> bool:
+        """Whether the op works with tiles, or with what was computed from them, or stores."""
+        values = [*op.results, *_free(op)]
+        return any(isinstance(v.type, TileType) for v in values) or any(
+            isinstance(self.env.get(v), EngineSlot) for v in values
+        ) or any(e.kind in ("write", "atomic") for inner in op.walk() for e in inner.effects())  # fmt: skip
+
+    def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
+        if new is old or not (isinstance(new, EngineSlot) or isinstance(old, EngineSlot)):
+            return super().merge(op, value, mask, new, old)
+        raise Unsupported(f"{op.loc}: threads part where tiles are chosen")
+
+    # Steps ------------------------------------------------------------------------------------------------------
+
+    def _record(self, op: Op, mask: Mask, acts: bool) -> None:
+        if acts and not np.array_equal(mask, self.present):
+            raise Unsupported(f"{op.loc}: threads part around {op.NAME}")
+        if len(self.steps) > MOST_STEPS:
+            raise Wrong("endless", f"{op.loc}: the role does more than {MOST_STEPS} ops")
+        if isinstance(op.results[0].type, BufType) if op.results else False:
+            self.env[op.results[0]] = self.new_buffer(op)
+        values = dict.fromkeys([*_free(op)])
+        taken = {v: self.env[v] for v in values if isinstance(self.env.get(v), EngineSlot)}
+        known = {v: self.env[v] for v in values if v in self.env and v not in taken}
+        made = () if _is_buffer(op) else tuple(self._slot() for _ in op.results)
+        found = tuple(self._acts(op, event) for event in E.events(op, _Known(self, op))) if acts else ()
+        turn = self.turns[op] = self.turns.get(op, -1) + 1
+        self.steps.append(EngineStep(op, found, known, taken, made, _key(op, known), turn, _stores(op)))
+        if not _is_buffer(op):
+            self.env.update(zip(op.results, made, strict=True))
+
+    def _slot(self) -> EngineSlot:
+        self.slots += 1
+        return EngineSlot(self.slots)
+
+    def _acts(self, op: Op, event: E.Event) -> Acts:
+        return Acts(event, self.footprints.of(self, op, event))
+
+    # Memory -----------------------------------------------------------------------------------------------------
+
+    def new_buffer(self, op: Op) -> RunValue:
+        t, place = buffer_type(op.results[0].type), self.places[op.results[0]]
+        return spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
+
+    def range_of(self, value: Value) -> tuple[int, int]:
+        """The bytes from the first to the last of a buffer."""
+        array = self.env[value]
+        if isinstance(array, list):
+            raise Unsupported(f"threads hold different buffers as {value.name or 'a value'}")
+        start = array.__array_interface__["data"][0] - self.shared.__array_interface__["data"][0]
+        spans = (s * (n - 1) for s, n in zip(array.strides, array.shape, strict=True))
+        return start, start + sum(spans) + array.itemsize
+
+
+def _stores(op: Op) -> bool:
+    written = (e for inner in op.walk() for e in inner.effects() if e.kind in ("write", "atomic"))
+    return not isinstance(op, BulkStore) and any(
+        e.value is None or isinstance(e.value.type, ArrayType) for e in written
+    )
+
+
+def _is_buffer(op: Op) -> bool:
+    return bool(op.results) and isinstance(op.results[0].type, BufType)
+
+
+def _free(op: Op) -> list[Value]:
+    """The values that an op and its regions use from outside."""
+    own = {r for inner in op.walk() for r in inner.results}
+    own |= {a for inner in op.walk() for region in inner.regions for a in region.args}
+    return [v for inner in op.walk() for v in inner.operands if v not in own]
+
+
+def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
+    """What the op computes, apart from slots and shared memory. Copies of the same tile are alike, whichever op makes
+    them."""
+    who = op.NAME if isinstance(op, BulkLoad) else op
+    return (
+        who,
+        *(
+            _plain(v, x)
+            for v, x in known.items()
+            if not isinstance(v.type, BufType | MbarrierType | NamedBarrierType)
+        ),
+    )
+
+
+def _plain(value: Value, x: RunValue) -> Any:
+    if isinstance(value.type, ArrayType):
+        return (x.__array_interface__["data"][0], x.shape) if isinstance(x, np.ndarray) else id(x)
+    same = (x == x[:1]).all()
+    return x[0].tobytes() if same else x.tobytes()
+
+
+class _Known:
+    """What the event table asks of an op's operands (ops.events.Known)."""
+
+    def __init__(self, machine: Recorder, op: Op) -> None:
+        self.machine, self.op = machine, op
+
+    def number(self, value: Value) -> int:
+        self.machine._known(self.op, [value])
+        return int(self.machine.group(value))
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        return E.Bytes(*self.machine.range_of(buffer), buffer)
+
+    def warp_groups(self, op: Op) -> int:
+        return max(1, self.machine.threads // WARP_GROUP)

@@ -1,0 +1,98 @@
+"""Loops over the blocks of another launch, as gradients make them, keep what all their iterations load, and fetch the
+rest some iterations ahead, by asynchronous copies.
+
+Where blocks run side by side, some wait for memory while others compute. A loop runs them one after the other, and its
+sums take the registers that would hold more blocks at a time; so each iteration would wait for memory, in vain."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Region
+from tegula.ir.rewrite import replace
+from tegula.ops.buffer import BufNew, BufRead
+from tegula.ops.control import For
+from tegula.ops.scalar import Const
+from tegula.ops.tile import TileLoad
+from tegula.passes.overlap import array_root, writes
+from tegula.passes.pipeline_loops import index_slice, is_copyable
+from tegula.passes.runner import GpuCompilation
+from tegula.types import BufType, TileType, element_bytes
+
+BLOCKS = 2
+"""For which a multiprocessor keeps room."""
+OTHER_BYTES = 2 << 10
+"""Shared memory of a block for all else."""
+MOST_STAGES = 4
+
+
+def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place."""
+    for op in list(kernel.walk()):
+        if isinstance(op, For) and _loads(op.body):
+            room = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
+            room -= _keep(kernel, op, room // 2)
+            _fetch(op, room)
+
+
+def _keep(kernel: Kernel, loop: For, room: int) -> int:
+    """Load what is the same in all iterations once, before the loop, to shared memory. The bytes that it takes."""
+    body, region = loop.body, loop.parent
+    assert region is not None
+    taken = 0
+    for load in _loads(body):
+        slice = index_slice(load, body)
+        if slice is None or any(loop.index in op.operands for op in (*slice, load)):
+            continue
+        written = any(writes(kernel, op, {array_root(load.array)}) for op in body.ops)
+        if written or taken + _bytes(load) > room:
+            continue
+        taken += _bytes(load)
+        fill = load.fill.owner
+        constant = [fill] if isinstance(fill, Const) and fill in body.ops else []
+        buffer, read = _through_shared(load, body)
+        at = region.ops.index(loop)
+        for op in (*slice, *constant, load, buffer):
+            body.ops.remove(op)
+            op.parent = region
+            region.ops.insert(at, op)
+            at += 1
+        # Read late, the tile is in registers for a part of the iteration only.
+        body.ops.remove(read)
+        user = next(k for k, op in enumerate(body.ops) if any(read.result in o.operands for o in op.walk()))
+        body.ops.insert(user, read)
+    return taken
+
+
+def _fetch(loop: For, room: int) -> None:
+    """Say how many iterations ahead the other loads are fetched, and let them go through the buffers that need it."""
+    body = loop.body
+    found = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
+    while found and 2 * sum(map(_bytes, found)) > room:
+        found.remove(max(found, key=_bytes))
+    if found:
+        loop.stages = min(MOST_STAGES, room // sum(map(_bytes, found)))
+    for load in found:
+        _through_shared(load, body)
+
+
+def _loads(body: Region) -> list[TileLoad]:
+    return [op for op in body.ops if isinstance(op, TileLoad) and op.unwritten]
+
+
+def _through_shared(load: TileLoad, body: Region) -> tuple[BufNew, BufRead]:
+    """Put a buffer after a load: the op that fills it, and the one that reads what all others then use."""
+    t = load.result.type
+    assert isinstance(t, TileType)
+    made = BufType(t.dtype, t.shape, "shared")
+    buffer = BufNew([load.result], [made], {"storage": "shared"}, [], load.loc)
+    read = BufRead([buffer.result], [t], None, [], load.loc)
+    replace(body, {load.result: read.result})
+    at = body.ops.index(load) + 1
+    body.ops[at:at] = [buffer, read]
+    buffer.parent = read.parent = body
+    return buffer, read
+
+
+def _bytes(load: TileLoad) -> int:
+    t = load.result.type
+    assert isinstance(t, TileType)
+    return t.size * element_bytes(t.dtype)

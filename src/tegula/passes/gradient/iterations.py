@@ -1,0 +1,348 @@
+"""Fewer iterations of the loops that adjoints run again.
+
+Before each iteration that is gone through backwards, what the loop carried there is computed again from its start.
+Where that forgets, only the last iterations are run: a value that is loaded anew in each iteration needs one. Where it
+does not, what was carried is kept every few iterations, on two levels, in at most KEPT_BYTES of a block's memory, and
+run on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op, replace
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad
+from tegula.ops.base import element
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite
+from tegula.ops.control import For, If, Yield
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.lane import LaneIndex
+from tegula.ops.tile import TileEmpty, TileExtract, TileLoad, TileReshape
+from tegula.passes.gradient.differentiation import Differentiation
+from tegula.passes.uniformity import Uniformity, analyse
+from tegula.types import BufType, TileType, Type, element_bytes, int32, is_element
+
+KEPT_BYTES = 1 << 15
+MOST_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReplay:
+    """In the iterations of the loop `backwards`, as many as the value `count`, the loop `again` runs up to an
+    iteration."""
+
+    again: For
+    backwards: For
+    count: Value
+
+
+def shorten(kernel: Kernel, context: Differentiation) -> None:
+    """Rewrite the kernel in place."""
+    while _drop_invariant(kernel):
+        pass
+    for op in list(kernel.walk()):
+        if isinstance(op, For) and op.results and _is_pure(op):
+            _forget(op)
+    present = set(kernel.walk())
+    known = analyse(kernel)
+    for replay in context.replays:
+        if replay.again in present and replay.again.results and _is_pure(replay.again):
+            _keep(kernel, replay, known)
+
+
+def _drop_invariant(kernel: Kernel) -> bool:
+    """Values that loops carry without changing them are those from before the loop."""
+    changed = False
+    for op in list(kernel.walk()):
+        if not isinstance(op, For):
+            continue
+        mapping = op.invariants()
+        if mapping:
+            replace(kernel.body, mapping)
+            op.erase([k for k, result in enumerate(op.results) if result in mapping])
+            changed = True
+    return changed
+
+
+def _is_pure(loop: Op) -> bool:
+    """Whether a loop changes nothing outside of itself, and reads no object that others change."""
+    made = {r for op in loop.walk() for r in op.results}
+    for effect in (e for op in loop.walk() for e in op.effects()):
+        if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
+            return False
+        if isinstance(effect.value.type, BufType) and root(effect.value) not in made:
+            return False
+    return True
+
+
+# Loops that forget ---------------------------------------------------------------------------------------------------
+
+
+def _forget(loop: For) -> None:
+    """Start a loop so late that its results are still the same."""
+    step = loop.step.owner
+    iterations = _memory(loop)
+    if iterations is None or not isinstance(step, S.Const) or step.value <= 0:
+        return
+    if iterations > 1 and any(_is_unchecked(op) for op in loop.walk()):
+        return
+    b = _before(loop)
+    t = element(loop.start.type)
+    start, stop, size = loop.bounds
+    short = b.one(S.Sub, [size, b.const(1, t)])
+    count = b.one(S.Div, [b.one(S.Add, [b.one(S.Sub, [stop, start]), short]), size])
+    first = b.one(S.Max, [b.one(S.Sub, [count, b.const(iterations, t)]), b.const(0, t)])
+    loop.start = b.one(S.Add, [start, b.one(S.Mul, [first, size])])
+    _insert(b, loop)
+
+
+def _is_unchecked(op: Op) -> bool:
+    """Whether an op may read outside of memory where what is carried is not what it would be."""
+    return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
+        isinstance(op, TileLoad) and not op.bounds_check
+    )
+
+
+def _memory(loop: For) -> int | None:
+    """How many iterations back the results of a loop depend on what it carries; None: on all."""
+    slots = {arg: k for k, arg in enumerate(loop.arguments)}
+    needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
+    depth: dict[int, int] = {}
+    for _ in range(len(needs) + 1):
+        ready = [k for k in range(len(needs)) if k not in depth and all(n in depth for n in needs[k])]
+        for k in ready:
+            depth[k] = 1 + max((depth[n] for n in needs[k]), default=0)
+        if not ready:
+            break
+    return max(depth.values()) if len(depth) == len(needs) else None
+
+
+def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
+    """The carried values that one depends on within an iteration."""
+    found: set[int] = set()
+    seen: set[Value] = set()
+    pending = [value]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if at in slots:
+            found.add(slots[at])
+            continue
+        op = (
+            at.owner
+            if isinstance(at.owner, Op)
+            else at.owner.parent
+            if at.owner is not body and at.owner
+            else None
+        )
+        if op is None:
+            continue
+        pending += [v for inner in op.walk() for v in inner.operands]
+        pending += [
+            v
+            for e in op.effects()
+            if isinstance(op, BufRead | BufGet) and e.value
+            for v in _written(e.value, body)
+        ]
+    return found
+
+
+def _written(buffer: Value, body: Region) -> list[Value]:
+    """What is written to an object in a region."""
+    return [
+        v
+        for op in body.walk()
+        if any(
+            e.kind != "read" and e.value is not None and root(e.value) is root(buffer) for e in op.effects()
+        )
+        for v in op.operands
+    ]
+
+
+# Keeping -------------------------------------------------------------------------------------------------------------
+
+
+def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
+    """Keep what is carried every few iterations in front of the loop that goes backwards. Where it enters a stretch
+    between two of them, keep every few iterations of that too; start from there."""
+    loop, count = replay.again, replay.count
+    if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
+        return
+    parted = _divergent_above(replay.backwards, known)
+    apart = {r for r in loop.results if parted or known.varying(r)}
+    lanes = kernel.launch.block_dim
+    size = sum(_bytes(r, lanes if r in apart else 1) for r in loop.results)
+    most = min(MOST_KEPT, KEPT_BYTES // 2 // max(1, size))
+    if most < 2:
+        return
+    outermost = parted or replay.backwards
+    b = _before(outermost)
+    far, near = (
+        [_object(b, r, (most, lanes) if r in apart else (most,)) for r in loop.results] for _ in range(2)
+    )
+    kept = _Kept(b.one(LaneIndex, []), apart)
+    _insert(b, outermost)
+    b = _before(replay.backwards)
+    t = element(count.type)
+    zero = b.const(0, t)
+    stride = _stride(b, count, most)
+    kept.run(b, loop, (zero, count), loop.initial, far, stride)
+    _insert(b, replay.backwards)
+    b = _before(loop)
+    at = loop.stop
+    stretch = b.one(S.Div, [at, stride])
+    first = b.one(S.Mul, [stretch, stride])
+    end = b.one(S.Min, [b.one(S.Add, [first, stride]), count])
+    within = _stride(b, stride, most)
+    enters = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
+    with branch(b, enters):
+        start = [kept.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
+        last = kept.run(b, loop, (first, at), start, near, within)
+        with branch(b, _divides(b, within, b.one(S.Sub, [at, first]))):
+            place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+            kept.store(b, near, last, loop.results, place)
+    place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+    loop.start = b.one(S.Add, [first, b.one(S.Mul, [place, within])])
+    loop.initial = [kept.load(b, x, r, place) for x, r in zip(near, loop.results, strict=True)]
+    _insert(b, loop)
+
+
+def _stride(b: KernelBuilder, iterations: Value, most: int) -> Value:
+    """Every how many iterations something is kept."""
+    t = element(iterations.type)
+    more = b.one(S.Add, [iterations, b.const(most - 1, t)])
+    return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
+
+
+def _divides(b: KernelBuilder, step: Value, x: Value) -> Value:
+    return b.one(S.Cmp, [b.one(S.Mod, [x, step]), b.const(0, element(x.type))], {"pred": "eq"})
+
+
+@contextmanager
+def branch(b: KernelBuilder, condition: Value) -> Generator[None, None, None]:
+    """What is built inside runs where the condition holds."""
+    outer, regions = b.region, [Region(), Region()]
+    for region in reversed(regions):
+        b.region = region
+        if region is regions[0]:
+            yield
+        b.emit(Yield, [])
+    b.region = outer
+    b.emit(If, [condition], None, regions)
+
+
+def _can_keep(t: Type) -> bool:
+    return is_element(t) or (isinstance(t, TileType) and not t.partial)
+
+
+def _bytes(value: Value, places: int) -> int:
+    """The size of what one iteration leaves of a carried value, an element in so many places or a tile."""
+    t = value.type
+    if isinstance(t, TileType):
+        return t.size * element_bytes(t.dtype)
+    return element_bytes(element(t)) * places
+
+
+def _divergent_above(op: Op, known: Uniformity) -> Op | None:
+    """The outermost op around one, itself included, that parts the lanes."""
+    found, at = None, op
+    while True:
+        found = at if at in known.divergent else found
+        if at.parent is None or at.parent.parent is None:
+            return found
+        at = at.parent.parent
+
+
+def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
+    """A tile object for what one carried value is in shape[0] iterations. `shape`: of an object for elements."""
+    t = like.type
+    made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
+    attrs = {"storage": "register", "kept": like.name or "a value"}
+    return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], attrs)
+
+
+class _Kept:
+    """Writes and reads what is kept of carried values; `lane` is the number of the lane, `apart` are those that each
+    lane keeps for itself: they differ between lanes, or some lanes keep them while others do not."""
+
+    def __init__(self, lane: Value, apart: Collection[Value]) -> None:
+        self.lane = lane
+        self.apart = apart
+
+    def run(
+        self,
+        b: KernelBuilder,
+        loop: For,
+        bounds: tuple[Value, Value],
+        start: Sequence[Value],
+        objects: Sequence[Value],
+        stride: Value,
+    ) -> list[Value]:
+        """Run iterations of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
+        body = loop.body
+        region, outer = Region([a.type for a in body.args]), b.region
+        b.region = region
+        at, *carried = region.args
+        done = b.one(S.Sub, [at, bounds[0]])
+        with branch(b, _divides(b, stride, done)):
+            self.store(b, objects, carried, loop.results, b.one(S.Div, [done, stride]))
+        mapping: dict[Value, Value] = dict(zip(body.args, region.args, strict=True))
+        for op in body.ops:
+            region.append(clone_op(op, mapping))
+        b.region = outer
+        return b.emit(For, [*bounds, b.const(1, element(at.type)), *start], None, [region])
+
+    def store(
+        self,
+        b: KernelBuilder,
+        objects: Sequence[Value],
+        values: Sequence[Value],
+        like: Sequence[Value],
+        place: Value,
+    ) -> None:
+        for target, value, carried in zip(objects, values, like, strict=True):
+            if isinstance(value.type, TileType):
+                flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
+                b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
+            else:
+                b.emit(BufSet, [target, value, place, *self._of_lane(carried)])
+
+    def load(self, b: KernelBuilder, target: Value, like: Value, place: Value) -> Value:
+        if isinstance(like.type, TileType):
+            flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
+            return b.one(TileReshape, [flat], {"shape": like.type.shape})
+        return b.one(BufGet, [target, place, *self._of_lane(like)])
+
+    def _of_lane(self, like: Value) -> list[Value]:
+        return [self.lane] if like in self.apart else []
+
+
+def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:
+    attrs = {"shape": (size,), "dims": (1,), "steps": (1,)}
+    return b.one(BufView, [target, place, b.const(0, int32)], attrs)
+
+
+# Building in front of ops --------------------------------------------------------------------------------------------
+
+
+def _before(op: Op) -> KernelBuilder:
+    """A builder of ops to be put in front of another one."""
+    return KernelBuilder(Region(), op.loc)
+
+
+def _insert(b: KernelBuilder, op: Op) -> None:
+    parent = op.parent
+    assert parent is not None
+    at = parent.ops.index(op)
+    parent.ops[at:at] = _adopted(b.region, parent)
+
+
+def _adopted(region: Region, parent: Region) -> list[Op]:
+    for op in region.ops:
+        op.parent = parent
+    return region.ops

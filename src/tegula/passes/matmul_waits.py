@@ -1,0 +1,57 @@
+"""Which `tile.matmul_wait` a matmul in flight is complete after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Region
+from tegula.ops.control import For, If
+from tegula.ops.linear import TileMatmulWait, in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A matmul is complete after `wait`. If that wait stands in the next iteration of the loop, `after` is the one that
+    covers the matmul of the last iteration, in the region that holds the loop."""
+
+    wait: Op
+    after: Op | None = None
+
+
+def covering_wait(matmul: Op) -> Covered | None:
+    """The first wait that surely covers a matmul; None if there is none in this iteration or the next. Waits in
+    branches and loops of their own are not counted on."""
+    depth, at = 0, matmul
+    while at.parent is not None:
+        region = at.parent
+        found, depth = _first_wait(_after(at, region), depth)
+        if found is not None:
+            return Covered(found)
+        parent = region.parent
+        if isinstance(parent, For):
+            return _in_next_iteration(region, parent, depth)
+        if not isinstance(parent, If):
+            return None
+        at = parent
+    return None
+
+
+def _in_next_iteration(body: Region, loop: Op, depth: int) -> Covered | None:
+    found, _ = _first_wait(body.ops, depth)
+    assert loop.parent is not None
+    after, _ = _first_wait(_after(loop, loop.parent), depth)
+    return Covered(found, after) if found is not None and after is not None else None
+
+
+def _after(op: Op, region: Region) -> Sequence[Op]:
+    return region.ops[region.ops.index(op) + 1 :]
+
+
+def _first_wait(ops: Sequence[Op], depth: int) -> tuple[Op | None, int]:
+    """The first wait that leaves fewer matmuls in flight than have been started since; how many have."""
+    for op in ops:
+        if isinstance(op, TileMatmulWait) and op.pending <= depth:
+            return op, depth
+        depth += in_flight(op)
+    return None, depth

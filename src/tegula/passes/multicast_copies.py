@@ -1,0 +1,282 @@
+"""Two neighbouring blocks of the hardware that need the same tile fetch it once: each copies one half of it to both.
+
+Where the rows of an array start within a sector of the cache, each row of a tile takes a sector more than it has bytes
+for, and fetching tiles takes longer than multiplying them. Blocks that walk over numbered tiles in the same order often
+have one operand in common; that they share it lessens what the cache has to deliver.
+
+CTAs 2 k and 2 k + 1 are a 2-CTA cluster. Both make the same iterations, the last of them over a tile that is done twice
+where their number is odd; its stores are then placed outside of the array. A stage is free when both blocks have
+released it, and full as before: each block announces all of its bytes, whoever copies them. Everything that waits or
+arrives is done equally often in both, since no condition or bound around it depends on the block. Which tiles are the
+same is found by computing the place of the other CTA's tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Carrier, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import clone_op, replace
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape
+from tegula.ops.buffer import buffer_type, is_swizzled
+from tegula.ops.control import For, While
+from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import (
+    HANDOVERS,
+    BulkLoad,
+    ClusterEnd,
+    ClusterPeer,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+)
+from tegula.ops.tile import TileStore
+from tegula.passes.bulk_access import halved
+from tegula.passes.form_rings import is_by_hand
+from tegula.passes.overlap import array_root
+from tegula.passes.runner import GpuCompilation
+from tegula.types import ArrayType, Type, bool_, int32
+
+SECTOR = 32
+"""Bytes that the cache reads at once: rows that start at multiples of so many are read without waste."""
+SPEAKING = (Print, PrintTile, Assert)
+"""What must not be done twice."""
+
+
+def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None or context.target.tensor_cores != "wgmma":
+        return
+    walks = [op for role in roles.roles for op in role.ops if isinstance(op, For) and _is_walk(op)]
+    if not walks or not _goes_alike(roles, walks) or not all(map(_may_repeat, walks)):
+        return
+    groups = [g for loop in walks for g in _groups(kernel, loop)]
+    if not groups:
+        return
+    steps = {loop: _step(loop) for loop in walks}
+    for group in groups:
+        for load in group.loads:
+            same = _same(group.loop, steps[group.loop], load)
+            if same is not None:
+                load.both = same
+                group.empty.cluster = True
+
+
+# Where both blocks do the same ---------------------------------------------------------------------------------------
+
+
+def _is_walk(op: For) -> bool:
+    """Whether a loop goes over every so many tiles as there are blocks, from the block's own number on."""
+    if not _alike(op.stop):
+        return False
+    start, step = op.start.owner, op.step.owner
+    if isinstance(start, LogicalBlocks):
+        return start is step and op.bounds == (start.first, start.end, start.step)
+    return isinstance(start, BlockIndex) and isinstance(step, BlockCount)
+
+
+def _alike(value: Value) -> bool:
+    """Whether a value is the same in all blocks of the launch."""
+    owner = value.owner
+    if isinstance(owner, Region):
+        loop = owner.parent
+        return loop is None or (
+            isinstance(loop, For) and value is loop.index and all(map(_alike, loop.bounds))
+        )
+    if isinstance(owner, LogicalBlocks):
+        return value is not owner.first
+    return owner is None or (
+        _pure(owner) and not isinstance(owner, BlockIndex) and all(map(_alike, owner.operands))
+    )
+
+
+def _pure(op: Op) -> bool:
+    """Whether an op computes something from its operands alone."""
+    return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
+
+
+def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
+    """Whether both CTAs of a cluster do what roles do to each other equally often, in the same order."""
+    for op in roles.walk():
+        if not isinstance(op, Carrier) or op in walks or not _meets(op):
+            continue
+        if isinstance(op, While) or not all(map(_alike, op.decisive)):
+            return False
+    return True
+
+
+def _meets(op: Op) -> bool:
+    return any(isinstance(inner, HANDOVERS) for inner in op.walk())
+
+
+def _may_repeat(loop: For) -> bool:
+    """Whether an iteration can be done once more without a trace: all that it leaves are tiles stored at places that
+    may lie outside of the array."""
+    for op in loop.walk():
+        if isinstance(op, SPEAKING):
+            return False
+        changes = any(
+            e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType)
+            for e in op.effects()
+        )
+        if changes and not (isinstance(op, TileStore) and op.bounds_check):
+            return False
+    return True
+
+
+# What is copied ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Copies that fill one stage together. `empty`: makes the barrier that they wait for."""
+
+    loop: For
+    empty: MbarrierNew
+    loads: tuple[BulkLoad, ...]
+
+
+def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
+    """Those of pipes in a loop, of which one at least reads an array whose rows start anywhere, and that can be
+    halved."""
+    for expect in loop.walk():
+        if not isinstance(expect, MbarrierExpect) or expect.parent is None:
+            continue
+        full, near = expect.barriers, expect.parent.ops
+        loads = tuple(op for op in near if isinstance(op, BulkLoad) and op.barriers is full)
+        waits = [op for op in near[: near.index(expect)] if isinstance(op, MbarrierWait)]
+        if not waits or any(is_by_hand(root(op.buffer)) for op in loads):
+            continue
+        if any(_is_split(kernel, op) for op in loads):
+            empty = waits[-1].barriers.owner
+            assert isinstance(empty, MbarrierNew)
+            yield _Group(loop, empty, tuple(filter(_can_be_halved, loads)))
+
+
+def _can_be_halved(load: BulkLoad) -> bool:
+    """Whether a copy fills boxes that two CTAs can receive: those of swizzled stages, which tensor cores read."""
+    return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
+
+
+def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
+    access = kernel.access[kernel.params.index(array_root(load.array))]
+    return access is not None and access.align < SECTOR
+
+
+# The walk ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An iteration: the number of its tile, and of the other CTA's."""
+
+    number: Value
+    other: Value
+
+
+def _step(loop: For) -> _Step:
+    """Let both CTAs of a cluster make equally many iterations. The last may be one over the last tile again, which
+    stores nothing."""
+    body, index, end = loop.body, loop.index, loop.stop
+    outside, start = _Before(loop), Region()
+    one = outside(S.Const, [], end.type, type=end.type, value=1)
+    last = outside(S.Sub, [end, one], end.type)
+    loop.stop = outside(ClusterEnd, [end], end.type)
+    build = Builder(start, loop.loc)
+    number = build.insert(S.Min([index, last], [index.type])).result
+    other = build.insert(ClusterPeer([index], [index.type])).result
+    other = build.insert(S.Min([other, last], [index.type])).result
+    here = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
+    replace(body, {index: number})
+    for op in start.ops:
+        op.parent = body
+    body.ops[:0] = start.ops
+    for store in [op for op in body.walk() if isinstance(op, TileStore)]:
+        first, *rest = store.offset
+        before = _Before(store)
+        beyond = before(ArrayShape, [store.array], int32, dim=0)
+        store.offset = [before(S.Select, [here, first, beyond], int32), *rest]
+    return _Step(number, other)
+
+
+class _Before:
+    """Makes ops in front of another one."""
+
+    def __init__(self, op: Op) -> None:
+        assert op.parent is not None
+        self.op, self.region = op, op.parent
+
+    def __call__(self, kind: type[Op], operands: list[Value], result: Type, **attrs: Any) -> Value:
+        return self.put(kind(operands, [result], attrs, [], self.op.loc)).result
+
+    def put(self, op: Op) -> Op:
+        op.parent = self.region
+        self.region.ops.insert(self.region.ops.index(self.op), op)
+        return op
+
+
+# The same tile -------------------------------------------------------------------------------------------------------
+
+
+def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
+    """Whether the other CTA copies the same tile in this iteration; None where that is not known."""
+    body = loop.body
+    found: dict[Value, None] = {}
+    if not all(_deciding(body, step.number, v, found) for v in (load.array, *load.offset)):
+        return None
+    at: Op | None = load
+    while at is not None and at.parent is not body:
+        at = at.parent.parent if at.parent is not None else None
+    assert at is not None
+    before, theirs = _Before(at), {step.number: step.other}
+    same = before(S.Const, [], bool_, type=bool_, value=True)
+    for value in found:
+        other = _of_other(before, value, theirs, body)
+        equal = before(S.Cmp, [value, other], bool_, pred="eq")
+        same = before(S.And, [same, equal], bool_)
+    return same
+
+
+def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
+    """Put into `found` the scalars of an iteration that a value depends on and that differ between blocks. Whether the
+    value depends on nothing else that does."""
+    if _alike(value):
+        return True
+    owner = value.owner
+    if value is number or (
+        isinstance(owner, Op) and owner.parent is body and not isinstance(value.type, ArrayType)
+    ):
+        if value is not number and not _computed(body, number, value):
+            return False
+        found[value] = None
+        return True
+    return (
+        isinstance(owner, Op)
+        and _pure(owner)
+        and all(_deciding(body, number, v, found) for v in owner.operands)
+    )
+
+
+def _computed(body: Region, number: Value, value: Value) -> bool:
+    """Whether a value is computed from the number of the tile, and what is the same in all blocks, in the iteration."""
+    owner = value.owner
+    if value is number or _alike(value):
+        return True
+    if not isinstance(owner, Op) or owner.parent is not body or not _pure(owner):
+        return False
+    return all(_computed(body, number, v) for v in owner.operands)
+
+
+def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
+    """The value that the other block has."""
+    owner = value.owner
+    if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _alike(value):
+        for v in owner.operands:
+            _of_other(before, v, theirs, body)
+        before.put(clone_op(owner, theirs))
+    return theirs.get(value, value)

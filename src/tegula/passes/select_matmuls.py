@@ -1,0 +1,317 @@
+"""Which matmuls the tensor cores of warp groups do, and where they read their operands.
+
+Stages of pipes and of rings that are used by hand, and their transposes, are read where they lie, left operands that
+the kernel has computed in registers, where the instructions allow it; other operands go to stages of their own, in
+roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tegula.ir import Builder, Kernel, MatmulLike, Op, Region, Value, root
+from tegula.ir.rewrite import replace, uses, walk_regions
+from tegula.layout import wgmma_group_tile
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ops.group import GroupMma, MmaWait, RegisterMma, SharedMma
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeNew, PipePop
+from tegula.ops.tile import TilePermute
+from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.byte_operands import from_bytes, swizzle_source, transpose_first
+from tegula.passes.form_rings import is_by_hand, is_stage
+from tegula.passes.groups import group_of, role_of
+from tegula.passes.matmul_terms import stored_terms, widened_terms
+from tegula.passes.runner import GpuCompilation
+from tegula.passes.stage_operands import (
+    ANY_ORDER,
+    StageSlot,
+    is_transpose,
+    possible_stage,
+    stage_operands,
+    stages_fit,
+)
+from tegula.types import BufType, PipeType, TileType, element_bytes, float32, scalar_of
+
+NO_ROOM = "would need a stage of its own, for which there is no room in shared memory"
+SIDES = ("left", "right")
+
+
+def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
+    """Mark the matmuls, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
+    what the kernel has computed, for a matmul with a popped tile. Right operands are kept where all matmuls of a
+    role can keep theirs, because results are spread in another way then."""
+    if context.target.tensor_cores != "wgmma":
+        return
+    threads = context.threads
+    transposed: dict[Region | None, list[TileMatmul]] = {}
+    for op in kernel.walk():
+        if not isinstance(op, TileMatmul):
+            continue
+        transposed.setdefault(role_of(op), []).append(op)
+        if _popped(op.b) and not _popped(op.a) and _keeps(op, 0, threads):
+            op.in_registers = 0
+    for matmuls in transposed.values():
+        if all(_popped(op.a) and from_bytes(op) and _keeps(op, 1, threads) for op in matmuls):
+            for op in matmuls:
+                transpose_first(op)
+                op.in_registers = 1
+
+
+def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
+    """Whether tensor cores can take operand k from registers."""
+    terms = stored_terms(op)
+    narrow = terms is not None and terms.bits == ANY_ORDER
+    return narrow and not _misfit(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
+
+
+def _popped(tile: Value) -> bool:
+    """Whether a tile is what a popped one holds, or its transpose."""
+    if isinstance(tile.owner, TilePermute):
+        tile = tile.owner.tile
+    if not isinstance(tile.owner, BufRead):
+        return False
+    source = root(tile.owner.buffer)
+    return isinstance(source.owner, PipePop) or is_by_hand(source)
+
+
+def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
+    """Mark the matmuls, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
+    matmuls may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
+    of float32 that only matmuls of tf32 read hold rounded numbers, attribute `rounds`. Matmuls that cannot be left in
+    flight get the attribute `at_once`; those that warp groups do not do as one say why, attribute `declined`."""
+    target, threads = context.target, context.threads
+    matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
+    found: list[GroupMma] = []
+    for op in matmuls:
+        why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has none"
+        if why:
+            op.declined = why
+        else:
+            found.append(op)
+    chosen, staged = _chosen(kernel, matmuls, found, with_stages=True)
+    if staged and not stages_fit(kernel, target, list(staged.values())):
+        chosen, staged = _chosen(kernel, matmuls, found, with_stages=False)
+    for op in chosen:
+        op.unit = "wgmma"
+        if _narrows(op):
+            op.at_once = True
+    for op, k in _in_shared_memory(chosen):
+        pipe, terms = pipe_of(op.sides[k]), stored_terms(op)
+        if (op, k) not in staged:
+            assert terms is not None and pipe is not None and isinstance(pipe.owner, PipeNew | BufNew)
+            pipe.owner.swizzled = True
+            if terms.left == "tf32":
+                assert isinstance(pipe.owner, PipeNew)
+                pipe.owner.rounds = True
+    for op in chosen:
+        if isinstance(op, RegisterMma):
+            swizzle_source(op.held_tile)
+    stage_operands(kernel, list(staged.values()))
+    if any(not op.wait and (op not in chosen or op.at_once) for op in matmuls):
+        _complete(kernel, matmuls)
+    for op in matmuls:
+        if op not in chosen:
+            _through_memory(op)
+
+
+def _chosen(
+    kernel: Kernel, matmuls: Sequence[GroupMma], found: Sequence[GroupMma], with_stages: bool
+) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
+    """The matmuls for warp groups, and the operands that need stages of their own. A pipe that other matmuls
+    multiply from keeps its order."""
+    others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
+    chosen = dict.fromkeys(found)
+    possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
+    while True:
+        refused = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
+        places: dict[tuple[GroupMma, int], StageSlot] = {}
+        left = dict(chosen)
+        for op, k in _in_shared_memory(chosen):
+            why = _unreadable(op, k, others) or _kept(op.sides[k], refused, in_parts)
+            if not why:
+                continue
+            place = possible[op, k] if with_stages else NO_ROOM
+            if isinstance(place, StageSlot):
+                places[op, k] = place
+                continue
+            left.pop(op, None)
+            op.declined = f"the {SIDES[k]} operand {why}, and it {place}"
+        if left == chosen:
+            return chosen, places
+        chosen = left
+
+
+def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]) -> str:
+    """Why a stage has to lie in the order that its rows have; empty where it need not."""
+    pipe = pipe_of(operand)
+    by = refused.get(pipe)
+    if by is None:
+        return ""
+    if pipe in in_parts:
+        return f"lies in a ring of which parts are accessed by themselves (line {by.loc.line})"
+    return f"lies in a pipe that a matmul reads which warp groups do not do as one (line {by.loc.line})"
+
+
+def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]:
+    """The operands of matmuls that are buffers."""
+    return [(op, k) for op in matmuls for k, v in enumerate(op.sides) if isinstance(v.type, BufType)]
+
+
+def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
+    """Why an operand does not lie in a pipe as the instructions read it, and cannot; empty if it does. `others`: the
+    pipes whose tiles are read otherwise too, which keep what is rounded for matmuls."""
+    side, terms = op.sides[k], stored_terms(op)
+    pipe = pipe_of(side)
+    if pipe is None:
+        part = isinstance(side.type, BufType) and is_by_hand(root(side))
+        return "is a part of a stage" if part else "is not a tile of a pipe"
+    assert terms is not None
+    stage = _stage(pipe)
+    if not may_swizzle(stage):
+        return f"has stages with rows of {stage.shape[-1] * element_bytes(stage.dtype)} bytes"
+    if terms.left == "tf32" and pipe in others:
+        return "is rounded to tf32, and its tiles are read otherwise too"
+    if terms.bits != ANY_ORDER and is_transpose(side) != (k == 1):
+        return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
+    return ""
+
+
+def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
+    """All matmuls are complete at once, because waits count those in flight, and some cannot be."""
+    for op in matmuls:
+        op.wait = True
+    known: dict[Value, Value] = {}
+    for region in walk_regions(kernel.body):
+        for op in region.ops:
+            if isinstance(op, MmaWait):
+                known.update(zip(op.results, op.sums, strict=True))
+        region.ops = [op for op in region.ops if not isinstance(op, MmaWait)]
+    replace(kernel.body, known)
+
+
+def _through_memory(op: GroupMma) -> None:
+    """A matmul of a left operand in registers as one of a buffer."""
+    if not isinstance(op, RegisterMma):
+        return
+    region, made = op.parent, Region()
+    assert region is not None
+    build = Builder(made, op.loc)
+    t = op.held_tile.type
+    assert isinstance(t, TileType)
+    buffer = BufNew([op.held_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
+    op.set_side(op.held, build.insert(buffer).result)
+    matmul = build.insert(SharedMma(op.operands, [op.result.type], op.attrs))
+    matmul.results, op.results = op.results, matmul.results
+    matmul.result.owner = matmul
+    for new in made.ops:
+        new.parent = region
+    at = region.ops.index(op)
+    region.ops[at : at + 1] = made.ops
+
+
+def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
+    """The rings of which some access is of less, or of other dimensions, than a whole stage or its transpose; the first
+    such access. The stages of swizzled ones have no such parts that copies reach."""
+    found: dict[Value | None, Op] = {}
+    for op in kernel.walk():
+        if isinstance(op, BufView | BufReshape):
+            continue
+        for v in op.operands:
+            if isinstance(v.type, BufType) and is_by_hand(root(v)) and pipe_of(v) is None:
+                found.setdefault(root(v), op)
+    return found
+
+
+def pipe_of(operand: Value) -> Value | None:
+    """The pipe that a whole popped tile, or its transpose, came from; or the ring of which it is a stage."""
+    if is_transpose(operand) and not is_stage(operand):
+        assert isinstance(operand.owner, BufView)
+        operand = operand.owner.buffer
+    if isinstance(operand.owner, PipePop):
+        return operand.owner.pipe
+    return root(operand) if isinstance(operand.type, BufType) and is_stage(operand) else None
+
+
+def _read_otherwise(kernel: Kernel) -> set[Value | None]:
+    """The pipes of which something but matmuls reads the popped tiles; and the rings that are used by hand, of which
+    copies round nothing."""
+    found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
+    used = uses(kernel.body)
+    for op in kernel.walk():
+        idle = isinstance(op, BufRead) and op.result not in used
+        whole = isinstance(op, BufView) and is_transpose(op.result)
+        if idle or whole or isinstance(op, GroupMma):
+            continue
+        for v in op.operands:
+            source = root(v).owner if isinstance(v.type, BufType) else None
+            if isinstance(source, PipePop):
+                found.add(source.pipe)
+    return found
+
+
+def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
+    """Why the types and the shape of a matmul do not fit warp groups; empty where they do. `transposed`: whether the
+    matmul is done as the transposed one."""
+    if transposed is None:
+        transposed = isinstance(op, RegisterMma) and op.held == 1
+    a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
+    assert (
+        isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
+    )
+    groups = group_of(op, threads).warp_groups
+    if not groups:
+        return "its threads are no whole warp groups"
+    if terms is None:
+        tf32 = ' (precision="tf32" would do)' if a.dtype == b.dtype == out.dtype == float32 else ""
+        return f"they do not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
+    rows, columns = out.shape[::-1] if transposed else out.shape
+    down, across, high, wide = wgmma_group_tile((rows, columns), groups)
+    if (64 * high * down, 8 * wide * across) != (rows, columns):
+        return f"{rows} rows and {columns} columns are not made of 64 by 8 for each of {counted(groups)}"
+    if a.shape[1] % terms.depth:
+        return f"K is {a.shape[1]}, and not a multiple of {terms.depth}"
+    return ""
+
+
+def counted(groups: int) -> str:
+    """A number of warp groups in words."""
+    return "1 warp group" if groups == 1 else f"{groups} warp groups"
+
+
+def explain_matmuls(kernel: Kernel) -> list[str]:
+    """The matmuls of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
+    lines: list[str] = []
+    for op in kernel.walk():
+        if not isinstance(op, GroupMma):
+            continue
+        unit = (
+            "tensor cores of warps (mma.sync)"
+            if widened_terms(op) is not None
+            else "multiply-adds of threads"
+        )
+        if op.unit == "wgmma":
+            said = "tensor cores of warp groups (wgmma)"
+        else:
+            said = f"{unit}; not those of warp groups: {op.declined}" if op.declined else unit
+        lines.append(f"  line {op.loc.line}: {said}")
+    return (["matmuls:"] if lines else []) + list(dict.fromkeys(lines))
+
+
+def _narrows(op: MatmulLike) -> bool:
+    """Whether sums are rounded, or cut, to a narrower result."""
+    out, terms = op.result.type, stored_terms(op)
+    assert isinstance(out, TileType) and terms is not None
+    return scalar_of(out.dtype).bits < terms.sum.bits
+
+
+def _rows_fit(op: MatmulLike, threads: int, transposed: bool) -> bool:
+    """Whether each warp group multiplies rows (columns) of its own, so that it holds what it needs of the operand."""
+    t = op.result.type
+    assert isinstance(t, TileType)
+    groups = group_of(op, threads).warp_groups
+    return t.shape[int(transposed)] % (64 * groups) == 0
+
+
+def _stage(pipe: Value) -> PipeType | TileType:
+    assert isinstance(pipe.type, PipeType | BufType)
+    return pipe.type if isinstance(pipe.type, PipeType) else TileType(pipe.type.dtype, pipe.type.shape[1:])

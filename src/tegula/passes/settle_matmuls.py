@@ -1,0 +1,61 @@
+"""Matmuls one of whose operands lies in registers end before the next iteration of the loop that makes it.
+
+Tensor cores read the registers until the matmul has been waited for. The assembler keeps them till then, but not from
+one iteration of a loop to the next, where it puts other values into them (docs/design/024). So an iteration at whose
+end such a matmul may be in flight waits for it there."""
+
+from __future__ import annotations
+
+from tegula.ir import BranchLike, Kernel, LoopLike, Op, Region
+from tegula.ir.rewrite import is_made_in
+from tegula.ops import events as E
+from tegula.ops.group import MmaWait, RegisterMma
+from tegula.passes.runner import GpuCompilation
+
+
+def settle_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place."""
+    for op in list(kernel.walk()):
+        if isinstance(op, LoopLike):
+            body = op.body
+            if _flying(body, body, None) is not None:
+                wait = MmaWait([], [], {"pending": 0}, loc=op.loc)
+                wait.parent = body
+                body.ops.insert(len(body.ops) - 1, wait)
+
+
+def reads_registers(op: Op, body: Region) -> bool:
+    """Whether an op leaves a matmul in flight that reads registers that the iteration of a loop, `body`, fills."""
+    return isinstance(op, RegisterMma) and E.flies(op) and is_made_in(op.held_tile, body)
+
+
+def _flying(region: Region, body: Region, later: int | None) -> int | None:
+    """The matmuls that have certainly been started since the last one that reads registers of the iteration, at the end
+    of one of its regions; None if there is no such matmul in flight. `later`: at its start."""
+    for op in region.ops:
+        if isinstance(op, MmaWait):
+            later = None if later is None or later >= op.pending else later
+        elif reads_registers(op, body):
+            later = 0
+        elif E.flies(op):
+            later = None if later is None else later + 1
+        elif isinstance(op, BranchLike):
+            later = _either(*(_flying(r, body, later) for r in op.alternatives))
+        elif isinstance(op, LoopLike):
+            later = _after_loop(op, body, later)
+    return later
+
+
+def _after_loop(loop: LoopLike, body: Region, later: int | None) -> int | None:
+    while True:
+        after = later
+        for region in (*loop.headers, loop.body):
+            after = _flying(region, body, after)
+        joined = _either(later, after)
+        if joined == later:
+            return later
+        later = joined
+
+
+def _either(*paths: int | None) -> int | None:
+    return min((p for p in paths if p is not None), default=None)

@@ -1,0 +1,163 @@
+"""The matmuls of a kernel, and the loads that feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir.rewrite import uses
+from tegula.ops.control import For, Yield
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeLoad
+from tegula.ops.scalar import Const
+from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
+from tegula.passes.overlap import array_root, overlap
+from tegula.passes.specialise.declined import Declined
+from tegula.types import ArrayType, TileType
+
+Maker = TileLoad | TileMap
+"""What makes an operand: a load, or a conversion of a loaded tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedMatmul:
+    """A matmul, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
+    right operand. None for a left operand that is computed. `keeps`: whether what is converted may stay in
+    registers, so that only the loads fill pipes."""
+
+    op: TileMatmul
+    left: tuple[Maker, ...]
+    right: tuple[Maker, ...]
+    keeps: bool = False
+
+
+def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
+    """All matmuls of a kernel. Declined where none that is repeated has a loaded right operand, or a load cannot go
+    ahead."""
+    ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
+    found = [LoadedMatmul(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
+    if not any(looped(p.op) for p in found):
+        raise Declined("there is no loop with a matmul")
+    for p in found:
+        if not p.right:
+            raise Declined("the right operand of this matmul is not a tile of an array", p.op.loc)
+        for op in (*p.left, *p.right):
+            _check_load(kernel, loaded(op))
+    return found
+
+
+def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
+    """The other loads in loops with matmuls, which feed no matmul as they are, but can be done in advance."""
+    taken = {loaded(op) for p in matmuls for op in (*p.left, *p.right)}
+    homes = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
+    found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
+    users = uses(kernel.body)
+    carried = {op for op in found if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
+    return [op for op in found if op not in carried and _may_go_ahead(kernel, op)]
+
+
+def _may_go_ahead(kernel: Kernel, load: TileLoad) -> bool:
+    try:
+        _check_load(kernel, load)
+    except Declined:
+        return False
+    return True
+
+
+def looped(op: Op) -> bool:
+    """Whether an op is inside of a loop."""
+    at = op.parent
+    while at is not None and at.parent is not None:
+        if isinstance(at.parent, For):
+            return True
+        at = at.parent.parent
+    return False
+
+
+def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
+    """The loads that a tile comes from as it is, or transposed, or `converted`; none if it is anything else as
+    well."""
+    found: dict[Maker, None] = {}
+    seen: set[Value] = set()
+    queue = [value]
+    while queue:
+        v = queue.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        owner = v.owner
+        if isinstance(owner, TileLoad) or (converted and converts(owner)):
+            found[owner] = None
+        elif transposes(owner):
+            queue.append(owner.tile)
+        else:
+            sources = _carried(v)
+            if not sources:
+                return ()
+            queue += sources
+    return tuple(found)
+
+
+def converts(op: object) -> TypeGuard[TileMap]:
+    """Whether an op makes a tile of a loaded one of its region, element by element, and of nothing else."""
+    if not isinstance(op, TileMap):
+        return False
+    source, *others = _sources(op)
+    return not others and (isinstance(source, TileLoad) or converts(source)) and source.parent is op.parent
+
+
+def _sources(op: TileMap) -> list[Op | Region | None]:
+    """What makes the tiles that a map takes."""
+    return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
+
+
+def loaded(op: Maker) -> TileLoad:
+    """The load before a conversion, or the load itself."""
+    while not isinstance(op, TileLoad):
+        (source,) = _sources(op)
+        assert isinstance(source, Maker)
+        op = source
+    return op
+
+
+def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
+    """Whether an op gives the transpose of a tile."""
+    if not isinstance(op, TilePermute | TileSlice):
+        return False
+    t = op.tile.type
+    assert isinstance(t, TileType)
+    if isinstance(op, TilePermute):
+        return tuple(op.perm) == (1, 0)
+    whole = (op.dims, op.steps, op.shape) == ((1, 0), (1, 1), t.shape[::-1])
+    return whole and all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
+
+
+def _carried(v: Value) -> list[Value]:
+    """The values that stand for what a loop carries and v is one of: what it starts as and becomes, among others."""
+    loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
+    if not isinstance(loop, For):
+        return []
+    return [value for one in loop.carried if v in one.own for value in one.values]
+
+
+def _check_load(kernel: Kernel, load: TileLoad) -> None:
+    """Declined for a load that a fetching role cannot do in advance."""
+    fill, t = load.fill.owner, load.result.type
+    assert isinstance(t, TileType)
+    if not (isinstance(fill, Const) and fill.value == 0):
+        raise Declined("elements outside of the array are not 0 in this load", load.loc)
+    array = array_root(load.array)
+    for op in kernel.walk():
+        for effect in op.effects():
+            v = effect.value
+            if effect.kind in ("read", "io") or v is None or not isinstance(v.type, ArrayType):
+                continue
+            if array_root(v) is array or overlap(kernel, array, array_root(v)):
+                raise Declined("the array that this loads from may be written in the kernel", load.loc)
+
+
+def pipe_load(pipe: Value, load: TileLoad) -> PipeLoad:
+    """The load as one of a pipe."""
+    return PipeLoad([pipe, load.array, *load.offset], [], load.promises, [], load.loc)

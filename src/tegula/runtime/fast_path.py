@@ -1,0 +1,115 @@
+"""The fast path of a launch: a function made for the parameters of one kernel.
+
+It takes the arguments that launches mostly bring (tg.arrays that share no bytes, tensors seen before, plain numbers)
+for forms of the kernel that are compiled already, and leaves everything else, errors included, to `resolve`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.definition import Parameter
+from tegula.runtime.array import array
+from tegula.runtime.config import config
+from tegula.runtime.pack import FORMATS
+from tegula.types import DType, MatType, VecType
+
+if TYPE_CHECKING:
+    from tegula.runtime.compile import Compiled
+    from tegula.runtime.cuda.compile import CudaCompiled
+
+    Form = Compiled | CudaCompiled
+
+Ready = dict[tuple[Any, ...], "Form"]
+"""Compiled forms by what `key` gives."""
+FastPath = Callable[[Any, Sequence[Any]], "tuple[Form, bytes, bool] | None"]
+"""The form, the bytes that it reads, and whether an argument is another library's array."""
+FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
+"""By the type of another library's arrays: what finds ours for one, which may be seen as of a vector or matrix type,
+or raises KeyError."""
+
+MOST_ARRAYS = 10
+"""Kernels with more of them are launched by the slow path, which compares pairs in a loop too."""
+
+_TEXT = """
+def fast_path(plan, args):
+    try:
+        {names} = args
+        other = False
+        {adopted}if {fits}:
+            form = ready[{key}]
+            for fetch, name, value in form.captured:
+                if fetch(name) is not value:
+                    return None
+            return form, pack({values}) + plan.packed, other
+    except failures:
+        pass
+    return None
+"""
+_ADOPTION = """if type({name}) is not array:
+            {name} = foreign[type({name})]({name}, t{k})
+            other = True
+        """
+_FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
+
+
+def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
+    """What a fast launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
+    return (plan_number, config.code, *arrays)
+
+
+def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
+    """The fast path for a kernel, which is never taken if there are parameters of a kind that it does not know.
+
+    A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
+    arrays: list[str] = []
+    adopted: list[str] = []
+    fits: list[str] = []
+    scope: dict[str, Any] = {}
+    values: list[str] = []
+    layout = "<"
+    for k, p in enumerate(parameters):
+        name, wanted = f"a{k}", p.annotation
+        if isinstance(wanted, ArrayAnnotation):
+            arrays.append(name)
+            adopted.append(_ADOPTION.format(name=name, k=k))
+            scope[f"t{k}"] = wanted.dtype if isinstance(wanted.dtype, VecType | MatType) else None
+            values.append(f"{name}.packed")
+            layout += f"{8 + 16 * wanted.ndim}s"
+        elif isinstance(wanted, DType) and wanted.name in FORMATS:
+            fits.append(_is_number(name, wanted))
+            values.append(name)
+            layout += f"{FORMATS[wanted.name]}{8 - wanted.bits // 8}x"
+        else:
+            return _never
+    if len(arrays) > MOST_ARRAYS:
+        return _never
+    fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in combinations(arrays, 2)]
+    ids = "".join(f", {a}.launch_id" for a in arrays)
+    text = _TEXT.format(
+        names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
+        adopted="".join(adopted),
+        fits=" and ".join(fits) or "True",
+        key=f"plan.number, config.code{ids}",
+        values=", ".join(values),
+    )
+    scope |= {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
+    scope |= {"array": array, "foreign": FOREIGN}
+    exec(compile(text, f"<launch of {len(parameters)} arguments>", "exec"), scope)
+    return scope["fast_path"]
+
+
+def _never(plan: Any, args: Sequence[Any]) -> None:
+    return None
+
+
+def _is_number(name: str, wanted: DType) -> str:
+    """The test of a plain number that the type takes without a loss; struct refuses those out of range."""
+    if wanted.is_bool:
+        return f"type({name}) is bool"
+    if wanted.is_int:
+        return f"type({name}) is int"
+    return f"(type({name}) is float or type({name}) is int)"

@@ -1,0 +1,78 @@
+"""Blocks that fetch tiles for each other: both do the same, or it is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from proofs import outcome
+
+from support.attacks import clusters, judge, lowered
+from tegula.ir import Kernel
+from tegula.ops import scalar as S
+from tegula.ops.lane import BlockIndex
+from tegula.ops.schedule import BulkLoad, ClusterEnd, MbarrierNew
+from tegula.types import bool_
+
+
+def made(seed: int) -> Any:
+    text, _ = clusters.products(Random(seed))
+    found = lowered.spoiled(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
+    assert found is not None
+    return found
+
+
+def shared(kernel: Kernel) -> BulkLoad:
+    return next(op for op in kernel.walk() if isinstance(op, BulkLoad) and op.cluster)
+
+
+def freed_in_one(kernel: Kernel) -> None:
+    """A stage is given back in one block only."""
+    for op in kernel.walk():
+        if isinstance(op, MbarrierNew):
+            op.cluster = False
+
+
+def always_shared(kernel: Kernel) -> None:
+    """Other tiles are taken for the same."""
+    op = shared(kernel)
+    assert op.parent is not None
+    true = S.Const([], [bool_], {"type": bool_, "value": True})
+    true.parent, true.loc = op.parent, op.loc
+    op.parent.ops.insert(op.parent.ops.index(op), true)
+    op.both = true.result
+
+
+def odd_end(kernel: Kernel) -> None:
+    """One block may go round once more than the other."""
+    for end in [op for op in kernel.walk() if isinstance(op, ClusterEnd)]:
+        for op in kernel.walk():
+            op.operands = [end.number if v is end.result else v for v in op.operands]
+
+
+def shared_by_place(kernel: Kernel) -> None:
+    """Whether a copy is shared depends on the block's own number."""
+    op = shared(kernel)
+    index = next(o for o in kernel.walk() if isinstance(o, BlockIndex))
+    assert op.parent is not None and op.both is not None
+    zero = S.Const([], [index.result.type], {"type": index.result.type, "value": 0})
+    first = S.Cmp([index.result, zero.result], [bool_], {"pred": "eq"})
+    both = S.And([op.both, first.result], [bool_])
+    for o in (zero, first, both):
+        o.parent, o.loc = op.parent, op.loc
+        op.parent.ops.insert(op.parent.ops.index(op), o)
+    op.both = both.result
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_pairs(seed: int) -> None:
+    assert outcome(made(seed)) == "proved"
+
+
+@pytest.mark.parametrize("spoil", [freed_in_one, always_shared, odd_end, shared_by_place])
+def test_what_looks_like_them(spoil: Callable[[Kernel], None]) -> None:
+    kernel, parts = made(0)
+    spoil(kernel)
+    assert outcome((kernel, parts)) != "proved"

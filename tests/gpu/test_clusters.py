@@ -1,0 +1,52 @@
+"""Blocks that fetch for each other: products of rows that are odd multiples of 16 bytes, against the same numbers in
+rows of whole sectors, which each block fetches by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.kernels import gemm, matmul, shapes
+
+SIZES = [(300, 712, 264), (129, 8, 8), (3000, 1288, 520), (257, 2056, 1096), (8200, 24, 136)]
+
+
+def numbers(rows: int, columns: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
+
+
+def on_device(x: np.ndarray, width: int) -> tg.array:
+    """bfloat16, in rows of so many elements."""
+    held = tg.zeros((x.shape[0], width), dtype=tg.bfloat16, device="cuda:0")
+    part = held[:, slice(x.shape[1])]
+    tg.copy(part, tg.array(x, dtype=tg.bfloat16, device="cuda:0"))
+    return part
+
+
+def aligned(n: int) -> int:
+    return -(-n // 16) * 16
+
+
+@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_products_have_the_same_bits(size: tuple[int, int, int], tile: shapes.Tile) -> None:
+    m, n, k = size
+    a, b = numbers(m, k, 1), numbers(k, n, 2)
+    found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
+    matmul(on_device(a, k), on_device(b, n), found, tile=tile)
+    matmul(on_device(a, aligned(k)), on_device(b, aligned(n)), wanted, tile=tile)
+    assert np.array_equal(found.numpy().view(np.uint16), wanted.numpy().view(np.uint16))
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 6, 7, 132])
+def test_any_number_of_blocks(blocks: int) -> None:
+    """An odd number has no pairs."""
+    m, n, k, tile = 700, 520, 328, shapes.TENSOR_CORES[0]
+    a, b = on_device(numbers(m, k, 1), k), on_device(numbers(k, n, 2), n)
+    found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
+    kernel = gemm.matmul_kernel(tg.bfloat16, tile, False, gemm.Epilogue(tg.bfloat16))
+    tg.launch_tiled(kernel, blocks, [a, b, 0, 1.0, 0.0], [found])
+    tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0], [wanted])
+    assert kernel.compiled[-1].clustered
+    assert np.array_equal(found.numpy().view(np.uint16), wanted.numpy().view(np.uint16))

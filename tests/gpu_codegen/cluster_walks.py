@@ -1,0 +1,100 @@
+"""What blocks of the hardware copy and store in a launch, by computing the scalars of a lowered kernel, with pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.base import Elementwise
+from tegula.ops.control import For, If, Yield
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import BulkLoad, BulkStore
+from tegula.types import to_numpy
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A tile fetched: of which array, from where, and whether the other block of the pair fetches it too."""
+
+    array: Value
+    place: tuple[int, ...]
+    same: bool
+
+
+@dataclass(slots=True)
+class Walk:
+    """`grid`: blocks of the launch; `shapes`: of arrays, by the position of their parameter."""
+
+    kernel: Kernel
+    grid: tuple[int, int]
+    shapes: Mapping[int, Sequence[int]]
+    blocks: int
+    block: int = 0
+    known: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    found: list[Copy] = field(default_factory=list[Copy])
+    stored: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+
+    def copies(self, block: int) -> list[Copy]:
+        self._run(block, 0)
+        return self.found
+
+    def stores(self, block: int) -> list[tuple[int, ...]]:
+        self._run(block, 1)
+        return self.stored
+
+    def _run(self, block: int, role: int) -> None:
+        self.block, self.known, self.found, self.stored = block, {}, [], []
+        roles = next(op for op in self.kernel.body.ops if isinstance(op, Roles))
+        self._region(roles.regions[role])
+
+    def _region(self, region: Region) -> list[Any]:
+        for op in region.ops:
+            self._op(op)
+        last = region.ops[-1]
+        return [self.known.get(v) for v in last.operands] if isinstance(last, Yield) else []
+
+    def _op(self, op: Op) -> None:
+        given: list[Any] = [self.known.get(v) for v in op.operands]
+        if isinstance(op, For):
+            (body,) = op.regions
+            carried = given[3:]
+            for k in range(*(int(x) for x in given[:3])):
+                self.known.update(zip(body.args, [k, *carried], strict=True))
+                carried = self._region(body)
+            self.known.update(zip(op.results, carried, strict=True))
+        elif isinstance(op, If):
+            self.known.update(zip(op.results, self._region(op.regions[not given[0]]), strict=True))
+        elif isinstance(op, BulkLoad):
+            place = tuple(int(self.known[v]) for v in op.offset)
+            self.found.append(Copy(op.operands[3], place, bool(given[-1])))
+        elif isinstance(op, BulkStore):
+            self.stored.append(tuple(int(x) for x in given[3:]))
+        elif op.NAME == "logical_blocks":
+            numbers = (self.block, self.grid[0] * self.grid[1], self.blocks)
+            self.known.update(zip(op.results, numbers, strict=True))
+        elif op.NAME == "block.place":
+            self.known[op.result] = self._place(int(given[0]), op.attrs["raster"])[op.attrs["dim"]]
+        elif op.NAME == "array.shape":
+            self.known[op.result] = self.shapes[self.kernel.params.index(op.operands[0])][op.attrs["dim"]]
+        elif op.NAME == "const":
+            self.known[op.result] = op.attrs["value"]
+        elif op.NAME == "cluster.end":
+            self.known[op.result] = given[0] + given[0] % 2
+        elif op.NAME == "cluster.peer":
+            self.known[op.result] = given[0] ^ 1
+        elif op.NAME == "select":
+            self.known[op.result] = given[1] if given[0] else given[2]
+        elif isinstance(op, Elementwise) and None not in given and not hasattr(op.result.type, "shape"):
+            numbers = [np.array(x, to_numpy(v.type)) for x, v in zip(given, op.operands, strict=True)]  # type: ignore[arg-type]
+            self.known[op.result] = op.ref(op.attrs, *numbers)[()]
+
+    def _place(self, number: int, raster: int) -> tuple[int, int]:
+        """Groups of rows one after the other, each column by column."""
+        rows, columns = self.grid
+        group, rest = divmod(number, raster * columns)
+        height = min(raster, rows - group * raster)
+        return group * raster + rest % height, rest // height

@@ -1,0 +1,256 @@
+"""Blocks in pairs: what both need is fetched once, and nothing else changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from cluster_walks import Walk
+from gpu_code import assembled, distributed, lowered
+from simt import run_together
+
+import tegula as tg
+from support.campaigns import rest_slow
+from support.warp_matmuls import numbers, wide
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.ir import Kernel, Op
+from tegula.kernels import gemm, shapes
+from tegula.ops.schedule import BulkLoad
+
+HALF = tg.bfloat16
+M, N, K = 128, 256, 64
+FULL = 49152
+"""Bytes of a stage."""
+
+
+@tg.kernel
+def plain(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+    for k in range((a.shape[1] + K - 1) // K):
+        x = tg.tile_load(a, shape=(M, K), offset=(i * M, k * K))
+        y = tg.tile_load(b, shape=(K, N), offset=(k * K, j * N))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, HALF), offset=(i * M, j * N))
+
+
+def arrays(m: int, n: int, k: int) -> list[tg.array]:
+    return [tg.zeros(shape, dtype=HALF) for shape in ((m, k), (k, n), (m, n))]
+
+
+def automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
+    return distributed(plain, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
+
+
+def by_roles(m: int, n: int, k: int, tile: shapes.Tile, transposed: bool = False) -> tuple[Kernel, Any]:
+    a, b, c = arrays(m, n, k)
+    if transposed:
+        b = tg.zeros((n, k), dtype=HALF)
+    output = tg.zeros((tile.splits, m, n)) if tile.splits > 1 else c
+    kernel = gemm.matmul_kernel(HALF, tile, transposed, gemm.Epilogue(output.dtype))
+    return distributed(kernel, [a, b, 0, 1.0, 0.0, output], (132,), 128 * (1 + tile.groups))
+
+
+def shared(kernel: Kernel) -> list[Op]:
+    return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("cluster")]
+
+
+# The code ------------------------------------------------------------------------------------------------------------
+
+
+def test_both_blocks_copy_a_half_to_both() -> None:
+    code = lowered(plain, arrays(256, 520, 4104), (2, 3), 256)
+    text, made = assembled(code)
+    assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
+    # Of the left tile one of two boxes, of the right one two of four; or all of them.
+    assert text.count(".multicast::cluster") == 1 + 2
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\S*bytes \[", text)) == 2 + 4
+    # Whoever multiplies arrives in both blocks, before and after which all of both meet.
+    assert text.count("mapa.shared::cluster") == text.count("@P mbarrier.arrive.shared::cluster") == 2
+    assert text.count("barrier.cluster.arrive") == text.count("barrier.cluster.wait") == 2
+    assert f", {FULL};" in text
+    # Either would empty caches, or wait for all memory, in each round.
+    assert "acquire.cluster" not in text and "arrive.release" not in text
+    if ptx.candidates():
+        assert made.spill_bytes == 0
+
+
+@pytest.mark.parametrize("size", [(256, 512, 4096), (256, 528, 4112)])
+def test_rows_of_whole_sectors_are_fetched_by_each(size: tuple[int, int, int]) -> None:
+    code = lowered(plain, arrays(*size), (2, 3), 256)
+    text, _ = assembled(code)
+    assert not code.clustered and "multicast" not in text and "barrier.cluster" not in text
+
+
+def test_other_gpus_have_no_pairs() -> None:
+    kernel, _ = distributed(plain, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
+    assert not shared(kernel)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("m", "n", "blocks"),
+    [
+        (136, 40, 3),
+        (64, 264, 2),
+        *(
+            pytest.param(*size, marks=pytest.mark.slow)
+            for size in [(136, 40, 2), (136, 40, 4), (200, 136, 2)]
+        ),
+    ],
+)
+def test_two_blocks_in_a_model_of_the_instructions(m: int, n: int, blocks: int, transposed: bool) -> None:
+    """Odd and even numbers of tiles, in columns and in one row, with and without blocks left over."""
+    k, tile = 200, shapes.Tile(64, 128, 64, stages=2, groups=1)
+    x = numbers(m, k, dtype=HALF)
+    y = numbers(*((n, k) if transposed else (k, n)), dtype=HALF, seed=1)
+    z = tg.full((m, n), float("nan"), dtype=HALF)
+    kernel = gemm.matmul_kernel(HALF, tile, transposed, gemm.Epilogue(HALF))
+    args = [x, y, 0, 1.0, 0.0, z]
+    code = lowered(kernel, args, (blocks,), 256)
+    assert code.clustered
+    run_together(code, kernel, args, (blocks, 256), blocks)
+    right = wide(y).T if transposed else wide(y)
+    np.testing.assert_array_equal(wide(z), (wide(x) @ right).astype(z.numpy().dtype).astype(np.float64))
+
+
+# The schedule --------------------------------------------------------------------------------------------------------
+
+SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 264, 8)]
+
+
+@pytest.mark.parametrize("blocks", [2, 4, 6, 132])
+@pytest.mark.parametrize("size", SIZES)
+def test_pairs_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
+    """In all blocks of several launches, by computing what they do: both of a pair make the same rounds, agree on what
+    they share, share all that is the same, and nothing else; every tile is stored once."""
+    m, n, k = size
+    made, _ = automatic(*size)
+    walk = Walk(made, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
+    stored: list[tuple[int, ...]] = []
+    for first in range(0, blocks, 2):
+        one, two = walk.copies(first), walk.copies(first + 1)
+        assert len(one) == len(two)
+        for mine, other in zip(one, two, strict=True):
+            assert mine.array == other.array and mine.same == other.same == (mine.place == other.place)
+        stored += [*walk.stores(first), *walk.stores(first + 1)]
+    inside = sorted(place for place in stored if place[0] < m)
+    assert inside == [(i, j) for i in range(0, m, M) for j in range(0, n, N)]
+
+
+@pytest.mark.parametrize(
+    ("splits", "transposed"),
+    rest_slow(product((1, 3), (False, True)), lambda splits, transposed: transposed == (splits == 1)),
+)
+@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+def test_products_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
+    kernel, parts = by_roles(256, 520, 4104, tile.shared_by(splits), transposed)
+    assert len(shared(kernel)) == 2
+    found = check_schedule(kernel, parts)
+    assert found.passed, found.message
+
+
+def test_automatic_schedules_are_proved() -> None:
+    kernel, parts = automatic(256, 520, 4104)
+    assert len(shared(kernel)) == 2 and check_schedule(kernel, parts).passed
+
+
+# What is not shared --------------------------------------------------------------------------------------------------
+
+
+def test_what_must_not_be_done_twice_is_not_shared() -> None:
+    @tg.kernel
+    def added(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], rows: int, columns: int):
+        left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)
+        right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=3)
+        with tg.ws(0):
+            for i, j in tg.persistent_tiles((rows, columns)):
+                tg.tile_pipe_load(left, a, offset=(i * M, 0))
+                tg.tile_pipe_load(right, b, offset=(0, j * N))
+        with tg.ws(1, 2):
+            for i, j in tg.persistent_tiles((rows, columns)):
+                total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+                tg.tile_atomic_add(c, total, offset=(i * M, j * N))
+
+    a, b, _ = arrays(256, 520, 4104)
+    kernel, _ = distributed(added, [a, b, tg.zeros((256, 520)), 2, 3], (2,), 384)
+    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
+
+
+def test_loops_that_differ_between_blocks_are_not_shared() -> None:
+    @tg.kernel
+    def triangular(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], rows: int, columns: int):
+        left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)
+        right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=3)
+        with tg.ws(0):
+            for i, j in tg.persistent_tiles((rows, columns)):
+                for k in range(i + 1):
+                    tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+                    tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+        with tg.ws(1, 2):
+            for i, j in tg.persistent_tiles((rows, columns)):
+                total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+                for _k in range(i + 1):
+                    tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+                tg.tile_store(c, tg.tile_astype(total, HALF), offset=(i * M, j * N))
+
+    arguments = [*arrays(256, 520, 4104), 2, 3]
+    kernel, _ = distributed(triangular, arguments, (2,), 384)
+    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
+
+
+# What the checker says of spoiled pairs ------------------------------------------------------------------------------
+
+
+def spoiled() -> Iterator[tuple[str, Any]]:
+    def another_tile(kernel: Kernel) -> None:
+        """Whether the right tiles are the same does not say that the left ones are."""
+        left, right = shared(kernel)
+        left.operands[-1] = right.operands[-1]
+
+    def one_sided(kernel: Kernel) -> None:
+        """Row 0 against the other block's row: true in one block, not in the other."""
+        same = shared(kernel)[0].operands[-1].owner
+        assert isinstance(same, Op)
+        equal = same.operands[1].owner
+        assert isinstance(equal, Op)
+        zero = next(
+            op.result for op in kernel.walk() if op.attrs.get("value") == 0 and op.result.type == tg.int32
+        )
+        equal.operands[0] = zero
+
+    def always(kernel: Kernel) -> None:
+        same = shared(kernel)[1].operands[-1].owner
+        assert isinstance(same, Op)
+        shared(kernel)[1].operands[-1] = same.operands[0]
+
+    def own_end(kernel: Kernel) -> None:
+        """As many rounds as a block has tiles."""
+        for op in kernel.walk():
+            if op.NAME == "for" and op.operands[1].owner.NAME == "cluster.end":  # type: ignore[union-attr]
+                op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]
+
+    yield "another tile", another_tile
+    yield "one-sided", one_sided
+    yield "always", always
+    yield "own end", own_end
+
+
+SPOILED = dict(spoiled())
+
+
+@pytest.mark.parametrize(
+    "name", rest_slow(((name,) for name in SPOILED), lambda name: name in ("another tile", "own end"))
+)
+def test_spoiled_pairs_are_not_proved(name: str) -> None:
+    kernel, parts = automatic(256, 520, 4104)
+    SPOILED[name](kernel)
+    found = check_schedule(kernel, parts)
+    assert found.status == "unproved" and "the two blocks of a pair" in found.message

@@ -1,0 +1,174 @@
+"""Products of warp groups as GPU code, run by the model of tests/gpu_codegen/simt.py: descriptors, swizzles, copies,
+memory barriers. bfloat16, which has run on a GPU, shows that the model is right."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from support.group_matmuls import run
+from support.group_roles import roles
+from support.warp_matmuls import numbers, wide
+from tegula.kernels import gemm, shapes
+
+
+def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
+          steps: int = 3, ragged: int = 16) -> list[str]:  # fmt: skip
+    """The shapes and types of the instructions of a product that the model finds right. `ragged`: elements of K that
+    the last tile lacks; if odd, threads copy the arrays."""
+    m, n, k = shape
+    long = k * steps - ragged
+    x = numbers(*((long, m) if turns[0] else (m, long)), dtype=a)
+    y = numbers(*((n, long) if turns[1] else (long, n)), dtype=b, seed=1)
+    z = tg.zeros((m, n), dtype=c)
+    text = run(roles(shape, a, b, c, turns, groups), [x, y, z, steps])
+    wanted = (wide(x).T if turns[0] else wide(x)) @ (wide(y).T if turns[1] else wide(y))
+    if c is tg.int8:
+        wanted = wanted.astype(np.int64).astype(np.int8)
+    np.testing.assert_array_equal(wide(z), wanted)
+    return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", text)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("turns", [(False, False), (True, True), (False, True)], ids=str)
+def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
+    assert check((64, 32, 64), tg.bfloat16, tg.bfloat16, tg.float32, turns) == ["m64n32k16.f32.bf16.bf16"] * 4
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("a", "b", "c", "k", "name"),
+    [
+        (tg.float8_e4m3, tg.float8_e4m3, tg.float32, 128, "m64n48k32.f32.e4m3.e4m3"),
+        (tg.float8_e5m2, tg.float8_e4m3, tg.float32, 64, "m64n48k32.f32.e5m2.e4m3"),
+        (tg.int8, tg.int8, tg.int32, 128, "m64n48k32.s32.s8.s8"),
+        (tg.uint8, tg.uint8, tg.uint32, 32, "m64n48k32.s32.u8.u8"),
+        (tg.float32, tg.float32, tg.float32, 32, "m64n48k8.f32.tf32.tf32"),
+        (tg.float32, tg.float32, tg.float32, 16, "m64n48k8.f32.tf32.tf32"),
+    ],
+    ids=str,
+)
+def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
+    for ragged in (min(16, k // 2), 5):
+        found = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
+        assert found == [name] * (k * a.bits // 256)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("a", "c", "turns"),
+    [
+        (tg.float8_e4m3, tg.float32, (False, False)),
+        (tg.int8, tg.int32, (True, True)),
+        (tg.float32, tg.float32, (False, False)),
+        (tg.float32, tg.float32, (True, True)),
+    ],
+    ids=str,
+)
+def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool, bool]) -> None:
+    """K is not along the rows of a stage."""
+    k = 32 * 8 // a.bits
+    found = check((64, 64, k), a, a, c, turns)
+    assert len(found) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in found)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("a", "c", "k"),
+    [(tg.float16, tg.float16, 64), (tg.float8_e5m2, tg.bfloat16, 64), (tg.int8, tg.int8, 64)],
+    ids=str,
+)
+def test_sums_are_narrowed_after_each_product(a: Any, c: Any, k: int) -> None:
+    found = check((64, 32, k), a, a, c, (False, True))
+    assert len(found) == k * a.bits // 256
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [(tg.bfloat16, tg.bfloat16), (tg.float8_e4m3, tg.bfloat16), (tg.float32, tg.float32)],
+    ids=str,
+)
+def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
+    """Over several tiles, with ragged ends, and all that it does to a tile in the end."""
+    tile = next(t for t in shapes.candidates(dtype, False, "tf32") if t[:2] == (64, 128))
+    m, n, k = 72, 144, tile.depth + 16
+    kernel = gemm.matmul_kernel(
+        dtype, tile, True, gemm.Epilogue(result, scaled=True, activation="relu"), "tf32"
+    )
+    x, y, z = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype, seed=1), tg.zeros((m, n), dtype=result)
+    text = run(kernel, [x, y, 0, 2.0, 0.0, z])
+    wanted = np.maximum(2.0 * (wide(x) @ wide(y).T), 0.0)
+    np.testing.assert_array_equal(wide(z), wanted.astype(z.numpy().dtype).astype(np.float64))
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_plain_tiles(dtype: Any, groups: int) -> None:
+    """One operand comes from a pipe, the other is what the role has computed or loaded, in a loop and before it."""
+    k, n = 32 * 8 // dtype.bits * 2, 32
+
+    @tg.kernel
+    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], w: tg.array2d[Any], z: tg.array2d[float]):
+        p = tg.tile_pipe(shape=(128, k), dtype=dtype, stages=2)
+        with tg.role("fetch", warps=4):
+            for i in range(3):
+                tg.tile_pipe_load(p, x, offset=(0, i * k))
+        with tg.role("multiply", warp_groups=groups):
+            fixed = tg.tile_load(w, shape=(n, k))
+            total = tg.tile_zeros(shape=(128, n), dtype=tg.float32)
+            for i in range(3):
+                left = tg.tile_pipe_pop(p)
+                right = tg.tile_load(y, shape=(k, n), offset=(i * k, 0))
+                tg.tile_matmul(left, right, total, precision="tf32")
+                tg.tile_matmul(left, tg.tile_transpose(fixed), total, precision="tf32")
+            tg.tile_store(z, total)
+
+    x, y = numbers(128, 3 * k, dtype=dtype), numbers(3 * k, n, dtype=dtype, seed=1)
+    w, z = numbers(n, k, dtype=dtype, seed=2), tg.zeros((128, n))
+    text = run(multiply, [x, y, w, z])
+    wanted = wide(x) @ (wide(y) + np.tile(wide(w).T, (3, 1)))
+    np.testing.assert_array_equal(wide(z), wanted)
+    assert len(re.findall(r"wgmma\.mma_async", text)) >= 2 * (k * dtype.bits // 256)
+    assert "mma.sync" not in text
+    fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]
+    assert fences and any(
+        re.search(r"bar(rier)?\.\S*sync", text[at : text.find("wgmma.fence", at)]) for at in fences
+    )
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("groups", [1, 2])
+def test_left_operands_in_registers(groups: int) -> None:
+    """A product of a product, which never goes through memory."""
+    m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
+
+    @tg.kernel
+    def chain(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[float], steps: int):
+        left = tg.tile_pipe(shape=(m, k), dtype=half, stages=1)
+        right = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
+        values = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
+        with tg.role("fetch", warps=4):
+            tg.tile_pipe_load(left, a)
+            for i in range(steps):
+                tg.tile_pipe_load(right, b, offset=(i * n, 0))
+                tg.tile_pipe_load(values, b, offset=(i * n, 0))
+        with tg.role("multiply", warp_groups=groups):
+            rows, total = tg.tile_pipe_pop(left), tg.tile_zeros(shape=(m, k))
+            for _i in range(steps):
+                scores = tg.tile_zeros(shape=(m, n))
+                tg.tile_matmul(rows, tg.tile_transpose(tg.tile_pipe_pop(right)), scores)
+                tg.tile_matmul(tg.tile_astype(scores, half), tg.tile_pipe_pop(values), total)
+            tg.tile_store(c, total)
+
+    x, y = np.random.default_rng(3).integers(-1, 2, (2, 2 * n, k)).astype(np.float32)
+    a, b, c = tg.array(x[:m], dtype=half), tg.array(y, dtype=half), tg.zeros((m, k))
+    text = run(chain, [a, b, c, 2])
+    np.testing.assert_array_equal(wide(c), x[:m].astype(np.float64) @ y.T @ y)
+    assert len(re.findall(r"bf16\.bf16 \{[^}]*\}, \{", text)) == n // 16

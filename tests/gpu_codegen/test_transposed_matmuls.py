@@ -1,0 +1,205 @@
+"""Right operands converted from bytes stay in registers: the product is done as the transposed one. Run by the model of
+tests/gpu_codegen/simt.py, which bfloat16 products that have run on a GPU show to be right."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from support.group_matmuls import run
+from support.warp_matmuls import numbers, wide
+
+HALF = tg.bfloat16
+
+
+def product(
+    shape: tuple[int, int, int], source: Any, result: Any, turned: bool = False, groups: int = 1
+) -> Any:
+    """A sum over tiles, of which the right ones are converted; `turned`: the left ones lie with K along the columns."""
+    m, n, k = shape
+
+    @tg.kernel
+    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
+        p = tg.tile_pipe(shape=(k, m) if turned else (m, k), dtype=HALF, stages=2)
+        q = tg.tile_pipe(shape=(k, n), dtype=source, stages=2)
+        with tg.role("fetch", warps=4):
+            for i in range(steps):
+                tg.tile_pipe_load(p, x, offset=(i * k, 0) if turned else (0, i * k))
+                tg.tile_pipe_load(q, y, offset=(i * k, 0))
+        with tg.role("multiply", warp_groups=groups):
+            total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
+            for _i in range(steps):
+                left, right = tg.tile_pipe_pop(p), tg.tile_astype(tg.tile_pipe_pop(q), HALF)
+                tg.tile_matmul(tg.tile_transpose(left) if turned else left, right, total)
+            tg.tile_store(z, tg.tile_astype(total, result))
+
+    return multiply
+
+
+def check(kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, turned: bool = False) -> str:
+    m, n, k = shape
+    long = 2 * k - 16
+    x = numbers(*((long, m) if turned else (m, long)), dtype=HALF)
+    y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
+    text = run(kernel, [x, y, z, 2])
+    wanted = ((wide(x).T if turned else wide(x)) @ wide(y)).astype(z.numpy().dtype).astype(np.float64)
+    np.testing.assert_array_equal(wide(z), wanted)
+    return text
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("source", [tg.int8, tg.uint8, tg.float8_e4m3, tg.float8_e5m2], ids=str)
+@pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
+def test_bytes_become_the_left_operand_of_the_transposed_product(source: Any, result: Any) -> None:
+    shape = (64, 128, 64)
+    text = check(product(shape, source, result), shape, source, result)
+    assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\S* \{[^}]*\}, \{", text)) == 2 * 4
+    assert text.count("ldmatrix.sync.aligned.m8n8.x4.trans") == 2 * 2 and "fence.proxy.async" in text
+    assert text.count("st.shared") > 0 and "cp.async.bulk.tensor.2d.global.shared::cta" in text
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
+    shape = (128, 256, 32)
+    text = check(product(shape, tg.int8, HALF, turned, 2), shape, tg.int8, HALF, turned)
+    assert "m64n128k16" in text
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("rows", [8, 24, 96])
+@pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
+def test_few_rows(rows: int, result: Any) -> None:
+    shape = (rows, 64, 32)
+    text = check(product(shape, tg.int8, result), shape, tg.int8, result)
+    assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
+
+
+@pytest.mark.machine_code
+def test_results_that_no_copy_takes() -> None:
+    shape = (24, 64, 32)
+    text = check(product(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
+    assert "m64n24k16" in text and "global.shared::cta" not in text
+
+
+@pytest.mark.machine_code
+def test_what_follows_a_product_is_spread_as_it_is() -> None:
+    """Rows and columns are added, loaded tiles too; rows are summed up."""
+    m, n, k = 64, 128, 32
+
+    @tg.kernel
+    def fused(
+        x: tg.array2d[Any], y: tg.array2d[Any], row: tg.array1d[float], column: tg.array1d[float],
+        other: tg.array2d[float], z: tg.array2d[float], sums: tg.array1d[float],
+    ):  # fmt: skip
+        p, q = (
+            tg.tile_pipe(shape=(m, k), dtype=HALF, stages=2),
+            tg.tile_pipe(shape=(k, n), dtype=tg.int8, stages=2),
+        )
+        with tg.role("fetch", warps=4):
+            tg.tile_pipe_load(p, x)
+            tg.tile_pipe_load(q, y)
+        with tg.role("multiply", warp_groups=1):
+            total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
+            scaled = tg.tile_astype(tg.tile_pipe_pop(q), HALF) * HALF(2.0)
+            tg.tile_matmul(tg.tile_pipe_pop(p), scaled, total)
+            across = tg.tile_broadcast(tg.tile_load(row, shape=n), shape=(m, n))
+            down = tg.tile_reshape(tg.tile_load(column, shape=m), shape=(m, 1))
+            whole = total + across + tg.tile_broadcast(down, shape=(m, n)) + tg.tile_load(other, shape=(m, n))
+            tg.tile_store(z, whole)
+            tg.tile_store(sums, tg.tile_sum(whole, axis=1))
+
+    x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
+    row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))
+    other, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
+    text = run(fused, [x, y, row, column, other, z, sums])
+    wanted = 2 * wide(x) @ wide(y) + wide(row) + wide(column)[:, None] + wide(other)
+    np.testing.assert_array_equal(wide(z), wanted)
+    np.testing.assert_array_equal(wide(sums), wanted.sum(axis=1))
+    assert "m64n64k16" in text and "ldmatrix" in text
+
+
+@pytest.mark.machine_code
+def test_not_where_another_product_of_the_role_cannot() -> None:
+    """Both add to one sum, which is spread in one way."""
+    m, n, k = 64, 64, 32
+
+    @tg.kernel
+    def both(x: tg.array2d[Any], y: tg.array2d[Any], w: tg.array2d[Any], z: tg.array2d[float]):
+        p, q = (
+            tg.tile_pipe(shape=(m, k), dtype=HALF, stages=2),
+            tg.tile_pipe(shape=(k, n), dtype=tg.int8, stages=2),
+        )
+        r = tg.tile_pipe(shape=(k, n), dtype=HALF, stages=2)
+        with tg.role("fetch", warps=4):
+            tg.tile_pipe_load(p, x)
+            tg.tile_pipe_load(q, y)
+            tg.tile_pipe_load(r, w)
+        with tg.role("multiply", warp_groups=1):
+            total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
+            left = tg.tile_pipe_pop(p)
+            tg.tile_matmul(left, tg.tile_astype(tg.tile_pipe_pop(q), HALF), total)
+            tg.tile_matmul(left, tg.tile_pipe_pop(r), total)
+            tg.tile_store(z, total)
+
+    x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
+    w, z = numbers(k, n, dtype=HALF, seed=2), tg.zeros((m, n))
+    text = run(both, [x, y, w, z])
+    np.testing.assert_array_equal(wide(z), wide(x) @ (wide(y) + wide(w)))
+    assert "ldmatrix" not in text
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("groups", [1, 2])
+def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
+    """Weights of (N, K) are converted, then turned."""
+    m, n, k = 32, 64 * groups, 64
+
+    @tg.kernel
+    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
+        p = tg.tile_pipe(shape=(m, k), dtype=HALF, stages=2)
+        q = tg.tile_pipe(shape=(n, k), dtype=tg.int8, stages=2)
+        with tg.role("fetch", warps=4):
+            for i in range(steps):
+                tg.tile_pipe_load(p, x, offset=(0, i * k))
+                tg.tile_pipe_load(q, y, offset=(0, i * k))
+        with tg.role("multiply", warp_groups=groups):
+            total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
+            for _i in range(steps):
+                left, right = tg.tile_pipe_pop(p), tg.tile_astype(tg.tile_pipe_pop(q), HALF) * HALF(0.5)
+                tg.tile_matmul(left, tg.tile_transpose(right), total)
+            tg.tile_store(z, total)
+
+    x, y, z = numbers(m, 112, dtype=HALF), numbers(n, 112, dtype=tg.int8, seed=1), tg.zeros((m, n))
+    text = run(multiply, [x, y, z, 2])
+    np.testing.assert_array_equal(wide(z), wide(x) @ wide(y).T / 2)
+    assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2 and "m64n32k16" in text
+    assert not re.findall(r"ld\.shared\.\S*b8", text)
+
+
+@pytest.mark.machine_code
+def test_left_operands_of_bytes() -> None:
+    m, n, k = 128, 64, 64
+
+    @tg.kernel
+    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
+        p = tg.tile_pipe(shape=(m, k), dtype=tg.uint8, stages=2)
+        q = tg.tile_pipe(shape=(k, n), dtype=HALF, stages=2)
+        with tg.role("fetch", warps=4):
+            for i in range(steps):
+                tg.tile_pipe_load(p, x, offset=(0, i * k))
+                tg.tile_pipe_load(q, y, offset=(i * k, 0))
+        with tg.role("multiply", warp_groups=2):
+            total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
+            for _i in range(steps):
+                tg.tile_matmul(tg.tile_astype(tg.tile_pipe_pop(p), HALF), tg.tile_pipe_pop(q), total)
+            tg.tile_store(z, total)
+
+    x, y, z = numbers(m, 112, dtype=tg.uint8), numbers(112, n, dtype=HALF, seed=1), tg.zeros((m, n))
+    text = run(multiply, [x, y, z, 2])
+    np.testing.assert_array_equal(wide(z), wide(x) @ wide(y))
+    assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2
