@@ -1,4 +1,4 @@
-"""Kernels as newcomers write them: the guide's product with larger tiles and 16-bit numbers, and attention."""
+"""Kernels as newcomers write them: the guide's matmul with larger tiles and 16-bit numbers, and attention."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def silu(x: float):
 
 
 def product(activation: Any, right: Any) -> Any:
-    """A product rounded to bfloat16 behind an activation; `right`: the type of B, which is converted."""
+    """A matmul rounded to bfloat16 after an activation; `right`: the type of B, which is converted."""
 
     @tg.kernel
     def gemm(A: tg.array2d[bf16], B: tg.array2d[right], C: tg.array2d[bf16]):

@@ -28,7 +28,8 @@ Call = Callable[[int], object]
 
 @dataclass(slots=True)
 class Timed:
-    """Seconds per call in each round, how many calls are a burst, and the host's seconds for queueing one of them."""
+    """Seconds per call in each iteration, how many calls are a burst, and the host's seconds for queueing one of
+    them."""
 
     call: Call
     seconds: list[float]
@@ -45,7 +46,7 @@ def bursts(calls: Mapping[str, Call], sets: int, rounds: int = ROUNDS) -> dict[s
     default one."""
     timed = {name: _prepared(call, sets) for name, call in calls.items()}
     for k in range(rounds):
-        # The order turns round, so that nobody is always the first.
+        # The order turns around, so that nobody is always the first.
         for name in list(timed) if k % 2 else reversed(list(timed)):
             timed[name].seconds.append(_burst(timed[name], sets))
     return timed

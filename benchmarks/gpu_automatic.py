@@ -117,10 +117,10 @@ PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
     ("tile_gemm, float32 result", kernels.tile_gemm, 0.95, None),
     ("product", kernels.PLAIN, 0.97, None),
     ("one tile ahead", kernels.one_tile_ahead, 0.95, None),
-    ("product and relu", kernels.RELU, 0.95, torch.relu),
-    ("product and silu", kernels.SILU, 0.93, torch.nn.functional.silu),
-    ("product with int8", kernels.CONVERTED, 0.8, None),
-    ("product with int8 in rows along K", kernels.int8_weights, 0.65, None),
+    ("matmul and relu", kernels.RELU, 0.95, torch.relu),
+    ("matmul and silu", kernels.SILU, 0.93, torch.nn.functional.silu),
+    ("matmul with int8", kernels.CONVERTED, 0.8, None),
+    ("matmul with int8 in rows along K", kernels.int8_weights, 0.65, None),
 )
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{
@@ -131,8 +131,8 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{
         product_name(*shape, what): partial(product, *shape, what, kernels.PLAIN, threshold)
         for what, shapes, threshold in (
-            ("ragged product", RAGGED, 0.85),
-            ("unaligned product", UNALIGNED, None),
+            ("ragged matmul", RAGGED, 0.85),
+            ("unaligned matmul", UNALIGNED, None),
         )
         for shape in shapes
     },

@@ -215,7 +215,7 @@ def squares_compiled() -> Iterator[Row]:
     )  # fmt: skip
 
 
-# Matrix products -----------------------------------------------------------------------------------------------------
+# Matmuls -----------------------------------------------------------------------------------------------------
 
 
 def gemm(
@@ -244,7 +244,7 @@ def gemm(
 
 
 def pipelining() -> Iterator[Row]:
-    """One block, row after row: loads beside the arithmetic, and loads ahead of it."""
+    """One block, row after row: loads besides the arithmetic, and loads ahead of it."""
     x = [random((512, 256), "float32", seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]

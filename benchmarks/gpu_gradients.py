@@ -1,4 +1,4 @@
-"""Gradients on a GPU: products against cuBLAS, norms against copies of as many bytes.
+"""Gradients on a GPU: matmuls against cuBLAS, norms against copies of as many bytes.
 
 A backward launch clears the gradient that it took, and zeros are multiplied faster than numbers; so the gradient is
 copied in before each, by the peer too."""
@@ -17,7 +17,7 @@ from benchmarks.gpu_cases import EPS, ROWS, SETS, THREADS, WIDTH, ours, random
 from benchmarks.measure import Row
 
 TILE, BLOCK = (128, 256, 64), 256
-"""Of the products."""
+"""Of the matmuls."""
 WEIGHTS = {"softmax": 0, "layernorm": 2, "rmsnorm": 1}
 """How many weights a norm has."""
 COPIED, LOADED = 2, 5
@@ -49,7 +49,7 @@ def product(n: int) -> Iterator[Row]:
     pairs = ((da[0], g[0].double() @ b[0].double().T), (db[0], a[0].double().T @ g[0].double()))
     error = max(relative_error(found, wanted) for found, wanted in pairs)
     yield compared(
-        f"gradients of a product, bfloat16 {n}, tile {tm}x{tn}x{tk}", run, {"two torch.mm": peer}, SETS, error,
+        f"gradients of a matmul, bfloat16 {n}, tile {tm}x{tn}x{tk}", run, {"two torch.mm": peer}, SETS, error,
         "bfloat16", 0.8, 4 * n**3 / 1e12, "TFLOP/s",
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _reference(which: str, x: torch.Tensor, *weights: torch.Tensor) -> torch.Ten
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
-    **{f"gradients of a product {n}": partial(product, n) for n in (2048, 4096)},
+    **{f"gradients of a matmul {n}": partial(product, n) for n in (2048, 4096)},
     **{
         f"gradients of {which} {dtype}": partial(norm, which, dtype)
         for which in WEIGHTS

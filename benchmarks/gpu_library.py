@@ -1,4 +1,4 @@
-"""Kernels of the library on a GPU: matrix products against cuBLAS, attention against cuDNN, both through PyTorch."""
+"""Kernels of the library on a GPU: matmuls against cuBLAS, attention against cuDNN, both through PyTorch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL = (
     (64, 8192, 8192),
     (16, 8192, 8192),
 )
-"""Products that large tiles alone do not do well; their ratios are bounded together, by the geometric mean."""
+"""Matmuls that large tiles alone do not do well; their ratios are bounded together, by the geometric mean."""
 RAGGED = ((4000, 4040, 4008), (8200, 8200, 1032), (5000, 5000, 5000), (4004, 4004, 4004))
 """Lengths that are no multiples of tiles; the rows of the last are no multiples of 16 bytes either."""
 SHARED = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))

@@ -68,7 +68,7 @@ def failed(name: str, why: str) -> Row:
 
 @dataclass(slots=True)
 class Report:
-    """`device`: what was found out about a GPU, beside the machine."""
+    """`device`: what was found out about a GPU, besides the machine."""
 
     rows: list[Row] = field(default_factory=list)
     device: dict[str, object] = field(default_factory=dict)
@@ -155,7 +155,7 @@ def machine() -> dict[str, object]:
 def interleaved(
     ours: Callable[[], object], peer: Callable[[], object], rounds: int = 9, repeats: int = 6
 ) -> tuple[float, float, float]:
-    """Median seconds of both, and the median over rounds of peer / ours. Each turn repeats one of them, so that a
+    """Median seconds of both, and the median over iterations of peer / ours. Each turn repeats one of them, so that a
     peer's idle threads do not disturb the other's turn for long."""
     ours()
     peer()

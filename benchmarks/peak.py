@@ -1,4 +1,4 @@
-"""The rate of fused multiply-adds that this machine reaches: the ceiling of every matrix product."""
+"""The rate of fused multiply-adds that this machine reaches: the ceiling of every matmul."""
 
 from __future__ import annotations
 

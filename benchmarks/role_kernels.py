@@ -1,4 +1,4 @@
-"""Persistent matrix products whose two consumers are one role of two warp groups, or two roles."""
+"""Persistent matmuls whose two consumers are one role of two warp groups, or two roles."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def adam(
 
 
 def spirals(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Points of two spirals that turn round each other, and which of them each is on."""
+    """Points of two spirals that turn around each other, and which of them each is on."""
     labels = np.arange(BATCH) % CLASSES
     angle = rng.uniform(0.5, 2.0 * np.pi, BATCH)
     turned = angle + np.pi * labels

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
-# Threads of NumPy's matrix library spin for 20 ms after each product, which is more than most tests take. It reads this
+# Threads of NumPy's matrix library spin for 20 ms after each matmul, which is more than most tests take. It reads this
 # when it is imported, by the plugins at the latest.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 pytest_plugins = ["support.cpu_times", "support.kept_code", "support.machine_code"]

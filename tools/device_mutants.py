@@ -38,7 +38,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "producers": (512,),
     "persistent": (8, 8, 64),
 }
-"""As the makers of arguments take them: enough rounds for stages to be used many times."""
+"""As the makers of arguments take them: enough iterations for stages to be used many times."""
 BLOCKS = {"matmul": 132, "matmul32": 132, "attention": 1, "chain": 1, "producers": 1, "persistent": 16}
 LAUNCHES, ORDERS = 50, 12
 

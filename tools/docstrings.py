@@ -42,7 +42,7 @@ ABOUT_AN_OP = re.compile(r"(handles|touches|does)\(")
 """Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py", "testing.py")
-"""Files of the host's interface, beside api.py."""
+"""Files of the host's interface, besides api.py."""
 
 
 class Documented(NamedTuple):
@@ -382,7 +382,7 @@ def without_docstring() -> dict[str, list[str]]:
 SENTENCE = re.compile(r"(?!`\w+`:).*?[.:](\s|$)")
 """How a docstring begins: with a sentence, and not with a field."""
 NO_NOUNS = """
-    a about above across after again all also an and another any are as at be been before behind being below
+    a about above across after again all also an and another any are as at be been before after being below
     between both but by can could do does done down during each either else even ever every few for from had has
     have having he her here his how i if in into is it its itself just least less like many may might more most
     much must neither never no none nor not nothing now of off on once one only onto or other others our out

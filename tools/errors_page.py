@@ -45,7 +45,7 @@ def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
 
 HIDDEN = (Exception, BaseException, object)
 PUBLIC = (errors.__name__, gradcheck.__name__)
-"""The modules whose errors users meet."""
+"""The modules whose errors users see."""
 
 
 def classes(cls: type = errors.TegulaError) -> list[type]:

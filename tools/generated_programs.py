@@ -66,11 +66,11 @@ def outcome_of_gradient(seed: int) -> str:
         found = check(program)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    others = {rounds: verdict for rounds, verdict in found.items() if verdict != "right"}
+    others = {iterations: verdict for iterations, verdict in found.items() if verdict != "right"}
     if not others:
         return "right"
     worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
-    of = f"of {', '.join(str(rounds) for rounds in others)} rounds"
+    of = f"of {', '.join(str(iterations) for iterations in others)} iterations"
     return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
 
 
@@ -125,7 +125,7 @@ def work(device: str, kind: str) -> None:
 
     tg.config.cache_kernels = False
     run = OUTCOMES[kind]
-    # What programs leave behind is collected after some of them, and not while one of them is compiled.
+    # What programs leave is collected after some of them, and not while one of them is compiled.
     gc.freeze()
     gc.disable()
     with tg.ScopedDevice(device):
@@ -198,7 +198,7 @@ def started(options: list[str]) -> subprocess.Popen[str]:
 
 @dataclass
 class Tally:
-    """What has come of the programs so far. `into`: where each is noted as it ends."""
+    """What has become of the programs so far. `into`: where each is noted as it ends."""
 
     into: TextIO | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -254,7 +254,7 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
 
 
 def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
-    """Have all programs run, and say from time to time how far it has come."""
+    """Have all programs run, and say from time to time how far it has got."""
     begin = time.monotonic()
     options = ["--device", asked.device, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
     every = range(asked.first, asked.first + asked.count)

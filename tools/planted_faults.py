@@ -1,6 +1,6 @@
 """Plants faults of one line in the source, one at a time, and says which the tests catch.
 
-A fault is a comparison turned, a number off by one, `and` for `or`, a condition negated, a branch or a statement
+A fault is a comparison transposed, a number off by one, `and` for `or`, a condition negated, a branch or a statement
 dropped, at a place drawn from all of src/tegula by its number and the seed. It is planted in a copy of the checkout.
 Tests of the part that it is in run first, then all others that are not slow; the first failure ends them.
 
@@ -126,7 +126,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
     match node:
         case ast.Compare(left, [op], [right]):
             others = [ast.Compare(left, [other()], [right]) for other in TURNED[type(op)]]
-            yield "comparison turned", [f"({ast.unparse(other)})" for other in others]
+            yield "comparison transposed", [f"({ast.unparse(other)})" for other in others]
         case ast.Constant(bool(value)):
             yield "constant changed", [str(not value)]
         case ast.Constant(int(value)):

@@ -73,7 +73,7 @@ EXPLAINED = (
         writes="tg.tile_pipe_push(squares, row * row)",
         reads="tg.tile_store(out, tg.tile_pipe_pop(squares), offset=(k, 0))",
         hazards=31 * 4 * (10 + 8),
-        why="one lane arrives at a memory barrier for a warp that has met: racecheck knows no order of the others",
+        why="one lane arrives at a memory barrier for a synchronised warp: racecheck knows no order of the others",
         note="docs/design/032-one-arrival-of-a-warp.md",
     ),
 )

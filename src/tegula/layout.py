@@ -389,7 +389,7 @@ def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
 def wgmma_transposed(shape: tuple[int, int], groups: int) -> Layout:
     """The result of a matmul that warp groups do as the transposed one: the 64 rows of an instruction are columns
     here. Thread t of a warp holds the neighbouring columns 2 (t / 4) and the next, which bytes that are read two at a
-    time come in, of rows 2 (t mod 4) and the next, every 8 rows."""
+    time lie in, of rows 2 (t mod 4) and the next, every 8 rows."""
     down, across, high, wide = wgmma_group_tile((shape[1], shape[0]), groups)
     registers = (Mode(2, 0), Mode(2, 1), Mode(wide, 0, 8), Mode(high, 1, 64))
     warps = (Mode(4, 1, 16), Mode(across, 0, 8 * wide), Mode(down, 1, 64 * high))

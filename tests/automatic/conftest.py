@@ -1,4 +1,4 @@
-"""Makes the modules beside the tests, and `agreement`, importable under every import mode."""
+"""Makes the modules next to the tests, and `agreement`, importable under every import mode."""
 
 import sys
 from pathlib import Path

@@ -192,7 +192,7 @@ def right_transposed_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], 
 
 @tg.kernel
 def few_rows(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[bf16]):
-    """Rows of the transposed product are columns."""
+    """Rows of the transposed matmul are columns."""
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(16, 128), dtype=tg.float32)
     for k in range((A.shape[1] + 63) // 64):
@@ -228,7 +228,7 @@ def left_masked(A: tg.array2d[bf16], Mask: tg.array2d[bf16], B: tg.array2d[bf16]
 
 @tg.kernel
 def left_scaled(A: tg.array2d[bf16], Scale: tg.array1d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
-    """The loop loads a row beside its tiles."""
+    """The loop loads a row besides its tiles."""
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
     for k in range((A.shape[1] + 63) // 64):

@@ -45,20 +45,20 @@ def test_the_block_of_the_hardware_is_that_of_the_roles() -> None:
     assert made.code.threads == 384 and ".maxntid 384" in text
 
 
-def test_products_are_waited_for_one_round_late() -> None:
+def test_matmuls_are_waited_for_one_iteration_late() -> None:
     for name in ("tile_gemm", "matmul_pipelined"):
         _, text = built(KERNELS[name])
         assert "wgmma.wait_group.sync.aligned 1" in text
 
 
-def test_chains_keep_a_product_in_flight_beside_the_next_softmax() -> None:
+def test_chains_keep_a_matmul_in_flight_overlapped_with_the_next_softmax() -> None:
     kernel, _ = rewritten(KERNELS["attention"])
     started = [op for op in kernel.walk() if op.attrs.get("wait") is False]
     waits = [op.attrs["pending"] for op in kernel.walk() if isinstance(op, TileMatmulWait)]
     assert len(started) == 2 and waits == [1, 0]
 
 
-def test_the_softmax_is_computed_before_the_last_wait_of_a_round() -> None:
+def test_the_softmax_is_computed_before_the_last_wait_of_an_iteration() -> None:
     """The assembler would move the wait forward, but for what looks at the results."""
     _, text = built(KERNELS["attention"])
     looks = [m.start() for m in re.finditer(r"nanosleep", text)]
@@ -79,8 +79,8 @@ def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
     """The columns are the rows of the instructions, and nothing is written for them to read."""
     made, text = built(KERNELS[name])
     assert made.schedule.plan is not None and len(made.schedule.plan.stages) == 2
-    products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16)\S* \{[^}]*\}, \{", text)
-    assert products == (["m64n128k16"] * 8 if name == "right_converted" else ["m64n64k16"] * 4)
+    matmuls = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16)\S* \{[^}]*\}, \{", text)
+    assert matmuls == (["m64n128k16"] * 8 if name == "right_converted" else ["m64n64k16"] * 4)
     assert ("ldmatrix" in text) == (name == "right_converted")
 
 

@@ -195,7 +195,7 @@ def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
         (0, 0, 1, "step of range.*outer"),
     ],
 )
-def test_checks_in_loops_fail_the_launch_where_the_kernel_comes_to_them(
+def test_checks_in_loops_fail_the_launch_where_the_kernel_reaches_them(
     outer: int, inner: int, guard: int, fails: str, persistent: bool
 ) -> None:
     launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), outer, inner, guard), (1, 1))

@@ -1,4 +1,4 @@
-"""Automatic schedules are replayed by warps, copies and products that take turns in many orders, with one result."""
+"""Automatic schedules are replayed by warps, copies and matmuls that take turns in many orders, with one result."""
 
 from __future__ import annotations
 

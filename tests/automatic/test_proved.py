@@ -11,7 +11,7 @@ from scheduled_kernels import few_rows, half_transposed, narrow_result
 import tegula as tg
 
 TEXT = """
-def product(
+def matmul(
     A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.array2d[float], L: tg.array1d[int], n: int, m: int
 ):
     i, j = tg.tid()
@@ -31,11 +31,11 @@ def test_bounds(bounds: str) -> None:
     text = TEXT.format(bounds=bounds).lstrip()
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    found = tg.kernel(source=text)(space["product"]).check()
+    found = tg.kernel(source=text)(space["matmul"]).check()
     assert found.proved and found.automatic.startswith("fetch with"), found.message
 
 
 @pytest.mark.parametrize("kernel", [narrow_result, half_transposed, few_rows])
-def test_persistent_blocks_in_pairs(kernel: Any) -> None:
+def test_persistent_blocks_in_clusters(kernel: Any) -> None:
     found = kernel.check()
     assert found.proved and "persistent blocks" in found.automatic, found.message

@@ -1,4 +1,4 @@
-"""Launches over the thread pool: every block runs once, whoever launches, and nothing is left behind."""
+"""Launches over the thread pool: every block runs once, whoever launches, and nothing is left."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_several_threads_work_on_a_launch():
 define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %running = load ptr, ptr %args
-  %met = getelementptr i8, ptr %running, i64 8
+  %joined = getelementptr i8, ptr %running, i64 8
   %old = atomicrmw add ptr %running, i64 1 seq_cst
   br label %look
 look:
@@ -109,7 +109,7 @@ look:
   br i1 %over, label %out, label %look
 out:
   %one = zext i1 %two to i64
-  %was = atomicrmw or ptr %met, i64 %one seq_cst
+  %was = atomicrmw or ptr %joined, i64 %one seq_cst
   ret i32 0
 }"""
     code, out = loaded(text), np.zeros(2, np.int64)
@@ -214,12 +214,12 @@ def test_a_signal_handler_may_launch(alarm):
     alarm(0.06, lambda: inner.append(count(100, 10, 8 << 20)))
     out = np.zeros(3000, np.int64)
     begin = time.monotonic()
-    rounds = 0
+    iterations = 0
     while not inner and time.monotonic() - begin < 5:
         pool.run(KERNEL, arguments(out, 400_000), 3000, 64, THREADS)
-        rounds += 1
+        iterations += 1
     assert (inner[0] == 1).all()
-    assert (out == rounds).all()
+    assert (out == iterations).all()
 
 
 # Processes ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Kernels written otherwise: other names, other numbers of stages, roles in functions, a round taken out of a loop."""
+"""Kernels written otherwise: other names, other numbers of stages, roles in functions, an iteration taken out of a
+loop."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def in_functions(function: ast.FunctionDef) -> None:
 
 
 def peel(function: ast.FunctionDef) -> None:
-    """The first round of the first loop of the last role with one stands before the loop."""
+    """The first iteration of the first loop of the last role with one stands before the loop."""
     for role in reversed(_roles(function)):
         for block in _blocks(role.body):
             at = next((k for k, s in enumerate(block) if isinstance(s, ast.For)), -1)

@@ -304,7 +304,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "every other round": """\
+    "every other iteration": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -327,7 +327,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 tg.fence_async()
                 tg.mbarrier_arrive(empty, s)
                 it += 1""",
-    "threads meet, then one arrives": """\
+    "threads synchronise, then one arrives": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
@@ -382,7 +382,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                     tg.tile_load_async(x, ring[t], (nxt, 0), full, t)
             tg.mbarrier_wait(full, s, k // S)
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))""",
-    "two items in a round": """\
+    "two items in an iteration": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -453,7 +453,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "a stage is released a round late, the last one never": """\
+    "a stage is released an iteration late, the last one never": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -564,7 +564,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 tg.store_commit()
                 tg.store_wait(read=True)
                 tg.mbarrier_arrive(empty, s)""",
-    "copies out are waited for a round late": """\
+    "copies out are waited for an iteration late": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
@@ -642,7 +642,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.named_barrier_arrive(one)
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "whole rings, and the rest behind them": """\
+    "whole rings, and the rest after them": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -741,18 +741,18 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 }
 
 SPOILED: dict[str, tuple[str, str, str]] = {
-    "the rest is left out": ("whole rings, and the rest behind them", "range(n % S)", "range(0)"),
+    "the rest is left out": ("whole rings, and the rest after them", "range(n % S)", "range(0)"),
     "the rest of another number": (
-        "whole rings, and the rest behind them",
+        "whole rings, and the rest after them",
         "range(n % S)",
         "range(n % (S + 1))",
     ),
     "fewer whole rings far away": (
-        "whole rings, and the rest behind them",
+        "whole rings, and the rest after them",
         "range(n // S)",
         "range(tg.min(n // S, 90))",
     ),
-    "more rings than there are": ("whole rings, and the rest behind them", "range(n // S)", "range(n // 2)"),
+    "more rings than there are": ("whole rings, and the rest after them", "range(n // S)", "range(n // 2)"),
     "nobody takes every third item": ("two roles take turns over one ring", ", n, 2)", ", n, 3)"),
     "one stops far away": (
         "two roles take turns over one ring",

@@ -81,12 +81,12 @@ class Order(Rule):
         return patch.object(Memory, "_after", _only(self.instead))
 
 
-LATE = "a product of registers goes on in the next round"
+LATE = "a matmul of registers goes on in the next iteration"
 
 RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_matmul_reads"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
-    "what is read was written": Rule(Memory, "unwritten", (), False, "gemm: copy to the stage beside"),
+    "what is read was written": Rule(Memory, "unwritten", (), False, "gemm: copy to another stage"),
     "barriers lie apart": Rule(limits, "_apart", (), None, "two barriers in the same bytes"),
     "nothing else is written there": Rule(
         Memory, "barrier_in", (), None, "gemm: a barrier in a stage's bytes"
@@ -109,8 +109,8 @@ RULES: dict[str, Rule] = {
     "nothing is on its way at the end": Rule(
         machine, "check_end", (), None, "gemm: stores on their way at the end"
     ),
-    "products are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
-    "registers are read in the round": Rule(Program, "_settled", (), None, LATE),
+    "matmuls are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
+    "registers are read in the iteration": Rule(Program, "_settled", (), None, LATE),
     "threads go the same way": Rule(Program, "parts", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
     "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),

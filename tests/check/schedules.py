@@ -53,7 +53,7 @@ def verdict(kernel: Any, spoil: Callable[[Kernel, GpuCompilation], None] | None 
 
 
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
-    """As a GPU would get it if products that read registers were waited for one round late, as others are."""
+    """As a GPU would get it if matmuls that read registers were waited for one iteration late, as others are."""
     with (
         patch.object(delay_waits, "is_made_in", lambda value, region: False),
         patch.object(
@@ -149,7 +149,7 @@ def chain(stages: int = 2) -> Any:
 
 
 def adding(stages: int = 2) -> Any:
-    """A product that is added to its result, twice, by bulk copies."""
+    """A matmul that is added to its result, twice, by bulk copies."""
 
     @tg.kernel
     def twice(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
@@ -251,7 +251,7 @@ def put_before(op: Op, new: Op) -> Value:
 
 
 def stage_of(name: str, which: int = 0) -> Spoil:
-    """The op works on the stage beside that of its item."""
+    """The op works on another stage that of its item."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
@@ -310,7 +310,7 @@ def on_top(buffer: str, of: str) -> Spoil:
 
 
 def shorter_loop(which: int, role: int) -> Spoil:
-    """A loop of a role starts one round later."""
+    """A loop of a role starts one iteration later."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))

@@ -23,7 +23,7 @@ from tegula.runtime.check import PACKED, STRIDED
 from tegula.runtime.launch import block_size
 
 PROGRAMS, FEW = 40, 16
-ROUNDS = (1, 2, 7)
+ITERATIONS = (1, 2, 7)
 ORDERS = 25
 
 
@@ -46,7 +46,7 @@ def deadlocks(program: Program) -> bool:
     x = np.zeros((ROWS, N), np.float32)
     args = [tg.array(x), tg.array(out)]
     threads = block_size(kernel, None, [*args, 1])
-    for n in ROUNDS:
+    for n in ITERATIONS:
         made = agreement.traced(kernel, [*args, n], (2, threads), threads)
         prepare(made)
         try:
@@ -73,7 +73,7 @@ def test_verdicts(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
 def test_replays(seed: int, arrays: AccessClass) -> None:
-    """A launch that is refuted may need more rounds than these, or an order that is not among them; what passes
+    """A launch that is refuted may need more iterations than these, or an order that is not among them; what passes
     never fails."""
     program, seen = Program(seed), judged(seed, arrays)
     if seen is None:

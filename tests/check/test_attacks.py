@@ -143,7 +143,7 @@ def compiled(made: Attack) -> tuple[str, str]:
 
 @pytest.mark.parametrize("seed", [1, 15, 17, 21, 36, 66])
 def test_attacks_go_wrong_in_replays(seed: int) -> None:
-    """What the simulation says of the text, the interpreter's agents say of what it is lowered to."""
+    """What the simulation says of the text, the interpreter's engines say of what it is lowered to."""
     made = wrong(seed)
     assert made.replay(made.args, 30), f"{made.name}: {made.fault}\n{made.text}"
 

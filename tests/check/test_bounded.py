@@ -16,7 +16,7 @@ TEXT = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(n):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
     with tg.ws(1):
-        for k in range({rounds}):
+        for k in range({iterations}):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 """
 
@@ -26,17 +26,17 @@ def checked(text: str, **options: Any) -> Any:
 
 
 def test_numbers_that_differ_far_away_are_tried() -> None:
-    found = checked(TEXT.format(rounds="tg.min(n, 1000)"))
+    found = checked(TEXT.format(iterations="tg.min(n, 1000)"))
     assert found.status == "refuted" and dict(found.launch)["n"] > 1000
 
 
 def test_what_goes_wrong_in_a_launch_is_refused_all_the_same() -> None:
-    found = checked(TEXT.format(rounds="n + 1"), check="bounded")
+    found = checked(TEXT.format(iterations="n + 1"), check="bounded")
     assert (found.status, found.accepted) == ("refuted", False)
 
 
 def test_what_passes_stays_so() -> None:
-    assert checked(TEXT.format(rounds="n"), check="bounded").passed
+    assert checked(TEXT.format(iterations="n"), check="bounded").passed
 
 
 WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int]):

@@ -24,7 +24,7 @@ from tegula.backend.llvm import compile_ptx
 from tegula.check.emitted import Code, disagreement
 from tegula.codegen.gpu.kernel import lower_kernel
 from tegula.ir import Kernel, numbered
-from tegula.kernels import gemm as products
+from tegula.kernels import gemm as matmuls
 from tegula.kernels import shapes
 from tegula.ops.group import GroupMma
 from tegula.target import get_cuda_target
@@ -40,8 +40,8 @@ def emitted(made: Any) -> tuple[Kernel, str]:
 
 def library(tile: int, transposed: bool) -> Any:
     return lowered_matmul(
-        products.product(
-            tg.bfloat16, shapes.TENSOR_CORES[tile], transposed, products.Epilogue(tg.bfloat16), "default"
+        matmuls.matmul(
+            tg.bfloat16, shapes.TENSOR_CORES[tile], transposed, matmuls.Epilogue(tg.bfloat16), "default"
         )
     )
 
@@ -156,8 +156,8 @@ def test_other_instructions_and_numbers_are_noticed(one: tuple[Kernel, str], old
         assert disagreement(changed, made) is not None
 
 
-def test_jumps_behind_an_op_are_noticed(one: tuple[Kernel, str]) -> None:
-    """A label of a loop moves behind the first op of its block, so that later iterations leave that out."""
+def test_jumps_after_an_op_are_noticed(one: tuple[Kernel, str]) -> None:
+    """A label of a loop moves after the first op of its block, so that later iterations leave that out."""
     made, ptx = one
     ops, lines, code, tried = list(numbered(made.body)), ptx.splitlines(), Code(ptx), 0
     single = [n for n, count in Counter(step.number for step in code.steps).items() if count == 1]

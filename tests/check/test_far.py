@@ -1,4 +1,4 @@
-"""What goes wrong after many rounds, or in launches with large numbers, is not taken for right."""
+"""What goes wrong after many iterations, or in launches with large numbers, is not taken for right."""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ def test_a_number_that_is_counted_slowly_may_decide(fenced: str) -> None:
     assert verdict.passed, verdict.message
 
 
-@pytest.mark.parametrize(("fenced", "right"), [("met != 3", False), ("met != 9", False), ("met >= 0", True)])
+@pytest.mark.parametrize(
+    ("fenced", "right"), [("seen != 3", False), ("seen != 9", False), ("seen >= 0", True)]
+)
 def test_a_number_that_elements_count_is_followed(fenced: str, right: bool) -> None:
-    text = RING.replace("last = int(0)", "met = int(0)")
-    text = text.replace("last = flags[k]", "if flags[k] != 0:\n                met += 1")
+    text = RING.replace("last = int(0)", "seen = int(0)")
+    text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
     found = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
     assert found.passed if right else found.status == "refuted"

@@ -99,13 +99,13 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
     ],
 )
 def test_hosts_ask(written: str, good: tuple[int, int], bad: tuple[int, int], named: str) -> None:
-    """On exact integers: a product of 2^34 is not small."""
+    """On exact integers: a matmul of 2^34 is not small."""
     made = copies("n", "n", written)
     kernel, spread = lowered(made)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])
     assert len(guards.guards) == 1
     guards.check(packed(made, X, OUT, *good))
-    with pytest.raises(LaunchError, match="a launch must meet .* \\(line 2 of") as error:
+    with pytest.raises(LaunchError, match="a launch must satisfy .* \\(line 2 of") as error:
         guards.check(packed(made, X, OUT, *bad))
     assert named in str(error.value)
 
@@ -160,7 +160,7 @@ def test_guards_are_about_the_launch() -> None:
             verify_certificate(kernel, spread, {**certificate, "guards": spoiled})
 
 
-def test_a_launch_that_does_not_meet_a_guard_is_no_counterexample() -> None:
+def test_a_launch_that_does_not_satisfy_a_guard_is_no_counterexample() -> None:
     kernel, spread = lowered(copies("tg.min(n, 4)", "n", "n <= 4"))
     assert explore(kernel, spread, Gap("")).status == "refuted"
     assert explore(kernel, spread, Gap(""), asserted(kernel)).status == "unproved"

@@ -54,7 +54,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
         lambda tile, splits: (tile == shapes.TENSOR_CORES[0]) == (splits == 16),
     ),
 )
-def test_shares_of_tiles(tile: shapes.Tile, splits: int) -> None:
+def test_chunks_of_tiles(tile: shapes.Tile, splits: int) -> None:
     kernel = gemm.matmul_kernel(tg.bfloat16, tile.shared_by(splits), False, gemm.Epilogue(tg.float32))
     found = check_schedule(*lowered(kernel))
     assert found.passed, found.message

@@ -33,11 +33,11 @@ LONG = {
     "fewer steps multiplied",
     "fewer tiles fetched",
     "no release after the loop",
-    "no wait for products",
+    "no wait for matmuls",
     "producer's phase is constant",
-    "product of the stage beside",
+    "matmul of another stage",
 }
-"""Of a matmul: they are found sooner in another kernel, or beside others of their kind."""
+"""Of a matmul: they are found sooner in another kernel, or besides others of their kind."""
 MUTANTS = [
     pytest.param(
         *(kernel, spoil, kind),
@@ -69,10 +69,10 @@ def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
     assert found.loc.line or kind == "init"
 
 
-def test_registers_are_read_in_the_round_that_fills_them() -> None:
+def test_registers_are_read_in_the_iteration_that_fills_them() -> None:
     found = check_schedule(*lowered_late(registers()))
     assert (found.status, found.kind) == ("refuted", "in-flight"), found.message
-    assert "registers that the next round of the loop overwrites" in found.message
+    assert "registers that the next iteration of the loop overwrites" in found.message
     assert found.loc.line
     assert found.help
 

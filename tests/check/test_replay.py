@@ -1,4 +1,4 @@
-"""The replay of schedules by agents: what it computes, and what it finds wrong."""
+"""The replay of schedules by engines: what it computes, and what it finds wrong."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> N
 
 
 @pytest.mark.parametrize("depth", [8, 64, 264])
-def test_a_product_in_many_orders(depth: int) -> None:
+def test_a_matmul_in_many_orders(depth: int) -> None:
     a, b, c = args = of_gemm(depth)
     stored(persistent(), args)
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
@@ -97,7 +97,7 @@ def test_additions_in_many_orders() -> None:
     assert np.array_equal(c, 1 + 2 * (a.astype(np.float32) @ b.astype(np.float32)))
 
 
-def test_a_product_that_reads_registers_waits_in_its_round() -> None:
+def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     a, b, c, _ = args = of_registers()
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
@@ -140,7 +140,7 @@ LIBRARY: dict[str, tuple[Any, str, str, list[tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", LIBRARY)
-def test_products_of_the_library(name: str) -> None:
+def test_matmuls_of_the_library(name: str) -> None:
     tile, dtype, precision, sizes = LIBRARY[name]
     turned = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
@@ -153,7 +153,7 @@ def test_products_of_the_library(name: str) -> None:
 
 BY_HAND = {
     "copies": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
-    "product": [np.zeros(shape, np.float32) for shape in ((16 * 2, 56), (56, 16 * 2), (16 * 2, 16 * 2))],
+    "matmul": [np.zeros(shape, np.float32) for shape in ((16 * 2, 56), (56, 16 * 2), (16 * 2, 16 * 2))],
     "staged_out": [np.zeros((28, by_hand.ROW), np.float32)] * 2,
     "in_turn": [np.zeros((14, by_hand.ROW), np.float32)] * 2,
     "one_buffer": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
@@ -163,7 +163,7 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
-    grid = (1, 1) if name == "product" else (1,)
+    grid = (1, 1) if name == "matmul" else (1,)
     made, parts = lowered(getattr(by_hand, name), len(grid) + 1)
     assert failure(ready(made, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
 
@@ -194,7 +194,7 @@ WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
     "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
     "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
     "a release before the wait": ("gemm", last("group.mma_wait"), {"race"}),
-    "no wait for products": ("gemm", drop("group.mma_wait"), {"race"}),
+    "no wait for matmuls": ("gemm", drop("group.mma_wait"), {"race"}),
     "too few arrivals": ("gemm", count("left.empty", -1), {"race", "deadlock"}),
     "a flipped phase": ("gemm", flip("mbarrier.wait", 2, "left.full"), {"race", "deadlock"}),
     "stores at the end": ("gemm", drop("bulk.wait"), {"unfinished"}),

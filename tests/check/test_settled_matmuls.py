@@ -1,4 +1,4 @@
-"""Products that read registers which a loop's round fills are over before the next round."""
+"""Matmuls that read registers which a loop's iteration fills are over before the next iteration."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ half = tg.float16
 M, N, K = 64, 64, 64
 
 
-def product(reads: str, pending: int) -> Any:
-    """A sum over a loop. `reads`: where its left operand comes from; `pending`: products in flight after each
-    round's own wait."""
+def matmul(reads: str, pending: int) -> Any:
+    """A sum over a loop. `reads`: where its left operand comes from; `pending`: matmuls in flight after each
+    iteration's own wait."""
 
     @tg.kernel
     def multiply(a: tg.array2d[half], b: tg.array2d[half], c: tg.array2d[float], n: int):
@@ -31,7 +31,7 @@ def product(reads: str, pending: int) -> Any:
             same = tg.tile_load(a, shape=(M, K))
             for k in range(n):
                 right = tg.tile_pipe_pop(pipe)
-                if tg.static(reads == "the round"):
+                if tg.static(reads == "the iteration"):
                     left = tg.tile_load(a, shape=(M, K), offset=(0, k * K))
                     tg.tile_matmul(left * half(2.0), right, acc, wait=False)
                 else:
@@ -43,17 +43,18 @@ def product(reads: str, pending: int) -> Any:
     return multiply
 
 
-def body_of_product(kernel: Kernel) -> list[Op]:
-    (product,) = (op for op in kernel.walk() if op.NAME == "group.register_mma")
-    assert product.parent is not None and isinstance(product.parent.parent, For)
-    return product.parent.ops
+def body_of_matmul(kernel: Kernel) -> list[Op]:
+    (matmul,) = (op for op in kernel.walk() if op.NAME == "group.register_mma")
+    assert matmul.parent is not None and isinstance(matmul.parent.parent, For)
+    return matmul.parent.ops
 
 
 @pytest.mark.parametrize(
-    ("reads", "pending", "last"), [("the round", 1, 0), ("the round", 0, None), ("all rounds", 1, None)]
+    ("reads", "pending", "last"),
+    [("the iteration", 1, 0), ("the iteration", 0, None), ("all iterations", 1, None)],
 )
-def test_waits_at_the_end_of_a_round(reads: str, pending: int, last: int | None) -> None:
-    kernel, parts = lowered(product(reads, pending))
+def test_waits_at_the_end_of_an_iteration(reads: str, pending: int, last: int | None) -> None:
+    kernel, parts = lowered(matmul(reads, pending))
     assert check_schedule(kernel, parts).passed
-    end = body_of_product(kernel)[-2]
+    end = body_of_matmul(kernel)[-2]
     assert (end.attrs["pending"] if end.NAME == "group.mma_wait" else None) == last

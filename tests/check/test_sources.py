@@ -1,4 +1,4 @@
-"""Kernels as users write them: wrong ones with the reason, right ones beside them."""
+"""Kernels as users write them: wrong ones with the reason, right ones next to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N = 8
 
 
 def crossed(stages: int) -> Any:
-    """One role fills two pipes one after the other, the other empties them the other way round."""
+    """One role fills two pipes one after the other, the other empties them vice versa."""
 
     @tg.kernel
     def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
@@ -98,7 +98,7 @@ def test_no_tile_at_all() -> None:
 
 
 @tg.kernel
-def loads_beside_other_work(x: tg.array2d[float], out: tg.array2d[float], n: int):
+def loads_overlapped_with_other_work(x: tg.array2d[float], out: tg.array2d[float], n: int):
     """The other warps of the first role do not wait for free stages, because nothing would wait for them."""
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -111,14 +111,14 @@ def loads_beside_other_work(x: tg.array2d[float], out: tg.array2d[float], n: int
 
 
 def test_waiters_that_nothing_waits_for() -> None:
-    assert verdict(loads_beside_other_work).passed
+    assert verdict(loads_overlapped_with_other_work).passed
 
     def all_wait(made: Any, parts: Any) -> None:
         for op in made.walk():
             if isinstance(op, MbarrierWait):
                 op.attrs["elected"] = False
 
-    found = verdict(loads_beside_other_work, all_wait)
+    found = verdict(loads_overlapped_with_other_work, all_wait)
     assert (found.status, found.kind) == ("refuted", "aliasing")
 
 

@@ -1,4 +1,4 @@
-"""Loops whose numbers of rounds are quotients of what only the launch knows."""
+"""Loops whose numbers of iterations are quotients of what only the launch knows."""
 
 import pytest
 

@@ -30,7 +30,7 @@ def pipeline(x: tg.array2d[float], n: int, out: tg.array2d[float]):
 
 
 @tg.kernel
-def product(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+def matmul(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
     i, j = tg.tid()
     acc = tg.tile_zeros(shape=(8, 4), dtype=float)
     a = tg.tile_load(A, shape=(8, 8), offset=(i * 8, 0), storage="register")
@@ -68,13 +68,13 @@ def test_a_pipeline_copies_no_tile(x: np.ndarray) -> None:
     assert "512 bytes of" in pipeline.explain()
 
 
-def test_the_operands_of_a_pipelined_product_are_not_copied() -> None:
+def test_the_operands_of_a_pipelined_matmul_are_not_copied() -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((16, 40), (40, 8)))
     out = tg.zeros((16, 8))
-    tg.launch_tiled(product, dim=[2, 2], inputs=[tg.array(a), tg.array(b), out], block_dim=32)
+    tg.launch_tiled(matmul, dim=[2, 2], inputs=[tg.array(a), tg.array(b), out], block_dim=32)
     np.testing.assert_array_equal(out.numpy(), a @ b)
-    assert copies(product) == 0
+    assert copies(matmul) == 0
 
 
 @tg.kernel

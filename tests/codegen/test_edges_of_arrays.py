@@ -1,4 +1,4 @@
-"""Tiles that reach over the end of an array, where the next page of memory cannot be touched."""
+"""Tiles that reach over the end of an array, where the next page of memory cannot be accessed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def test_rows_beyond_the_end_cost_little() -> None:
-    """A masked access to such a page takes hundreds of cycles, though it touches nothing."""
+    """A masked access to such a page takes hundreds of cycles, though it accesses nothing."""
     out = tg.zeros((2000, COLUMNS))
     few, all_ = (tg.array(before_a_hole(rows), copy=False) for rows in (2, ROWS))
     times = [
@@ -64,7 +64,7 @@ def test_rows_beyond_the_end_cost_little() -> None:
     assert not out.numpy().any()
 
 
-def test_nothing_beyond_the_end_is_touched() -> None:
+def test_nothing_beyond_the_end_is_accessed() -> None:
     a, out = before_a_hole(3), before_a_hole(5)
     a[:] = np.arange(a.size).reshape(a.shape)
     out[:] = -1

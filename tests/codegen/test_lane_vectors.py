@@ -245,7 +245,7 @@ def test_loops_that_all_lanes_follow_stay_whole() -> None:
 
 
 @pytest.mark.machine_code
-def test_loops_are_split_where_lanes_meet_in_different_rounds() -> None:
+def test_loops_are_split_where_lanes_synchronise_in_different_iterations() -> None:
     x = zeros(64)
     tg.launch_tiled(relayed, 1, inputs=[x, zeros(64)], block_dim=64)
     assert lane_loops(relayed) > 1

@@ -66,7 +66,7 @@ def test_addresses_are_followed_through_any_instruction() -> None:
     assert spans(text, "%s1", "%s2", "%s4") == {"%s1": (0, 5), "%s2": (2, 6), "%s4": (3, 4)}
 
 
-def test_what_a_phi_passes_on_is_in_use_round_the_loop() -> None:
+def test_what_a_phi_passes_on_is_in_use_around_the_loop() -> None:
     text = LOOP.replace(
         "%i = phi i64 [ 0, %entry ]", "%h = phi ptr [ %s2, %entry ], [ %h2, %body ]\n  %i = 0"
     )

@@ -1,4 +1,4 @@
-"""The tile product, compiled and run on small integers, which every order of summation adds exactly."""
+"""The tile matmul, compiled and run on small integers, which every order of summation adds exactly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ widths = pytest.mark.parametrize(
 
 @cache
 def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
-    """The function behind an external one that takes an array of addresses and 8-byte values."""
+    """The function after an external one that takes an array of addresses and 8-byte values."""
     loads, arguments = [], []
     for at, parameter in enumerate(spec.parameters()):
         type, _ = parameter.split(" ")

@@ -130,7 +130,7 @@ def corners(dtype: DType) -> np.ndarray:
 
 
 def between(dtype: DType) -> np.ndarray:
-    """Values of the narrower types and what lies in and just beside the middle of two of them, as `dtype`."""
+    """Values of the narrower types and what lies in and just next to the middle of two of them, as `dtype`."""
     n = to_numpy(dtype)
     out = []
     for narrow in ("float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float32"):

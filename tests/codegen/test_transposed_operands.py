@@ -1,4 +1,4 @@
-"""Products of transposed tiles: read straight from their arrays where that pays, copied at edges and where memory
+"""Matmuls of transposed tiles: read straight from their arrays where that pays, copied at edges and where memory
 changes in between."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SUMS = {np.float16: tg.float32, np.float32: tg.float32, np.float64: tg.float64, 
 
 @pytest.mark.parametrize("dtype", SUMS)
 @pytest.mark.parametrize("size", [(128, 192, 128), (100, 70, 90), (64, 1, 65), (70, 0, 3)])
-def test_products_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
+def test_matmuls_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
     m, k, n = size
     a, b = integers(k, m, dtype=dtype), integers(n, k, dtype=dtype, seed=1)
     c = tg.full((m, n), 7, dtype=SUMS[dtype])

@@ -30,7 +30,7 @@ BASES = {
     "KernelAssertion": (RuntimeError, AssertionError),
     "DivisionByZero": (RuntimeError, ZeroDivisionError),
 }
-"""What users are promised, beside RuntimeError for all errors of compiling."""
+"""What users are promised, besides RuntimeError for all errors of compiling."""
 OF_THE_HOST = (errors.UnfitNumber, errors.NoComparison)
 OF_PYTHON = (
     TypeError,

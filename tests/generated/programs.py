@@ -388,7 +388,7 @@ class Maker(Expressions):
             self.add(f"tg.tile_atomic_add(o_{dtype}, {self.settled(dtype, (8,))}, offset={at})")
 
     def round_trip(self) -> None:
-        """A cooperative store, then loads by lanes, or the other way round: ordered by the language."""
+        """A cooperative store, then loads by lanes, or vice versa: ordered by the language."""
         dtype = self.c.pick(DTYPES)
         if self.room(dtype, 0) > OUT - 200:
             return

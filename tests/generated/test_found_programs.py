@@ -153,7 +153,7 @@ def test_an_extreme_of_a_widened_number_and_zero() -> None:
     assert agree(extreme_of_the_last_lane, values, 1, 4, tiled=True)[1].tolist() == [-1.5, -1.5, -1.5, 0.0]
 
 
-def test_numbers_that_meet_a_nan_in_single_steps() -> None:
+def test_numbers_compared_with_a_nan_in_single_steps() -> None:
     columns = [tg.ones((3, 5), dtype=tg.uint16), tg.zeros(5, dtype=tg.float64)]
     assert agree(least_of_a_column, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5
     assert agree(most_of_a_column, [tg.ones((3, 5)), tg.zeros(5)], 1, 4, tiled=True)[1].tolist() == [7] * 5

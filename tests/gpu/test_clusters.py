@@ -1,4 +1,4 @@
-"""Blocks that fetch for each other: products of rows that are odd multiples of 16 bytes, against the same numbers in
+"""Blocks that fetch for each other: matmuls of rows that are odd multiples of 16 bytes, against the same numbers in
 rows of whole sectors, which each block fetches by itself."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def aligned(n: int) -> int:
 
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_products_have_the_same_bits(size: tuple[int, int, int], tile: shapes.Tile) -> None:
+def test_matmuls_have_the_same_bits(size: tuple[int, int, int], tile: shapes.Tile) -> None:
     m, n, k = size
     a, b = numbers(m, k, 1), numbers(k, n, 2)
     found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))

@@ -184,7 +184,7 @@ def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:
     assert tg.array(x, copy=False).numpy().tolist() == [1.0] * 8
 
 
-def test_launches_with_tensors_that_come_again(torch: Any) -> None:
+def test_launches_with_tensors_that_repeat(torch: Any) -> None:
     """They go through machine code, in whatever stream, and follow a tensor that changes."""
     base = torch.arange(4000, device="cuda", dtype=torch.float32)
     views = [base[:1000], base[1:1001], base[::3], base[:0], torch.nn.Parameter(base[5:900].clone())]

@@ -46,7 +46,7 @@ def beyond(x: tg.array1d[float]):
     x[i + 5] = 1.0
 
 
-def test_launches_that_come_again() -> None:
+def test_launches_that_repeat() -> None:
     """They go through machine code, and see other arrays, numbers and streams."""
     side = tg.Stream("cuda:0")
     for k in range(12):
@@ -69,7 +69,7 @@ def test_scalars_and_arrays() -> None:
 
 
 @tg.kernel
-def turned_round(x: tg.array1d[float], y: tg.array1d[float], n: int):
+def rotated(x: tg.array1d[float], y: tg.array1d[float], n: int):
     i = tg.tid()
     y[i] = x[n - 1 - i] + 1.0
 
@@ -79,7 +79,7 @@ def test_each_launch_sees_what_those_before_it_wrote(n: int) -> None:
     """The first block of a launch reads what the last one of the launch before writes, and writes what it reads."""
     x, y = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
     for _ in range(200):
-        tg.launch(turned_round, n, [x, y, n])
+        tg.launch(rotated, n, [x, y, n])
         x, y = y, x
     assert (x.numpy() == 200).all()
 
@@ -89,7 +89,7 @@ def test_launches_and_other_work_take_turns() -> None:
     x, y, other = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0"), tg.Stream("cuda:0")
     for k in range(60):
         stream = other if k % 5 == 4 else None
-        tg.launch(turned_round, n, [x, y, n], stream=stream)
+        tg.launch(rotated, n, [x, y, n], stream=stream)
         x, y = y, x
         if k % 3 == 0:
             y.assign(x)

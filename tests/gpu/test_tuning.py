@@ -27,6 +27,6 @@ def test_the_fastest_runs() -> None:
         tg.launch(kernel, n, [x], [y])
         assert np.all(y.numpy() == 2.0)
         report = kernel.reports[0]
-        assert report.outcomes[report.chosen].candidate.values["ROUNDS"] == 1
+        assert report.outcomes[report.chosen].candidate.values["REPEATS"] == 1
         assert report.remembered is remembered
     assert isinstance(kernel, tuned.Tuned)

@@ -1,4 +1,4 @@
-"""Makes the module beside the tests importable, and kernels of tests that run elsewhere."""
+"""Makes the module next to the tests importable, and kernels of tests that run elsewhere."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
 """Which accesses of shared memory two threads of a block do without an order, by what the PTX manual says of order.
 
-Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a meeting comes before what any of
-the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have waited
-for that phase. It is kept as clocks: each thread knows how far it has seen each other one. Copies are threads of their
-own, which know what their issuer knew. Proxies are not looked at here: fences between them are the replay's."""
+Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a synchronisation comes before what
+any of the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have
+waited for that phase. It is kept as clocks: each thread knows how far it has seen each other one. Copies are threads of
+their own, which know what their issuer knew. Proxies are not looked at here: fences between them are the replay's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 
 
 class Order:
-    """Of one launch of one block. `blind`: what makes no order, meetings of a "warp" or of a "block", or an "mbarrier",
-    to see what would be found."""
+    """Of one launch of one block. `blind`: what makes no order, synchronisations of a "warp" or of a "block", or an
+    "mbarrier", to see what would be found."""
 
     def __init__(self, threads: int, blind: str = "") -> None:
         self.threads, self.blind = threads, blind
@@ -27,11 +27,11 @@ class Order:
         self.written: dict[int, tuple[int, int]] = {}
         self.read: dict[int, dict[int, int]] = {}
         self.found: list[tuple[str, int, int, int]] = []
-        """(kind, byte, who came first, who came then); a copy's number is its issuer's, behind all threads."""
+        """(kind, byte, who came first, who came then); a copy's number is its issuer's, after all threads."""
 
     # What makes an order ---------------------------------------------------------------------------------------------
 
-    def meet(self, threads: Iterable[int], of_a_warp: bool) -> None:
+    def synchronise(self, threads: Iterable[int], of_a_warp: bool) -> None:
         """Of all of a block, of some warps, or of one."""
         if self.blind == ("warp" if of_a_warp else "block"):
             return
@@ -60,7 +60,7 @@ class Order:
         self._access(thread, self.known[thread], range(at, at + size), writes)
 
     def copy(self, thread: int, bytes_: Iterable[int], barrier: int) -> None:
-        """A bulk copy into shared memory, whose bytes have come when the phase of the barrier ends."""
+        """A bulk copy into shared memory, whose bytes have arrived when the phase of the barrier ends."""
         self.copies[thread] += 1
         known = self.known[thread].copy()
         known[self.threads + thread] = self.copies[thread]

@@ -1,5 +1,5 @@
 """GPU code of one block, or of a pair, run on the processor: its threads take turns, and what the PTX manual says of
-the instructions by which they work together is done when all have come to them. Copies and products are done where they
+the instructions by which they work together is done when all have reached them. Copies and matmuls are done where they
 are started.
 
 Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU; that of the second block
@@ -202,7 +202,7 @@ def _without_subnormals(x: np.ndarray) -> np.ndarray:
 
 
 Turn = Generator[None, Any, Any]
-"""An instruction that a thread has come to: it yields where the thread must wait, and is given what comes of that."""
+"""An instruction that a thread has reached: it yields where the thread must wait, and is given what comes of that."""
 
 
 class _Thread:
@@ -218,8 +218,8 @@ class _Mbarrier:
         self.count = self.pending = count
         self.bytes = self.phase = 0
 
-    def arrive(self, bytes_to_come: int = 0, arrived: int = 0, count: int = 1) -> None:
-        self.bytes += bytes_to_come - arrived
+    def arrive(self, bytes_to_arrive: int = 0, arrived: int = 0, count: int = 1) -> None:
+        self.bytes += bytes_to_arrive - arrived
         self.pending -= count
         assert self.pending >= 0
         if self.pending == 0 and self.bytes == 0:
@@ -269,7 +269,7 @@ class _Cluster:
             else:
                 thread.turn = block.instruction(thread, block.callees[number], at)
 
-    def meet(
+    def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
     ) -> Turn:
         """What so many threads do together, in the order of their numbers: the last one that comes does it for all."""
@@ -326,11 +326,11 @@ class _Block:
         if what.startswith("asm"):
             yield from self._assembly(thread, what.split('"')[1], what.split('"')[3], words)
         elif name == "barrier.cta.sync.aligned.all":
-            yield from self._meet(thread, "all", self.code.threads)
+            yield from self._synchronise(thread, "all", self.code.threads)
         elif name == "barrier.cta.sync.aligned.count":
-            yield from self._meet(thread, words[0] & 0xFFFFFFFF, words[1] & 0xFFFFFFFF)
+            yield from self._synchronise(thread, words[0] & 0xFFFFFFFF, words[1] & 0xFFFFFFFF)
         elif name == "bar.warp.sync":
-            yield from self._meet(thread, ("warp", thread.number // 32), 32)
+            yield from self._synchronise(thread, ("warp", thread.number // 32), 32)
         elif name == "elect.sync":
             words[0], words[1] = 0, int(thread.number % 32 == 0)
         elif name.startswith("shfl.sync."):
@@ -404,19 +404,19 @@ class _Block:
             found = np.nextafter(found, np.float32(0))
         return int(found.view(np.uint32)[0])
 
-    def _meet(self, thread: _Thread, key: Any, count: int) -> Turn:
-        def met(present: list[int]) -> list[None]:
+    def _synchronise(self, thread: _Thread, key: Any, count: int) -> Turn:
+        def all_arrived(present: list[int]) -> list[None]:
             if self.order:
-                self.order.meet(present, of_a_warp=isinstance(key, tuple))
+                self.order.synchronise(present, of_a_warp=isinstance(key, tuple))
             return [None] * count
 
-        return self.cluster.meet((self.window, key, count), count, thread, thread.number, met)
+        return self.cluster.synchronise((self.window, key, count), count, thread, thread.number, all_arrived)
 
     def _together(
         self, thread: _Thread, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]
     ) -> Turn:
         """What threads of a warp or a warp group do together."""
-        return self.cluster.meet((self.window, size, thread.number // size), size, thread, value, act)
+        return self.cluster.synchronise((self.window, size, thread.number // size), size, thread, value, act)
 
     def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Turn:
         return self._together(thread, 32, value, act)
@@ -483,7 +483,7 @@ class _Block:
             yield from self._warp(thread, given, lambda all_: self._store_matrices(thread, all_))
         elif text.startswith("barrier.cluster.arrive") and "barrier.cluster.wait" in text:
             count = self.cluster.count
-            yield from self.cluster.meet("cluster", count, thread, None, lambda all_: all_)
+            yield from self.cluster.synchronise("cluster", count, thread, None, lambda all_: all_)
         elif "mapa.shared::cluster" in text:
             self._arrive_at_both(words)
         elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
@@ -517,10 +517,10 @@ class _Block:
                 self.order.arrive(thread.number, at)
             self._arrived(at, int(expected[0]) if expected else 0)
 
-    def _arrived(self, at: int, bytes_to_come: int = 0, arrived: int = 0, count: int = 1) -> None:
+    def _arrived(self, at: int, bytes_to_arrive: int = 0, arrived: int = 0, count: int = 1) -> None:
         barrier = self.mbarriers[at]
         phase = barrier.phase
-        barrier.arrive(bytes_to_come, arrived, count)
+        barrier.arrive(bytes_to_arrive, arrived, count)
         if barrier.phase != phase:
             if self.order:
                 self.order.phase_ends(at)

@@ -152,7 +152,7 @@ def _group_places(count: int) -> Any:
 
 
 def multiply_group(text: str, outputs: int, given: list[list[int]], memory: np.ndarray) -> list[list[int]]:
-    """The assembly of a warp group's products. `given`: the inputs of each thread, the accumulators first if they are
+    """The assembly of a warp group's matmuls. `given`: the inputs of each thread, the accumulators first if they are
     not made; the accumulators afterwards."""
     tied = len(given[0]) >= outputs
     words = np.array(given, np.uint64)
@@ -180,7 +180,7 @@ def multiply_group(text: str, outputs: int, given: list[list[int]], memory: np.n
             held, open_ = _one(line, held, names, operand, memory), True
         elif op.startswith("wgmma.commit_group"):
             open_ = False
-    assert not open_, "products are not committed"
+    assert not open_, "matmuls are not committed"
     return [[int(x) for x in row] for row in held]
 
 

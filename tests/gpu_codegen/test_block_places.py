@@ -76,7 +76,7 @@ def test_places(grid: tuple[int, ...], raster: int) -> None:
 def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     """What the kernel writes, as code for GPUs."""
     code = lower_kernel(made, for_gpu(made, TARGET), TARGET)
-    # All threads write the same, so that they need not meet.
+    # All threads write the same, so that they need not synchronise.
     code = replace(code, text=code.text.replace(BARRIER, ""))
     array = tg.full(shape, -1, dtype=int)
 

@@ -1,5 +1,5 @@
-"""Threads of a warp that part in a side of a branch which all of them take meet before it ends, and those that part in
-a branch with others inside, behind it (docs/design/034)."""
+"""Threads of a warp that part in a side of a branch which all of them take synchronise before it ends, and those that
+part in a branch with others inside, after it (docs/design/034)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_code import lowered
 
 import tegula as tg
 
-MEETS = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
+RECONVERGES = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
 HALF, WHOLE = tg.constant(16), tg.constant(64)
 
 
@@ -55,16 +55,16 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kernel", [loaded, under_a_condition])
-def test_a_side_ends_after_all_have_met(kernel: Any) -> None:
+def test_a_side_ends_after_all_have_synchronised(kernel: Any) -> None:
     sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
-    parted = [lines for lines in sides if MEETS in lines]
+    parted = [lines for lines in sides if RECONVERGES in lines]
     assert parted
     for lines in parted:
-        assert lines.index(MEETS) == len(lines) - 2
+        assert lines.index(RECONVERGES) == len(lines) - 2
 
 
 @tg.kernel
-def beside_others(a: tg.array2d[float], b: tg.array2d[float]):
+def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
     i, j = tg.tid()
     if j < 7:
         b[i, j] = a[i, j]
@@ -72,9 +72,11 @@ def beside_others(a: tg.array2d[float], b: tg.array2d[float]):
 
 @pytest.mark.parametrize(
     ("kernel", "threads", "at"),
-    [(by_lanes, 64, "endif"), (beside_others, 40, "done")],
+    [(by_lanes, 64, "endif"), (next_to_others, 40, "done")],
     ids=["all", "surplus"],
 )
-def test_threads_that_have_parted_meet_where_all_are_done(kernel: Any, threads: int, at: str) -> None:
-    ((name, lines),) = ((name, lines) for name, lines in blocks(kernel, threads).items() if MEETS in lines)
-    assert name.startswith(at) and lines[:2] == [MEETS, "ret void"]
+def test_threads_that_have_parted_reconverge_where_all_are_done(kernel: Any, threads: int, at: str) -> None:
+    ((name, lines),) = (
+        (name, lines) for name, lines in blocks(kernel, threads).items() if RECONVERGES in lines
+    )
+    assert name.startswith(at) and lines[:2] == [RECONVERGES, "ret void"]

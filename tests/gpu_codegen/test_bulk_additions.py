@@ -16,7 +16,7 @@ M, N, K, HALF = 128, 128, 64, tg.bfloat16
 
 
 def adding(dtype: Any, keep: bool = False) -> Any:
-    """Partial sums of a block's share of K, added to the result. `keep`: what was there goes to another array."""
+    """Partial sums of a block's chunk of K, added to the result. `keep`: what was there goes to another array."""
 
     @tg.kernel
     def split(

@@ -70,11 +70,11 @@ def test_both_blocks_copy_a_half_to_both() -> None:
     # Of the left tile one of two boxes, of the right one two of four; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
     assert len(re.findall(r"cp\.async\.bulk\.tensor\S*bytes \[", text)) == 2 + 4
-    # Whoever multiplies arrives in both blocks, before and after which all of both meet.
+    # Whoever multiplies arrives in both blocks, before and after which all of both synchronise.
     assert text.count("mapa.shared::cluster") == text.count("@P mbarrier.arrive.shared::cluster") == 2
     assert text.count("barrier.cluster.arrive") == text.count("barrier.cluster.wait") == 2
     assert f", {FULL};" in text
-    # Either would empty caches, or wait for all memory, in each round.
+    # Either would empty caches, or wait for all memory, in each iteration.
     assert "acquire.cluster" not in text and "arrive.release" not in text
     if ptx.candidates():
         assert made.spill_bytes == 0
@@ -87,7 +87,7 @@ def test_rows_of_whole_sectors_are_fetched_by_each(size: tuple[int, int, int]) -
     assert not code.clustered and "multicast" not in text and "barrier.cluster" not in text
 
 
-def test_other_gpus_have_no_pairs() -> None:
+def test_other_gpus_have_no_clusters() -> None:
     kernel, _ = distributed(plain, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
     assert not shared(kernel)
 
@@ -127,9 +127,9 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 
 @pytest.mark.parametrize("blocks", [2, 4, 6, 132])
 @pytest.mark.parametrize("size", SIZES)
-def test_pairs_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
-    """In all blocks of several launches, by computing what they do: both of a pair make the same rounds, agree on what
-    they share, share all that is the same, and nothing else; every tile is stored once."""
+def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
+    """In all blocks of several launches, by computing what they do: both of a pair make the same iterations, agree on
+    what they share, share all that is the same, and nothing else; every tile is stored once."""
     m, n, k = size
     made, _ = automatic(*size)
     walk = Walk(made, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
@@ -149,7 +149,7 @@ def test_pairs_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blo
     rest_slow(product((1, 3), (False, True)), lambda splits, transposed: transposed == (splits == 1)),
 )
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_products_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
+def test_matmuls_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
     kernel, parts = by_roles(256, 520, 4104, tile.shared_by(splits), transposed)
     assert len(shared(kernel)) == 2
     found = check_schedule(kernel, parts)
@@ -232,7 +232,7 @@ def spoiled() -> Iterator[tuple[str, Any]]:
         shared(kernel)[1].operands[-1] = same.operands[0]
 
     def own_end(kernel: Kernel) -> None:
-        """As many rounds as a block has tiles."""
+        """As many iterations as a block has tiles."""
         for op in kernel.walk():
             if op.NAME == "for" and op.operands[1].owner.NAME == "cluster.end":  # type: ignore[union-attr]
                 op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]
@@ -249,7 +249,7 @@ SPOILED = dict(spoiled())
 @pytest.mark.parametrize(
     "name", rest_slow(((name,) for name in SPOILED), lambda name: name in ("another tile", "own end"))
 )
-def test_spoiled_pairs_are_not_proved(name: str) -> None:
+def test_spoiled_clusters_are_not_proved(name: str) -> None:
     kernel, parts = automatic(256, 520, 4104)
     SPOILED[name](kernel)
     found = check_schedule(kernel, parts)

@@ -17,7 +17,7 @@ HALF = tg.bfloat16
 
 
 @tg.kernel
-def product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
     left = tg.tile_empty(shape=(S, M, K), dtype=HALF, storage="shared")
     right = tg.tile_empty(shape=(S, K, N), dtype=HALF, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(8, stages=S)
@@ -69,13 +69,13 @@ def zeros(*shape: int, dtype: Any = HALF) -> tg.array:
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, tuple[str, Any]]:
-    of_product = [zeros(M, 4 * K), zeros(4 * K, N), zeros(M, N, dtype=float), 4]
+    of_matmul = [zeros(M, 4 * K), zeros(4 * K, N), zeros(M, N, dtype=float), 4]
     of_staged = [zeros(8, 32, dtype=float), zeros(8, 32, dtype=float), 8]
-    return {"product": text_of(product, of_product, 384), "staged": text_of(staged, of_staged, 256)}
+    return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
 
 
-def test_a_product_reads_stages_where_they_lie(made: dict[str, tuple[str, Any]]) -> None:
-    text, _ = made["product"]
+def test_a_matmul_reads_stages_where_they_lie(made: dict[str, tuple[str, Any]]) -> None:
+    text, _ = made["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S
     assert re.search(rf"mbarrier\.arrive\.expect_tx\S* _, \[\S+\], {BYTES};", text)
@@ -92,6 +92,6 @@ def test_results_leave_in_groups(made: dict[str, tuple[str, Any]]) -> None:
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["product", "staged"])
+@pytest.mark.parametrize("name", ["matmul", "staged"])
 def test_the_assembler_has_no_complaint(made: dict[str, tuple[str, Any]], name: str) -> None:
     assert made[name][1].spill_bytes == 0

@@ -29,7 +29,7 @@ def test_for_hopper(name: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
-@pytest.mark.parametrize("name", ["row_sum", "softmax", "product", "lanes", "scanned"])
+@pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "scanned"])
 def test_for_other_generations(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
     _, made = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)

@@ -1,4 +1,4 @@
-"""Gradients for Hopper: owners of products are scheduled and proved like any other product, norms move 16 bytes at a
+"""Gradients for Hopper: owners of matmuls are scheduled and proved like any other matmul, norms move 16 bytes at a
 time and add by no atomics."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def found_name(name: str, found: dict[str, str]) -> str:
 TM, TN, TK = 128, 256, 64
 
 
-def product(transposed: bool) -> Any:
+def matmul(transposed: bool) -> Any:
     """`transposed`: the right operand, which is loaded and transposed, as in linear layers."""
 
     @tg.kernel
@@ -96,14 +96,14 @@ def product(transposed: bool) -> Any:
 
 
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_owners_of_products_are_products(transposed: bool) -> None:
-    found = compiled(product(transposed), [(512, 512)] * 3, (4, 2), 256)
+def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
+    found = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):
         owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
         for text in (owner, wide):
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
-        assert transposed or set(shape) == {"256"}, "as wide as the forward product"
+        assert transposed or set(shape) == {"256"}, "as wide as the forward matmul"
         assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
         asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
         assert asked == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
@@ -113,7 +113,7 @@ def test_owners_of_products_are_products(transposed: bool) -> None:
 
 def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
     """When the block that owns tiles has multiplied all, and all launches before it are complete."""
-    found = {part.step.kernel.name: part for part in parts_of(product(False), [(512, 512)] * 3, (4, 2), 256)}
+    found = {part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)}
     text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(late=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(let) == 1 and text.count(wait) == 2

@@ -1,4 +1,4 @@
-"""Products of warp groups as GPU code, run by the model of tests/gpu_codegen/simt.py: descriptors, swizzles, copies,
+"""Matmuls of warp groups as GPU code, run by the model of tests/gpu_codegen/simt.py: descriptors, swizzles, copies,
 memory barriers. bfloat16, which has run on a GPU, shows that the model is right."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tegula.kernels import gemm, shapes
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
           steps: int = 3, ragged: int = 16) -> list[str]:  # fmt: skip
-    """The shapes and types of the instructions of a product that the model finds right. `ragged`: elements of K that
+    """The shapes and types of the instructions of a matmul that the model finds right. `ragged`: elements of K that
     the last tile lacks; if odd, threads copy the arrays."""
     m, n, k = shape
     long = k * steps - ragged
@@ -69,7 +69,7 @@ def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
     ],
     ids=str,
 )
-def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool, bool]) -> None:
+def test_other_orders_are_transposed_on_the_way_in(a: Any, c: Any, turns: tuple[bool, bool]) -> None:
     """K is not along the rows of a stage."""
     k = 32 * 8 // a.bits
     found = check((64, 64, k), a, a, c, turns)
@@ -82,7 +82,7 @@ def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool
     [(tg.float16, tg.float16, 64), (tg.float8_e5m2, tg.bfloat16, 64), (tg.int8, tg.int8, 64)],
     ids=str,
 )
-def test_sums_are_narrowed_after_each_product(a: Any, c: Any, k: int) -> None:
+def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
     found = check((64, 32, k), a, a, c, (False, True))
     assert len(found) == k * a.bits // 256
 
@@ -146,7 +146,7 @@ def test_plain_tiles(dtype: Any, groups: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_left_operands_in_registers(groups: int) -> None:
-    """A product of a product, which never goes through memory."""
+    """A matmul of a matmul, which never goes through memory."""
     m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
 
     @tg.kernel

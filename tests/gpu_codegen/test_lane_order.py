@@ -33,7 +33,7 @@ LATE = re.compile(
 
 @tg.kernel
 def sums(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """Roles of several warps that also meet among themselves."""
+    """Roles of several warps that also synchronise among themselves."""
     rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
     made = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
     with tg.role("load", warps=2):
@@ -84,9 +84,9 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_without_the_meeting_of_a_warp_all_lanes_but_one_race(stages: int) -> None:
-    """A race for each byte of 31 lanes, each reading warp, and each round that has one before it: what a tool reports
-    that knows arrivals and does not know meetings of warps."""
+def test_without_the_synchronisation_of_a_warp_all_lanes_but_one_race(stages: int) -> None:
+    """A race for each byte of 31 lanes, each reading warp, and each iteration that has one before it: what a tool
+    reports that knows arrivals and does not know synchronisations of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
     code, args = code_of(kernel)
     order = order_of(code, kernel, args, blind="warp")
@@ -96,7 +96,7 @@ def test_without_the_meeting_of_a_warp_all_lanes_but_one_race(stages: int) -> No
 
 
 @pytest.mark.machine_code
-def test_a_shuffle_is_no_meeting() -> None:
+def test_a_shuffle_is_no_synchronisation() -> None:
     """All lanes of a warp wait for it, and it orders no memory (PTX ISA, "shfl.sync")."""
     kernel, _ = KERNELS["chain of 2 stages"]
     code, args = code_of(kernel)
@@ -121,7 +121,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
 def test_what_threads_of_a_block_share_has_an_order(name: str) -> None:
-    """It comes from the meetings of the block."""
+    """It comes from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
     for blind, races in (("", False), ("block", True)):

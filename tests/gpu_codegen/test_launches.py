@@ -37,7 +37,7 @@ def nothing(n: int):
 
 
 @tg.kernel
-def product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: tg.array1d[int]):
+def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: tg.array1d[int]):
     left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     right = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     with tg.ws(0):
@@ -64,13 +64,13 @@ def arguments(kernel: Any) -> list[Any]:
         scale: [tg.zeros(256), n],
         count: [n],
         nothing: [1],
-        product: [*matrices, n],
-        steady_product: [*matrices, n],
+        matmul: [*matrices, n],
+        steady_matmul: [*matrices, n],
     }[kernel]
 
 
-@pytest.mark.parametrize("kernel", [scale, count, nothing, product], ids=lambda k: k.name)
-def test_a_kernel_waits_once_before_it_touches_memory(kernel: Any) -> None:
+@pytest.mark.parametrize("kernel", [scale, count, nothing, matmul], ids=lambda k: k.name)
+def test_a_kernel_waits_once_before_it_accesses_memory(kernel: Any) -> None:
     text = text_of(kernel, arguments(kernel), 256)
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.index(LET) < text.index(WAIT)
@@ -80,7 +80,7 @@ def test_a_kernel_waits_once_before_it_touches_memory(kernel: Any) -> None:
 
 
 def test_barriers_are_made_before_the_wait() -> None:
-    text = text_of(product, arguments(product), 256)
+    text = text_of(matmul, arguments(matmul), 256)
     assert text.rindex("mbarrier.init") < text.index("bar.sync") < text.index(WAIT)
 
 
@@ -100,7 +100,7 @@ def text_in_series(kernel: Any, place: LaunchOverlap) -> str:
 
 
 @tg.kernel
-def steady_product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: tg.array1d[int]):
+def steady_matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: tg.array1d[int]):
     left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     right = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     with tg.ws(0):
@@ -137,7 +137,7 @@ def test_without_a_loop_they_let_it_start_at_once() -> None:
 
 
 def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete() -> None:
-    for kernel in (scale, product):
+    for kernel in (scale, matmul):
         text = text_in_series(kernel, FIRST)
         assert text.count(LET) == text.count(WAIT) == 1
         found = MEMORY.search(text)
@@ -146,7 +146,7 @@ def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete(
 
 def test_the_others_wait_at_their_end() -> None:
     """Threads that have gone to no role too."""
-    text = text_in_series(steady_product, LATER)
+    text = text_in_series(steady_matmul, LATER)
     assert text.count(LET) == text.count(WAIT) == 1
     first, last = text.index("cp.async.bulk.tensor"), text.rindex("cp.async.bulk")
     assert text.index(LET) < first < last < text.index(WAIT)
@@ -154,7 +154,7 @@ def test_the_others_wait_at_their_end() -> None:
     assert not re.search(r"@%?p\d+ bra", text[text.index(WAIT) :])
 
 
-@pytest.mark.parametrize("kernel", [scale, count, product], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [scale, count, matmul], ids=lambda k: k.name)
 def test_those_that_read_by_loads_wait_before(kernel: Any) -> None:
     assert text_in_series(kernel, LATER) == text_of(kernel, arguments(kernel), 256)
 

@@ -1,4 +1,4 @@
-"""Kernels of the library for Hopper: products of warp groups from swizzled stages, bulk copies, no spills."""
+"""Kernels of the library for Hopper: matmuls of warp groups from swizzled stages, bulk copies, no spills."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def check(code: Any, maps: int, *parts: str) -> None:
         assert made.spill_bytes == 0
 
 
-def product(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False, **features: Any) -> Any:
-    """GPU code of a matrix product."""
+def matmul(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False, **features: Any) -> Any:
+    """GPU code of a matmul."""
     m, n, k = 256, 512, 4096
     precision, result = features.pop("precision", "default"), features.pop("result", dtype)
     exact = dtype is tg.float32 and precision == "default"
@@ -48,8 +48,8 @@ def product(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = Fals
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_products(tile: shapes.Tile, transposed: bool) -> None:
-    code = product(tile, transposed=transposed)
+def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
+    code = matmul(tile, transposed=transposed)
     if not tile.swapped:
         check(code, 3, "wgmma.mma_async", "stmatrix", "setmaxnreg.dec")
         return
@@ -61,15 +61,15 @@ def test_products(tile: shapes.Tile, transposed: bool) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_shares_of_products(tile: shapes.Tile, transposed: bool) -> None:
+def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
     """Sums of float32 leave by bulk copies, if they leave as they are."""
-    code = product(tile.shared_by(4), transposed=transposed)
+    code = matmul(tile.shared_by(4), transposed=transposed)
     stores = "st.global.v4" if tile.swapped else "cp.async.bulk.tensor.3d.global"
     check(code, 2 if tile.swapped else 3, "wgmma.mma_async", stores, "setmaxnreg.dec")
 
 
 @pytest.mark.parametrize("splits", [2, 13, 32])
-def test_shares_are_added_up_by_wide_accesses(splits: int) -> None:
+def test_chunks_are_added_up_by_wide_accesses(splits: int) -> None:
     """All loads come before the first addition, and none for absent elements between them."""
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
@@ -89,11 +89,11 @@ def test_shares_are_added_up_by_wide_accesses(splits: int) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [(128, 256), (64, 128)])
-def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
+def test_matmuls_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
     """Steps of 128 bytes, four instructions each; float32 is rounded on its way."""
     tile = next(t for t in shapes.candidates(dtype, False, precision) if t[:2] == size)
     result = tg.float32 if precision == "tf32" else tg.bfloat16
-    code = product(tile, dtype, True, result=result, precision=precision)
+    code = matmul(tile, dtype, True, result=result, precision=precision)
     check(code, 3, f"wgmma.mma_async.sync.aligned.m64n{tile.columns}{shape}", "cp.async.bulk.tensor")
     assert [m.elements for m in code.maps] == ["tf32" if precision == "tf32" else "bits"] * 2 + ["bits"]
     assert len(re.findall("wgmma.mma_async", compile_ptx(code.text, "sm_90a"))) == 4
@@ -101,19 +101,19 @@ def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_epilogues_of_products(activation: str) -> None:
+def test_epilogues_of_matmuls(activation: str) -> None:
     features = {"activation": activation, "scaled": True, "biased": True}
-    check(product(shapes.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
+    check(matmul(shapes.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
     tile = shapes.TENSOR_CORES[1 if activation == "gelu" else 0]
-    check(product(tile, **features, result=tg.float32), 3, "wgmma.mma_async")
-    check(product(shapes.TENSOR_CORES[1], tg.float16, **features, keeps=True), 2, "wgmma.mma_async")
+    check(matmul(tile, **features, result=tg.float32), 3, "wgmma.mma_async")
+    check(matmul(shapes.TENSOR_CORES[1], tg.float16, **features, keeps=True), 2, "wgmma.mma_async")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_float32(transposed: bool) -> None:
+def test_matmuls_of_float32(transposed: bool) -> None:
     for tile in shapes.VECTOR_UNITS:
-        text, made = assembled(product(tile, tg.float32, transposed))
+        text, made = assembled(matmul(tile, tg.float32, transposed))
         assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and made.spill_bytes == 0
 
 
@@ -141,14 +141,14 @@ def test_attention(depth: int, causal: bool) -> None:
         )
 
 
-def test_attention_keeps_a_product_in_flight() -> None:
+def test_attention_keeps_a_matmul_in_flight() -> None:
     text, _ = assembled(attention(128, causal=False))
     assert "wgmma.wait_group.sync.aligned 1" in text
 
 
 @pytest.mark.parametrize("depth", [64, 128])
 def test_attention_over_ragged_diagonals(depth: int) -> None:
-    """The mask in the loop takes no registers from the rest, which goes round it."""
+    """The mask in the loop takes no registers from the rest, which goes around it."""
     code = attention(depth, causal=True, ragged=True)
     check(code, 4, "wgmma.mma_async", "stmatrix", "wgmma.wait_group.sync.aligned 1")
     blocks = re.split(r"\n(?=\$L__BB)", compile_ptx(code.text, "sm_90a"))
@@ -157,7 +157,7 @@ def test_attention_over_ragged_diagonals(depth: int) -> None:
 
 
 def test_operands_may_share_memory() -> None:
-    """Queries, keys and values side by side, as one product makes them: nothing is written there."""
+    """Queries, keys and values side by side, as one matmul makes them: nothing is written there."""
     memory = tg.zeros((2, 256, 12, 64), dtype=tg.bfloat16)
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)

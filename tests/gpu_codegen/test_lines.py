@@ -68,7 +68,7 @@ def test_instructions_are_of_their_lines() -> None:
     assert made.is_ptx or b"debug_line" in made.code
 
 
-def test_roles_and_products_have_lines() -> None:
+def test_roles_and_matmuls_have_lines() -> None:
     args = (ones(64, 128, dtype=BF16), ones(128, 64, dtype=BF16), ones(64, 64))
     text, _ = assembled(lowered(with_roles, args, (1,), 256, lines=True))
     assert lines_before(text, r"wgmma\.mma_async") == {line_of("tg.tile_matmul(tg.tile_pipe_pop(left)")}

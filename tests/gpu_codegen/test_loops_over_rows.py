@@ -1,4 +1,5 @@
-"""Rounds that run side by side have the bits of the CPU, also at the edges of arrays and for numbers that are rare."""
+"""Iterations that run side by side have the bits of the CPU, also at the edges of arrays and for numbers that are
+rare."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def decayed(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 @pytest.mark.parametrize("kernel", [each_row, ahead, decayed])
 @pytest.mark.parametrize("n", [1, 7, 8, 21])
-def test_rounds_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
+def test_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     a = rng.standard_normal((19, 36)).astype(np.float32)
     rare = rng.random(a.shape)

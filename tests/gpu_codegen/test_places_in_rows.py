@@ -20,7 +20,7 @@ PLACES: dict[str, tuple[str, bool]] = {
     "half a unit times an argument": ("column * 4", False),
     "a shifted argument": ("(column << 3) + 8", True),
     "the index of a loop": ("k", True),
-    "a product with the index of a loop": ("column * k + 16", True),
+    "a matmul with the index of a loop": ("column * k + 16", True),
     "a number that is carried": ("carried", True),
     "the less of two multiples": ("tg.min(k, column * 16)", True),
     "a quotient": ("column * 8 // 2", False),

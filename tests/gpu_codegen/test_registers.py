@@ -18,7 +18,7 @@ ASSEMBLER = bool(ptx.candidates())
 
 
 def copying(*registers: int) -> Any:
-    """A kernel without products: a role fetches rows, each of the others sums them. Their budgets, 0 for any."""
+    """A kernel without matmuls: a role fetches rows, each of the others sums them. Their budgets, 0 for any."""
     first, second, third = registers
 
     @tg.kernel
@@ -66,7 +66,7 @@ def code_of(kernel: Any) -> Any:
         ((168, 160, 168), [("dec", 160)]),
     ],
 )
-def test_roles_without_products(registers: tuple[int, ...], expected: list[tuple[str, int]]) -> None:
+def test_roles_without_matmuls(registers: tuple[int, ...], expected: list[tuple[str, int]]) -> None:
     """They start with the registers of a block that is alone, although such kernels gain by several at once."""
     code = code_of(copying(*registers))
     assert code.start_registers == 168 and code.waiting == 0

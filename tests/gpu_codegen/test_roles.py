@@ -19,7 +19,7 @@ from support.hopper_roles import (
     N,
     arrays,
     chained_matmuls,
-    product,
+    matmul,
     pushed,
     two_producers,
     two_readers,
@@ -41,7 +41,7 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
     """The kernels above as LLVM IR and PTX."""
     made: dict[str, tuple[GpuCode, str]] = {}
     for kernel, out in (
-        (product, HALF),
+        (matmul, HALF),
         (two_producers, float),
         (pushed, float),
         (chained_matmuls, float),
@@ -64,41 +64,41 @@ def test_pipes_of_two_producers_have_barriers_of_their_own(texts: Texts) -> None
 
 
 def test_pipes_that_go_together_share_a_pair_of_barriers(texts: Texts) -> None:
-    assert len(inits(texts["product"][1])) == 2 * STAGES
+    assert len(inits(texts["matmul"][1])) == 2 * STAGES
 
 
 def test_arrivals_are_those_of_the_warps_that_take_part(texts: Texts) -> None:
-    assert sorted(inits(texts["product"][1])) == [1] * STAGES + [8] * STAGES
+    assert sorted(inits(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
     # One arrival with the bytes of a copy; four warps that push; four that release each pipe.
     assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES
 
 
 def test_bytes_that_will_come_are_announced_once_a_stage(texts: Texts) -> None:
-    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["product"][1])
+    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["matmul"][1])
     assert announced == [str(2 * (M * K + K * N))]
     announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["two_producers"][1])
     assert sorted(announced) == sorted([str(2 * M * K), str(2 * K * N)])
 
 
 def test_barriers_are_made_by_one_thread_and_fenced_before_all_go_on(texts: Texts) -> None:
-    text = texts["product"][1]
+    text = texts["matmul"][1]
     last, fence = text.rindex("mbarrier.init"), text.index("fence.mbarrier_init.release.cluster")
-    meeting = re.search(r"bar\.sync\s+0;", text)
-    assert meeting is not None and last < fence < meeting.start() < text.index("mbarrier.try_wait")
+    barrier = re.search(r"bar\.sync\s+0;", text)
+    assert barrier is not None and last < fence < barrier.start() < text.index("mbarrier.try_wait")
 
 
 def test_every_warp_group_sets_its_registers_once_before_its_roles(texts: Texts) -> None:
     text = texts["two_producers"][1]
     assert re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 \d+", text) == []
-    text = texts["product"][1]
+    text = texts["matmul"][1]
     budgets = [int(n) for n in re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", text)]
     assert budgets == [24, 240] and all(n % 8 == 0 for n in budgets)
     assert 24 * 128 + 240 * 256 <= int(re.findall(r"\.maxnreg (\d+)", text)[0]) * 384
     assert ".maxntid 384" in text
 
 
-def test_a_product_is_fenced_committed_and_waited_for(texts: Texts) -> None:
-    text = texts["product"][1]
+def test_a_matmul_is_fenced_committed_and_waited_for(texts: Texts) -> None:
+    text = texts["matmul"][1]
     steps = [line.split()[0] for line in text.splitlines() if line.startswith("wgmma")]
     assert steps == [
         "wgmma.fence.sync.aligned;",
@@ -147,28 +147,28 @@ def test_the_bytes_of_barriers_are_theirs_to_the_end(texts: Texts) -> None:
 
 
 def test_arrays_that_no_tensor_map_describes_are_copied_by_threads() -> None:
-    code = code_of(product, [*arrays(HALF, HALF, HALF, align=False), 4])
+    code = code_of(matmul, [*arrays(HALF, HALF, HALF, align=False), 4])
     assert not code.maps
     text = compile_ptx(code.text, "sm_90a")
     assert "cp.async.bulk" not in text and "wgmma.mma_async" in text and "fence.proxy.async" in text
 
 
 def test_results_leave_by_bulk_copies_from_whole_rows(texts: Texts) -> None:
-    code, text = texts["product"]
+    code, text = texts["matmul"]
     assert [m.box for m in code.maps] == [(M, 64), (K, 64), (64, 64)]
     assert "stmatrix" in text and "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group" in text
     assert not re.search(r"\bst\.global", text)
     assert "cp.async.bulk.wait_group 0;" in text
 
 
-def test_all_warps_meet_at_the_end(texts: Texts) -> None:
+def test_all_warps_synchronise_at_the_end(texts: Texts) -> None:
     for _, text in texts.values():
         end = text.rindex("ret;")
         assert re.search(r"bar(rier)?\.sync[^;]*0;\s*$", text[:end].rstrip())
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_matmuls", "two_readers"])
+@pytest.mark.parametrize("name", ["matmul", "two_producers", "pushed", "chained_matmuls", "two_readers"])
 def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, made = assembled(code)

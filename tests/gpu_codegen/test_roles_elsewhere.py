@@ -59,7 +59,7 @@ def test_before_hopper(arch: str, name: str) -> None:
     ),
 )
 def test_after_hopper(arch: str, name: str) -> None:
-    """Bulk copies as on Hopper, products by warps; registers are set where the assembler lets."""
+    """Bulk copies as on Hopper, matmuls by warps; registers are set where the assembler lets."""
     kernel = KERNELS[name]
     args = arguments(kernel)
     code = lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch)

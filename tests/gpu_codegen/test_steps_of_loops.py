@@ -1,4 +1,4 @@
-"""Products in loops whose step is known at run time: it may rise or fall, or leave no round."""
+"""Matmuls in loops whose step is known at run time: it may rise or fall, or leave no iteration."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from tegula.ops.tile import TileStore
 from tegula.runtime.launch import block_size
 
 M, N, K, HALF = 128, 128, 64, tg.bfloat16
-ROUNDS = 5
+ITERATIONS = 5
 
 
 def storing(
     down: int, across: int, groups: int = 2, rows: int = M, columns: int = N, most: int = 1 << 20
 ) -> Any:
-    """A product in each iteration, stored so many rows further down and columns further across than the last one, in at
+    """A matmul in each iteration, stored so many rows further down and columns further across than the last one, in at
     most so many iterations."""
 
     @tg.kernel
@@ -94,9 +94,9 @@ def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
 
 
 def crossing(down: int, across: int, groups: int, rows: int, columns: int) -> bool:
-    """Whether in some rounds two warp groups, which share the rows, store the same element."""
+    """Whether in some iterations two warp groups, which share the rows, store the same element."""
     part = rows // groups
-    for i, j, g, h in product(range(ROUNDS), range(ROUNDS), range(groups), range(groups)):
+    for i, j, g, h in product(range(ITERATIONS), range(ITERATIONS), range(groups), range(groups)):
         gap = abs(i * down + g * part - j * down - h * part)
         if g != h and gap < part and abs(i - j) * across < columns:
             return True
@@ -114,7 +114,7 @@ STEPS = [
 def test_groups_wait_for_each_other_where_they_store_the_same(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
-    kernel, parts = made(storing(down, across, groups, rows, columns), ROUNDS, 3)
+    kernel, parts = made(storing(down, across, groups, rows, columns), ITERATIONS, 3)
     wanted = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
     assert before_stores(kernel) == [wanted]
     assert check_schedule(kernel, parts).passed
@@ -126,14 +126,14 @@ def test_groups_wait_for_each_other_where_they_store_the_same(
 def test_groups_wait_where_offsets_may_wrap_and_come_back(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
-    """After 2**32 rows int32 is where it was. Steps of a power of two then meet a part as a whole."""
-    kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ROUNDS, 3)
+    """After 2**32 rows int32 is where it was. Steps of a power of two then hit a part as a whole."""
+    kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
     whole = rows // groups * groups == 128 and down % 128 == 0
     assert before_stores(kernel) == [[] if whole else [BulkWait, Barrier]]
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-def test_groups_of_a_persistent_product_do_not_wait_for_each_other() -> None:
+def test_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
     kernel, parts = made(persistent, 4, 4)
     assert before_stores(kernel) == [[]]
     assert check_schedule(kernel, parts).passed

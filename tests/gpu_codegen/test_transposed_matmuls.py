@@ -1,5 +1,5 @@
-"""Right operands converted from bytes stay in registers: the product is done as the transposed one. Run by the model of
-tests/gpu_codegen/simt.py, which bfloat16 products that have run on a GPU show to be right."""
+"""Right operands converted from bytes stay in registers: the matmul is done as the transposed one. Run by the model of
+tests/gpu_codegen/simt.py, which bfloat16 matmuls that have run on a GPU show to be right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.warp_matmuls import numbers, wide
 HALF = tg.bfloat16
 
 
-def product(
+def matmul(
     shape: tuple[int, int, int], source: Any, result: Any, turned: bool = False, groups: int = 1
 ) -> Any:
     """A sum over tiles, of which the right ones are converted; `turned`: the left ones lie with K along the columns."""
@@ -54,9 +54,9 @@ def check(kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, tu
 @pytest.mark.machine_code
 @pytest.mark.parametrize("source", [tg.int8, tg.uint8, tg.float8_e4m3, tg.float8_e5m2], ids=str)
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
-def test_bytes_become_the_left_operand_of_the_transposed_product(source: Any, result: Any) -> None:
+def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, result: Any) -> None:
     shape = (64, 128, 64)
-    text = check(product(shape, source, result), shape, source, result)
+    text = check(matmul(shape, source, result), shape, source, result)
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\S* \{[^}]*\}, \{", text)) == 2 * 4
     assert text.count("ldmatrix.sync.aligned.m8n8.x4.trans") == 2 * 2 and "fence.proxy.async" in text
     assert text.count("st.shared") > 0 and "cp.async.bulk.tensor.2d.global.shared::cta" in text
@@ -66,7 +66,7 @@ def test_bytes_become_the_left_operand_of_the_transposed_product(source: Any, re
 @pytest.mark.parametrize("turned", [False, True])
 def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
     shape = (128, 256, 32)
-    text = check(product(shape, tg.int8, HALF, turned, 2), shape, tg.int8, HALF, turned)
+    text = check(matmul(shape, tg.int8, HALF, turned, 2), shape, tg.int8, HALF, turned)
     assert "m64n128k16" in text
 
 
@@ -75,19 +75,19 @@ def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
 def test_few_rows(rows: int, result: Any) -> None:
     shape = (rows, 64, 32)
-    text = check(product(shape, tg.int8, result), shape, tg.int8, result)
+    text = check(matmul(shape, tg.int8, result), shape, tg.int8, result)
     assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
 @pytest.mark.machine_code
 def test_results_that_no_copy_takes() -> None:
     shape = (24, 64, 32)
-    text = check(product(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
+    text = check(matmul(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
     assert "m64n24k16" in text and "global.shared::cta" not in text
 
 
 @pytest.mark.machine_code
-def test_what_follows_a_product_is_spread_as_it_is() -> None:
+def test_what_follows_a_matmul_is_spread_as_it_is() -> None:
     """Rows and columns are added, loaded tiles too; rows are summed up."""
     m, n, k = 64, 128, 32
 
@@ -124,7 +124,7 @@ def test_what_follows_a_product_is_spread_as_it_is() -> None:
 
 
 @pytest.mark.machine_code
-def test_not_where_another_product_of_the_role_cannot() -> None:
+def test_not_where_another_matmul_of_the_role_cannot() -> None:
     """Both add to one sum, which is spread in one way."""
     m, n, k = 64, 64, 32
 
@@ -156,7 +156,7 @@ def test_not_where_another_product_of_the_role_cannot() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
-    """Weights of (N, K) are converted, then turned."""
+    """Weights of (N, K) are converted, then transposed."""
     m, n, k = 32, 64 * groups, 64
 
     @tg.kernel

@@ -1,4 +1,4 @@
-"""Matrix products as GPU code, run by a model of what the PTX manual says of tensor cores, ldmatrix and descriptors.
+"""Matmuls as GPU code, run by a model of what the PTX manual says of tensor cores, ldmatrix and descriptors.
 
 The numbers are small integers, so that every order of sums gives the same bits."""
 
@@ -18,7 +18,7 @@ from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
 def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
-    """A product of one block; the turned operands are the transposes of loaded tiles."""
+    """A matmul of one block; the transposed operands are the transposes of loaded tiles."""
     m, n, k = shape
     left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
     turn_left, turn_right = turns
@@ -39,7 +39,7 @@ def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str)
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool] = (False, False),
           threads: int = 32, precision: str = "default", arch: str = "sm_90a") -> str:  # fmt: skip
-    """Runs a product by the model; its code as PTX."""
+    """Runs a matmul by the model; its code as PTX."""
     m, n, k = shape
     kernel = plain(shape, turns, precision)
     x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)

@@ -295,7 +295,7 @@ def numbers(rng: np.random.Generator, *shape: int, dtype: Any = tg.float32) -> A
     return tg.array(rng.integers(-8, 9, shape), dtype=dtype)
 
 
-def products(rng: np.random.Generator) -> list[Any]:
+def matmuls(rng: np.random.Generator) -> list[Any]:
     return [numbers(rng, 13, 32), numbers(rng, 32, 7), tg.zeros((13, 7))]
 
 
@@ -317,7 +317,7 @@ def launches() -> dict[str, Launch]:
     made = [
         tiled(row_sum, [numbers(rng, 2, 256), tg.zeros((2, 1))], rows, THREADS),
         tiled(softmax, [tg.zeros((2, 256)), tg.zeros((2, 256))], rows, THREADS),
-        tiled(gemm, products(rng), grid, THREADS),
+        tiled(gemm, matmuls(rng), grid, THREADS),
         tiled(gemm_ahead, wide, grid, THREADS),
         tiled(gemm_rows_ahead, odd, rows, THREADS),
         tiled(transposed, [numbers(rng, 32, 64), tg.zeros((64, 32))], grid, THREADS),
@@ -340,5 +340,5 @@ def launches() -> dict[str, Launch]:
         tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 256))], (1,), THREADS),
     ]
-    made += [tiled(k, products(rng), grid, THREADS) for k in ASSIGNED]
+    made += [tiled(k, matmuls(rng), grid, THREADS) for k in ASSIGNED]
     return {launch.kernel.name: launch for launch in made}

@@ -22,7 +22,7 @@ M, N, K = 64, 256, 64
 
 
 @tg.kernel
-def product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
     for k in range(a.shape[1] // K):
@@ -40,10 +40,10 @@ def test_owners_add_to_what_is_there(arch: str) -> None:
     args = [tg.array(numbers(*s), dtype=tg.bfloat16, requires_grad=True) for s in shapes]
     for a in args:
         a.grad.assign(numbers(*a.shape) * (rng.random(a.shape) < 0.2))
-    adjoint = adjoint_of(product, (0, 1, 2))
+    adjoint = adjoint_of(matmul, (0, 1, 2))
     given = (*args, *(a.grad for a in args))
     steps = adjoint.steps_for(wanted_form(adjoint, plan((1, 1, 128), 128), given))
-    wide = next(p for step in steps for p in step.shared if p.name == "product_adjoint_of_adj_a_wide")
+    wide = next(p for step in steps for p in step.shared if p.name == "matmul_adjoint_of_adj_a_wide")
     ir = wide.step.kernel
     made = wide.trace([p.type for p in ir.params], ir.launch, ir.access)
     prepare(made)

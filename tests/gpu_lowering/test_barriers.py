@@ -78,7 +78,7 @@ def test_large_buffers_share_bytes() -> None:
 
 
 def test_rows_of_staged_operands_are_padded() -> None:
-    """Eight rows that a product reads together fall on different banks."""
+    """Eight rows that a matmul reads together fall on different banks."""
     _, parts = lowered(LAUNCHES["gemm_ahead"])
     rows = [2 * place.strides[1] for place in parts.shared.places.values() if len(place.strides) == 3]
     assert rows == [48, 48]

@@ -107,7 +107,7 @@ def test_the_guides_sum(dims: tuple[int, ...]) -> None:
     assert len(barriers(kernel)) == 0  # a single warp
 
 
-def test_lanes_meet_after_the_loop_only() -> None:
+def test_lanes_synchronise_after_the_loop_only() -> None:
     kernel, _ = agrees(Launch(squares, [whole(16, 64, dtype=np.float64), np.ones(1)], (16, 64), 128))
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
     (barrier,) = barriers(kernel)
@@ -122,7 +122,7 @@ def test_several_sums_at_fixed_places() -> None:
     agrees(tiled(histogram_rows, [a, whole(5, dtype=np.int32), whole(9, dtype=np.int32), -1], (2,), 32))
 
 
-def test_barriers_of_the_blocks_order_their_rounds() -> None:
+def test_barriers_of_the_blocks_order_their_iterations() -> None:
     launch = tiled(of_sums, [whole(10, 64), np.zeros(1, np.float32)], (10,), 64)
     assert is_combined(launch)
     kernel, _ = agrees(launch)

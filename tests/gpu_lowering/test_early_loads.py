@@ -1,4 +1,4 @@
-"""Tiles are loaded before threads wait for each other, and rounds ahead in loops over the blocks of another launch;
+"""Tiles are loaded before threads wait for each other, and iterations ahead in loops over the blocks of another launch;
 what a kernel does stays the same."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_no_more_than_registers_hold() -> None:
     assert order(kernel) == "lrlrls"
 
 
-# Rounds of gradients -------------------------------------------------------------------------------------------------
+# Iterations of gradients ---------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -111,7 +111,7 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
     "kernel, grid, width",
     [(scaled_rows, (70,), WIDTH), (scaled_rows, (70,), WIDTH - 3), (scaled_tiles, (9, 8), WIDTH)],
 )
-def test_rounds_are_fetched_ahead(
+def test_iterations_are_fetched_ahead(
     kernel: Any, grid: tuple[int, ...], width: int, dtype: Any, arch: str
 ) -> None:
     rng = np.random.default_rng(0)

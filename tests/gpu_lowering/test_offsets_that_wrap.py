@@ -73,8 +73,8 @@ def writes(a: tg.array2d[float], n: int):
         tg.tile_store(a, x + float(i), offset=(0, 64 + i * 64))
 
 
-def test_a_power_of_two_is_met_as_a_whole_where_it_wraps() -> None:
-    """Each thread meets its own elements then, in order."""
+def test_a_power_of_two_is_hit_as_a_whole_where_it_wraps() -> None:
+    """Each thread accesses its own elements then, in order."""
     made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
     found = [b.attrs["reason"] for b in barriers(made)]
     assert not any(r == "tile.store writes what tile.store writes" for r in found)

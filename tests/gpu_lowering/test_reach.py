@@ -1,5 +1,5 @@
-"""Where only threads of a warp touch what others of it have touched, only warps synchronise: none of these barriers can
-be left out, and none of the others be one of warps."""
+"""Where only threads of a warp access what others of it have accessed, only warps synchronise: none of these barriers
+can be left out, and none of the others be one of warps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions that do not need each other stand side by side, and the threads of a block meet once for them."""
+"""Reductions that do not need each other stand side by side, and the threads of a block synchronise once for them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def meetings(kernel: Kernel) -> tuple[list[int], int]:
         (with_what_maps_use, [2], 1),
     ],
 )
-def test_independent_reductions_meet_once(kernel: tg.Kernel, reductions: list[int], barriers: int) -> None:
+def test_independent_reductions_synchronise_once(
+    kernel: tg.Kernel, reductions: list[int], barriers: int
+) -> None:
     args = [tg.array(np.arange(1024.0, dtype=np.float32).reshape(32, 32)), *(tg.zeros((1, 32)) for _ in "bc")]
     whole = kernel is along_rows_and_whole
     made, _ = agrees(tiled(kernel, args if whole else rows(), (1,) if whole else (2,), 128))

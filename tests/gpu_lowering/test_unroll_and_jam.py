@@ -1,4 +1,4 @@
-"""Rounds over small tiles run side by side where they do not need each other, and do what they did one by one."""
+"""Iterations over small tiles run side by side where they do not need each other, and do what they did one by one."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def launch(kernel: Any, n: int = 16, block_dim: int = WIDTH) -> Any:
 
 
 def loads(kernel: Kernel) -> list[int]:
-    """Of each loop, how many a round has."""
+    """Of each loop, how many an iteration has."""
     return [_count(op) for op in kernel.walk() if isinstance(op, For)]
 
 
@@ -133,13 +133,13 @@ def _count(loop: Op) -> int:
     ],
 )
 @pytest.mark.parametrize("n", [0, 1, 2, 8, 9, 17])
-def test_rounds_side_by_side_do_what_they_did(kernel: Any, counts: list[int], n: int) -> None:
+def test_iterations_side_by_side_do_what_they_did(kernel: Any, counts: list[int], n: int) -> None:
     made, _ = agrees(launch(kernel, n))
     assert loads(made) == counts
 
 
 @pytest.mark.parametrize("kernel", [in_place, the_same_row, two_stores, added_up, backwards])
-def test_rounds_that_need_each_other_stay_apart(kernel: Any) -> None:
+def test_iterations_that_need_each_other_stay_apart(kernel: Any) -> None:
     made, _ = agrees(launch(kernel))
     assert loads(made) == [1]
 
@@ -164,6 +164,6 @@ def test_arrays_that_overlap_are_not_mixed_up() -> None:
     assert loads(made) == [1]
 
 
-def test_no_barrier_stands_between_rounds() -> None:
+def test_no_barrier_stands_between_iterations() -> None:
     made, _ = lowered(launch(rows(ROWS)))
     assert not barriers(made)

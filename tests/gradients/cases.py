@@ -114,7 +114,7 @@ def extremes(a: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((8, 6), (6, 4), (8, 4), out=(8, 4))
-def products(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D], y: tg.array2d[D]):
+def matmuls(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D], y: tg.array2d[D]):
     p, q, acc = tg.tile_load(a, shape=(8, 6)), tg.tile_load(b, shape=(6, 4)), tg.tile_load(c, shape=(8, 4))
     tg.tile_matmul(p, q, acc, alpha=a[0, 0], beta=b[0, 1])
     tg.tile_store(y, acc + p @ q * 2.0)

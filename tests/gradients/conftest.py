@@ -1,4 +1,4 @@
-"""Makes the modules beside the tests, and those that run kernels in the interpreter, importable; all adjoints are
+"""Makes the modules next to the tests, and those that run kernels in the interpreter, importable; all adjoints are
 compiled without LLVM's passes, but for slow tests."""
 
 import sys

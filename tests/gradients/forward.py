@@ -1,4 +1,4 @@
-"""Derivatives in forward mode: the interpreter runs a kernel once and carries a tangent beside each float.
+"""Derivatives in forward mode: the interpreter runs a kernel once and carries a tangent next to each float.
 
 A float is a complex number here, its value the real part and its tangent the imaginary one. Ops that move floats,
 choose among them or add them up do the same to both, so the interpreter runs them as they are. The other ops on floats,
@@ -144,7 +144,7 @@ DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "asse
 
 
 def paired(value: np.ndarray, tangent: Any) -> np.ndarray:
-    """Floats and their tangents. (A product with 1j would make NaNs of infinities.)"""
+    """Floats and their tangents. (A matmul with 1j would make NaNs of infinities.)"""
     out = np.empty(np.shape(value), np.complex128)
     out.real, out.imag = value, tangent
     return out
@@ -228,7 +228,7 @@ def _cast(m: Tangents, op: Op, mask: Mask) -> Any:
 
 
 def _product(m: Tangents, op: Op, mask: Mask) -> Any:
-    """alpha * a @ b + beta * c, by the rule for products."""
+    """alpha * a @ b + beta * c, by the rule for matmuls."""
     tiles, factors = op.operands[:3], op.operands[3:]
     value = TileMatmul.ref(op.attrs, *map(m.plain, tiles), *(m.plain(v)[0] for v in factors), rank=2)
     if not has_adjoint(op.operands[0].type):

@@ -13,8 +13,8 @@ CELLS = 400
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
 """
-"""Keeps what is changed round after round near 1 as the sine does, in a few instructions instead of a hundred, which
-each program would have dozens of times."""
+"""Keeps what is changed iteration after iteration near 1 as the sine does, in a few instructions instead of a hundred,
+which each program would have dozens of times."""
 SMOOTH = (
     *("tg.sin({})", "tg.tanh({})", "tg.cos({})"),
     *("tamed({})", "{} * 0.5", "tg.sqrt({0} * {0} + 1.0)") * 2,
@@ -320,7 +320,7 @@ class SmoothProgram:
                 self.add(f"{m} += {self.r.choice((1, 2))}")
 
     def migrate(self, depth: int) -> None:
-        """A tile that is loaded one round ahead, and that may change its storage on the way."""
+        """A tile that is loaded one iteration ahead, and that may change its storage on the way."""
         now, ahead, k = self.fresh("t"), self.fresh("t"), self.fresh("k")
         storages = [self.r.choice(("register", "shared")) for _ in range(2)]
         load = 'tg.tile_load(a[{}], shape=4, offset={}, storage="{}")'
@@ -333,7 +333,7 @@ class SmoothProgram:
             self.add(f"{now} = {self.r.choice((ahead, f'{ahead} * {now}', f'{ahead} + {self.near(now)}'))}")
 
     def leave(self, depth: int) -> None:
-        """The rest of a round or of the kernel is left out by some blocks."""
+        """The rest of an iteration or of the kernel is left out by some blocks."""
         if self.in_for:
             with self.inside(f"if {self.condition()}:"):
                 self.block(0)

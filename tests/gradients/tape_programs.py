@@ -84,7 +84,7 @@ def bend(x, y, went):
 
 
 @tg.kernel
-def product(x, y, z):
+def matmul(x, y, z):
     t = tg.tile_matmul(tg.tile_load(x, shape=(4, 4)), tg.tile_load(y, shape=(4, 4)))
     tg.tile_store(z, tg.tile_astype(t, z.dtype))
 
@@ -358,7 +358,7 @@ class TapeProgram:
                 "total",
                 "twos",
                 "bend",
-                "product",
+                "matmul",
             ]
         )
         if kind == "scale":
@@ -428,7 +428,7 @@ class TapeProgram:
                 raise Full
             self._said(kind, x, y, z)
             a, b = x.values, y.values
-            tg.launch_tiled(product, 1, [x.array, y.array], [z.array], block_dim=32)
+            tg.launch_tiled(matmul, 1, [x.array, y.array], [z.array], block_dim=32)
             x.look()
             y.look()
             z.put(

@@ -171,11 +171,11 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("rounds", [0, 1, 2, 17])
+@pytest.mark.parametrize("iterations", [0, 1, 2, 17])
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_branches_and_mutation(name: str, rounds: int) -> None:
+def test_loops_branches_and_mutation(name: str, iterations: int) -> None:
     kernel, dims, arguments, block = LOOPS[name]
-    check(kernel, dims, arguments(rounds), block)
+    check(kernel, dims, arguments(iterations), block)
 
 
 @tg.kernel
@@ -234,7 +234,7 @@ def test_attention(causal: bool) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed, swapped, activation", [(False, False, "silu"), (True, True, "gelu")])
-def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) -> None:
+def test_the_librarys_matmul(transposed: bool, swapped: bool, activation: str) -> None:
     """With roles, in blocks that take tiles in turn."""
     finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
     kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
@@ -247,7 +247,7 @@ def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) 
 @pytest.mark.machine_code
 def test_roles() -> None:
     a, b, c = random(32, 16, dtype=float), random(16, 48, dtype=float), random(32, 48, dtype=float)
-    check(with_roles.product, (2, 3, 256), [2, a, b, c], 256, SINGLE)
+    check(with_roles.matmul, (2, 3, 256), [2, a, b, c], 256, SINGLE)
     check(with_roles.persistent, (4, 256), [2, a, b, c], 256, SINGLE)
     x, w, y = random(5, 24, dtype=float), random(8, dtype=float), random(5, 24, dtype=float)
     check(with_roles.three_in_a_row, (5, 128), [x, w, y], 128, SINGLE)

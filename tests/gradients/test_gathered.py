@@ -56,7 +56,7 @@ def assert_gathered(steps: list[Any], count: int) -> None:
 
 
 @tg.kernel
-def product(a, b, c):
+def matmul(a, b, c):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range((a.shape[1] + T - 1) // T):
@@ -68,11 +68,11 @@ def product(a, b, c):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (24, 16, 40), (20, 13, 9), (8, 0, 8)])
-def test_products(sizes: tuple[int, int, int]) -> None:
+def test_matmuls(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n)
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), requires_grad=True)
-    steps = backwards(product, (-(-m // T), -(-n // T)), [x, y], c, g)
+    steps = backwards(matmul, (-(-m // T), -(-n // T)), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
     assert not c.grad.numpy().any() if n == 0 else True
@@ -85,15 +85,15 @@ def test_owners_add_to_what_is_there() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
     x.grad.fill_(5.0)
-    backwards(product, (2, 3), [x, y], c, g)
+    backwards(matmul, (2, 3), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T + 5.0)
 
 
 @pytest.mark.machine_code
-def test_an_owner_is_one_loop_over_loads_and_a_product(owners: bool) -> None:
-    """What schedulers look for: no condition, one product, bounds that are an argument."""
+def test_an_owner_is_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
+    """What schedulers look for: no condition, one matmul, bounds that are an argument."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
-    steps = backwards(product, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
+    steps = backwards(matmul, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
     for step in (s for s in steps if "matmul" in s.ir()):
         text = step.ir()
         assert text.count("tile.matmul") == text.count(" = for ") == 1
@@ -105,12 +105,12 @@ def test_an_owner_is_one_loop_over_loads_and_a_product(owners: bool) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
-def test_products_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
+def test_matmuls_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
     m, n, k = 16, 256, 16
     a, b, g = integers(m, k), np.ones((k, n)), np.ones((m, n))
     b[:, ::2] = 3.0
     x, y, c = leaf(a, dtype), leaf(b, dtype), tg.zeros((m, n), dtype=dtype, requires_grad=True)
-    steps = backwards(product, (m // T, n // T), [x, y], c, g)
+    steps = backwards(matmul, (m // T, n // T), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy().astype(float), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy().astype(float), a.T @ g)
     for step in (s for s in steps if "matmul" in s.ir()):
@@ -134,7 +134,7 @@ def batched(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_products_in_batches() -> None:
+def test_matmuls_in_batches() -> None:
     a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
     steps = backwards(batched, (3, 2, 1), [x, y], c, g)
@@ -193,9 +193,9 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
 def test_owners_agree_in_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
-    product.unload()
-    backwards(product, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
-    adjoint = list(product.adjoints.values())[-1]
+    matmul.unload()
+    backwards(matmul, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
+    adjoint = list(matmul.adjoints.values())[-1]
     ((steps,),) = adjoint.steps.values()
     found, rows, sums = copies(args), {}, {}
     for one in planned(steps, (2, 1, 32), args, CPU):
@@ -348,7 +348,7 @@ def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
 
 @tg.kernel
 def triangular(a, b, c):
-    """The rounds depend on the block, so no grid says which blocks add to a tile."""
+    """The iterations depend on the block, so no grid says which blocks add to a tile."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(i + 1):
@@ -359,7 +359,7 @@ def triangular(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_loops_whose_rounds_depend_on_the_block() -> None:
+def test_loops_whose_iterations_depend_on_the_block() -> None:
     a, b, g = (integers(24, 24, seed=k) for k in range(3))
     x, y, c = leaf(a), leaf(b), tg.zeros((24, 24), requires_grad=True)
     backwards(triangular, (3, 3), [x, y], c, g)
@@ -394,7 +394,7 @@ def test_windows_that_overlap() -> None:
 
 @tg.kernel
 def chained(a, b, c):
-    """What a round adds depends on the rounds before it."""
+    """What an iteration adds depends on the iterations before it."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(a.shape[1] // T):
@@ -405,7 +405,7 @@ def chained(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_rounds_that_depend_on_each_other() -> None:
+def test_iterations_that_depend_on_each_other() -> None:
     a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((8, 8), requires_grad=True)
     backwards(chained, (1, 1), [x, y], c, g)
@@ -426,7 +426,7 @@ def test_arrays_that_share_memory() -> None:
     """x is both operands: its gradient has no one owner for each tile of either."""
     a, g = integers(16, 16), integers(16, 16)
     x, c = leaf(a), tg.zeros((16, 16), requires_grad=True)
-    backwards(product, (2, 2), [x, x], c, g)
+    backwards(matmul, (2, 2), [x, x], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ a.T + a.T @ g)
 
 

@@ -30,7 +30,7 @@ def outcomes(seeds: Iterable[int]) -> Counter[str]:
         program = SmoothProgram(seed)
         forward = [TRIP_COUNTS[seed // 2 % len(TRIP_COUNTS)]] * (seed % 2)
         for count, verdict in check(program, forward=forward).items():
-            assert not verdict.startswith("wrong"), f"seed {seed}, {count} rounds: {verdict}\n{program}"
+            assert not verdict.startswith("wrong"), f"seed {seed}, {count} iterations: {verdict}\n{program}"
             found[verdict] += 1
     return found
 
@@ -67,8 +67,8 @@ def test_programs_that_went_wrong(program: SmoothProgram, monkeypatch: pytest.Mo
 
 
 @pytest.mark.seconds(5)
-@pytest.mark.parametrize("rounds", rest_slow(((n,) for n in TRIP_COUNTS), lambda n: n < 17))
-def test_gradients_across_kinks(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("iterations", rest_slow(((n,) for n in TRIP_COUNTS), lambda n: n < 17))
+def test_gradients_across_kinks(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    program = KinkedProgram(rounds)
-    assert check(program, forward=[rounds]) == {rounds: "right"}, str(program)
+    program = KinkedProgram(iterations)
+    assert check(program, forward=[iterations]) == {iterations: "right"}, str(program)

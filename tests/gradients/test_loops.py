@@ -45,7 +45,7 @@ def zeros(*shape: int) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 17])
 @pytest.mark.parametrize("kernel", [reassigned, pipelined])
-def test_products_of_reassigned_tiles(kernel: Any, count: int) -> None:
+def test_matmuls_of_reassigned_tiles(kernel: Any, count: int) -> None:
     """Small integers, so that every order of summing gives the same numbers: the gradients are exact."""
     rng = np.random.default_rng(count)
     a, b, g = (rng.integers(-3, 4, s).astype(np.float64) for s in ((16, 8 * count), (8 * count, 8), (16, 8)))
@@ -67,7 +67,7 @@ def test_values_that_are_carried_and_not_linear(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 65])
-def test_lanes_with_rounds_of_their_own(count: int) -> None:
+def test_lanes_with_iterations_of_their_own(count: int) -> None:
     check(counted_apart, 16, random(2, 16), count, zeros(16), block_dim=8)
     check(alike_in_some_lanes, (2, 8), random(2, 8), count, zeros(16), block_dim=8)
 
@@ -100,7 +100,7 @@ def adjoint_ir(kernel: Any) -> str:
 
 def test_accumulations_keep_nothing_and_repeat_nothing() -> None:
     @tg.kernel
-    def products(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
+    def matmuls(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
         acc = tg.tile_zeros(shape=(8, 4), dtype=D)
         for k in range(a.shape[1] // 8):
             x = tg.tile_load(a, shape=(8, 8), offset=(0, k * 8))
@@ -108,16 +108,16 @@ def test_accumulations_keep_nothing_and_repeat_nothing() -> None:
             tg.tile_matmul(x, y, acc)
         tg.tile_store(c, acc)
 
-    check(products, (1, 32), random(8, 24), random(24, 4), zeros(8, 4))
-    text = adjoint_ir(products)
+    check(matmuls, (1, 32), random(8, 24), random(24, 4), zeros(8, 4))
+    text = adjoint_ir(matmuls)
     assert "buf." not in text
-    (adjoint,) = products.adjoints.values()
+    (adjoint,) = matmuls.adjoints.values()
     assert "kept for the gradient: nothing" in adjoint.explain()
     assert text.count(" = for ") + text.count("  for ") == 1
     assert text.count("tile.matmul") == 2
 
 
-def test_tiles_loaded_a_round_ahead_are_loaded_again() -> None:
+def test_tiles_loaded_an_iteration_ahead_are_loaded_again() -> None:
     check(reassigned, (1, 1, 32), random(8, 24), random(24, 4), zeros(8, 4))
     text = adjoint_ir(reassigned)
     assert "buf." not in text
@@ -197,17 +197,17 @@ def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:
     tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)
 
 
-def test_products_of_gradients_are_as_precise_as_those_of_the_kernel() -> None:
+def test_matmuls_of_gradients_are_as_precise_as_those_of_the_kernel() -> None:
     @tg.kernel
-    def products(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    def matmuls(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
         acc = tg.tile_zeros(shape=(8, 4))
         tg.tile_matmul(tg.tile_load(a, shape=(8, 8)), tg.tile_load(b, shape=(8, 4)), acc, precision="tf32")
         tg.tile_store(c, acc)
 
     a, b, c = (tg.ones(shape, requires_grad=True) for shape in ((8, 8), (8, 4), (8, 4)))
     with tg.Tape() as tape:
-        tg.launch_tiled(products, 1, [a, b], [c], block_dim=32)
+        tg.launch_tiled(matmuls, 1, [a, b], [c], block_dim=32)
     tape.backward(grads={c: tg.ones((8, 4))})
     assert np.array_equal(a.grad.numpy(), np.full((8, 8), 4.0))
-    text = adjoint_ir(products)
+    text = adjoint_ir(matmuls)
     assert text.count("tile.matmul") == text.count('precision = "tf32"') == 2

@@ -16,13 +16,13 @@ T = 32
 
 
 def product_kernel(left: bool, right: bool) -> Any:
-    """A new kernel of a product whose left and right operands lie transposed, or not."""
+    """A new kernel of a matmul whose left and right operands lie transposed, or not."""
 
     @tg.kernel
-    def product(rounds: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+    def product(iterations: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
         i, j = tg.tid()
         total = tg.tile_zeros(shape=(T, T), dtype=c.dtype)
-        for k in range(rounds):
+        for k in range(iterations):
             if tg.static(left):
                 x = tg.tile_transpose(tg.tile_load(a, shape=(T, T), offset=(k * T, i * T)))
             else:
@@ -52,8 +52,8 @@ def gradients(
     for leaf in (a, b):
         leaf.grad.fill_(1.0)
     with tg.Tape() as tape:
-        rounds, *grid = (-(-n // T) for n in (data[0].shape[1], *g.shape))
-        tg.launch_tiled(kernel, grid, inputs=[rounds, a, b], outputs=[c], block_dim=32)
+        iterations, *grid = (-(-n // T) for n in (data[0].shape[1], *g.shape))
+        tg.launch_tiled(kernel, grid, inputs=[iterations, a, b], outputs=[c], block_dim=32)
     tape.backward(grads={c: g})
     found = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), turned, strict=True)]
     launched = next(iter(kernel.adjoints.values())).launched
@@ -83,7 +83,7 @@ def test_as_owners_of_one_tile(
     dtype: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where the product of a gradient has an operand that lies transposed, blocks own several tiles."""
+    """Where the matmul of a gradient has an operand that lies transposed, blocks own several tiles."""
     rng, (m, k, n) = np.random.default_rng(1), size
     a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
     few, names = gradients(turned, [a, b], g, 1, monkeypatch)
@@ -96,7 +96,7 @@ def test_as_owners_of_one_tile(
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-4)
 
 
-def test_shares_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares change the order of sums: they are taken whatever the number of cores."""
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):

@@ -11,7 +11,7 @@ import tegula as tg
 
 pytestmark = pytest.mark.machine_code
 
-ROUNDS = 1024
+ITERATIONS = 1024
 """Beyond 256, bfloat16 numbers to which 1 is added stay as they are; float16 ones beyond 2048."""
 
 ONE, ALL = [1, 0, 0, 0, 0, 0, 0, 0], [1] * 8
@@ -43,7 +43,7 @@ FORMS: dict[str, tuple[str, list[int]]] = {
     "a sum of narrow numbers": ("t = row; loop; z += tg.tile_astype(t + t, float)", [2] * 8),
     "a choice": ("t = row; loop; z += tg.tile_astype(tg.where(t > 0.0, t, -t), float)", ALL),
 }
-"""What a kernel does and, in units of ROUNDS, the gradient of the sum of its results by x."""
+"""What a kernel does and, in units of ITERATIONS, the gradient of the sum of its results by x."""
 
 
 def kernel_of(form: str, dtype: Any) -> Any:
@@ -66,9 +66,9 @@ def twice(x):
 def check(form: str, dtype: Any) -> None:
     x, y = tg.ones(8, dtype=dtype, requires_grad=True), tg.zeros(16, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(kernel_of(form, dtype), (1, 8), [ROUNDS, x], [y], block_dim=8)
+        tg.launch(kernel_of(form, dtype), (1, 8), [ITERATIONS, x], [y], block_dim=8)
     tape.backward(grads={y: tg.ones(16)})
-    assert (x.grad.numpy().astype(float) / ROUNDS).tolist() == FORMS[form][1]
+    assert (x.grad.numpy().astype(float) / ITERATIONS).tolist() == FORMS[form][1]
 
 
 @pytest.mark.parametrize("form", ["a scalar", "a tile", "a view", "a sum of narrow numbers"])

@@ -1,4 +1,4 @@
-"""Gradients of 16 bits that are sums of thousands of terms, from rounds of loops, lanes and blocks: rounded once. A sum
+"""Gradients of 16 bits that are sums of thousands of terms, from iterations of loops, lanes and blocks: rounded once. A sum
 that is rounded at every addition grows no more beyond 256 or 2048 ones."""
 
 from functools import cache
@@ -18,7 +18,7 @@ PAIRS = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vect
 
 @cache
 def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
-    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has places behind the first ones."""
+    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has places after the first ones."""
     vec = PAIRS[dt]
 
     @tg.kernel
@@ -32,13 +32,13 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
         tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8))
 
     @tg.kernel
-    def rounds_of_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def iterations_of_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         j = tg.tid()
         for i in range(x.shape[0]):
             y[i, j] = x[i, j] + w[j]
 
     @tg.kernel
-    def rounds_of_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def iterations_of_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         for i in range(x.shape[0]):
             tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8))
 
@@ -82,8 +82,8 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     return {
         "lanes": (lanes, grid, 256),
         "tiles": (tiles, blocks, 32),
-        "rounds of lanes": (rounds_of_lanes, (COLUMNS,), 8),
-        "rounds of tiles": (rounds_of_tiles, (1, 32), 32),
+        "iterations of lanes": (iterations_of_lanes, (COLUMNS,), 8),
+        "iterations of tiles": (iterations_of_tiles, (1, 32), 32),
         "changed by lanes": (changed_by_lanes, grid, 256),
         "changed by tiles": (changed_by_tiles, blocks, 32),
         "two names": (two_names, grid, 256),
@@ -92,8 +92,8 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     }
 
 
-QUICK = ("rounds of lanes", "two names", "pairs")
-NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in forms(tg.bfloat16)]
+FEW = ("iterations of lanes", "two names", "pairs")
+NAMES = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in forms(tg.bfloat16)]
 
 
 @pytest.mark.parametrize("name", NAMES)

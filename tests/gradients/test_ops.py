@@ -51,7 +51,7 @@ def test_derivatives_at_kinks_and_jumps() -> None:
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32, tg.float8_e4m3])
 def test_gradients_of_narrow_floats(dtype: Any) -> None:
     @tg.kernel
-    def product(a, b, y):
+    def matmul(a, b, y):
         p, q = tg.tile_load(a, shape=(16, 16)), tg.tile_load(b, shape=(16, 16))
         acc = tg.tile_zeros(shape=(16, 16), dtype=float)
         tg.tile_matmul(p, q, acc)
@@ -63,7 +63,7 @@ def test_gradients_of_narrow_floats(dtype: Any) -> None:
     y = tg.zeros((16, 16), requires_grad=True)
     g = rng.integers(-2, 3, (16, 16)).astype(np.float32)
     with tg.Tape() as tape:
-        tg.launch_tiled(product, dim=1, inputs=[a, b], outputs=[y], block_dim=32)
+        tg.launch_tiled(matmul, dim=1, inputs=[a, b], outputs=[y], block_dim=32)
     tape.backward(grads={y: g})
     left, right = (x.numpy().astype(np.float32) for x in (a, b))
     assert a.grad.dtype == (tg.float32 if dtype is tg.float8_e4m3 else dtype)

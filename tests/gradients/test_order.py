@@ -122,7 +122,7 @@ def test_orders_that_no_gpu_keeps_are_refused() -> None:
             check_order(steps_of(kernel, [x, at, y], dims, dims[-1]))
 
 
-def test_owners_and_shares_keep_their_order_on_gpus() -> None:
+def test_owners_and_chunks_keep_their_order_on_gpus() -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((8, 64), 64, (8, 64))]
     check_order(steps_of(weighted, args, (8, 32), 32))
 
@@ -137,7 +137,7 @@ def test_large_sums_are_shared_out_too() -> None:
     check_order(steps_of(large, args, (8, 8), 8))
 
 
-def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
+def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
     """Few for lanes with many elements, whose sums take registers; on CPUs the same number for all."""
 
     @tg.kernel
@@ -156,7 +156,7 @@ def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
 
 @pytest.mark.parametrize("is_gpu", [False, True])
 @pytest.mark.parametrize("rows", [1, 31, 33, 500])
-def test_each_block_is_in_one_share(rows: int, is_gpu: bool) -> None:
+def test_each_block_is_in_one_chunk(rows: int, is_gpu: bool) -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((rows, 64), 64, (rows, 64))]
     step = steps_of(weighted, args, (rows, 32), 32)[0]
     launch = ForwardLaunch((rows, 32), {}, 32, is_gpu)

@@ -20,7 +20,7 @@ def integers(seed: int, *shape: int) -> np.ndarray:
 
 
 def migrating(first: str, next: str) -> Any:
-    """The pipelined product of the guide; tiles loaded in the loop go to a storage of their own."""
+    """The pipelined matmul of the guide; tiles loaded in the loop go to a storage of their own."""
 
     @tg.kernel
     def matmul_pipelined(A: tg.array2d(dtype=float), B: tg.array2d(dtype=float), C: tg.array2d(dtype=float)):
@@ -45,8 +45,8 @@ def migrating(first: str, next: str) -> Any:
 @pytest.mark.parametrize("next", ["register", "shared"])
 def test_tiles_that_change_their_storage_have_exact_gradients(first: str, next: str) -> None:
     kernel = migrating(first, next)
-    for rounds in (1, 2, 3, 18):
-        a, b = integers(0, 16, 8 * rounds), integers(1, 8 * rounds, 8)
+    for iterations in (1, 2, 3, 18):
+        a, b = integers(0, 16, 8 * iterations), integers(1, 8 * iterations, 8)
         A, B = (tg.array(x, requires_grad=True) for x in (a, b))
         C = tg.zeros((16, 8), requires_grad=True)
         g = integers(2, 16, 8)

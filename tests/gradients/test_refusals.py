@@ -136,7 +136,7 @@ def times(x: D, y: D):
 
 
 @refused("reduce", "tile_reduce", "tg.tile_reduce(times, tg.tile_load(a, shape=N))")
-def product(a: tg.array[D], y: tg.array[D]):
+def matmul(a: tg.array[D], y: tg.array[D]):
     tg.tile_store(y, tg.tile_reduce(times, tg.tile_load(a, shape=N)))
 
 

@@ -1,4 +1,4 @@
-"""Owners with tiles as large as the forward product's: they are for GPUs, and right wherever they run.
+"""Owners with tiles as large as the forward matmul's: they are for GPUs, and right wherever they run.
 
 The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
 
@@ -51,10 +51,12 @@ def same(found: Any, wanted: np.ndarray) -> None:
 
 
 @tg.kernel
-def product(rounds: int, a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+def matmul(
+    iterations: int, a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]
+):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
-    for k in range(rounds):
+    for k in range(iterations):
         x = tg.tile_load(a, shape=(M, K), offset=(i * M, k * K))
         y = tg.tile_load(b, shape=(K, N), offset=(k * K, j * N))
         tg.tile_matmul(x, y, total)
@@ -62,24 +64,24 @@ def product(rounds: int, a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16],
 
 
 @pytest.mark.parametrize("sizes", [(64, 256, 64), (128, 512, 320), (100, 300, 200), (64, 256, 72)])
-def test_products_of_any_size(sizes: tuple[int, int, int]) -> None:
+def test_matmuls_of_any_size(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
     x.grad.fill_(3.0)
-    names = backwards(product, (-(-m // M), -(-n // N)), [-(-k // K), x, y], c, g)
+    names = backwards(matmul, (-(-m // M), -(-n // N)), [-(-k // K), x, y], c, g)
     same(x.grad, g @ b.T + 3.0)
     same(y.grad, a.T @ g)
-    assert "product_adjoint_of_adj_a_wide" in names
+    assert "matmul_adjoint_of_adj_a_wide" in names
 
 
 def test_tiles_beyond_the_last_one_are_not_added_to() -> None:
-    """Five rounds of six: the last columns of a and rows of b have no gradient, though larger tiles would reach
+    """Five iterations of six: the last columns of a and rows of b have no gradient, though larger tiles would reach
     them."""
     m, n, k = 64, 256, 6 * K
     a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
-    names = backwards(product, (1, 1), [5, x, y], c, g)
+    names = backwards(matmul, (1, 1), [5, x, y], c, g)
     inside = np.arange(k) < 5 * K
     same(x.grad, g @ b.T * inside)
     same(y.grad, a.T @ g * inside[:, None])
@@ -97,7 +99,7 @@ def batched(a: tg.array3d[tg.bfloat16], b: tg.array3d[tg.bfloat16], c: tg.array3
     tg.tile_store(c[s], tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
 
 
-def test_products_in_batches() -> None:
+def test_matmuls_in_batches() -> None:
     a, b = integers(2, 64, 256), integers(2, 512, 256)
     g = integers(2, 64, 512) * (np.random.default_rng(1).random((2, 64, 512)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((2, 64, 512), dtype=tg.bfloat16, requires_grad=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.role_kernels import persistent, product, three_in_a_row
+from support.role_kernels import matmul, persistent, three_in_a_row
 
 
 def integers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -32,7 +32,7 @@ def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndar
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("grid", [1, 3, 200])
-def test_products_of_persistent_blocks(grid: int) -> None:
+def test_matmuls_of_persistent_blocks(grid: int) -> None:
     a, b, g = integers(100, 40), integers(40, 90), integers(100, 90)
     x, y, c = leaf(a), leaf(b), tg.zeros((100, 90), requires_grad=True)
     text = backwards(persistent, grid, [5, x, y], c, g)
@@ -44,10 +44,10 @@ def test_products_of_persistent_blocks(grid: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
-def test_products(n: int) -> None:
+def test_matmuls(n: int) -> None:
     a, b, g = integers(32, 8 * n), integers(8 * n, 48), integers(32, 48)
     x, y, c = leaf(a), leaf(b), tg.zeros((32, 48), requires_grad=True)
-    text = backwards(product, (2, 3), [n, x, y], c, g)
+    text = backwards(matmul, (2, 3), [n, x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), 2.0 * a.T @ g)
     assert "atomic" not in text and "pipe" not in text

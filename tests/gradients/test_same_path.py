@@ -30,7 +30,7 @@ PRODUCTS = {
 CONDITIONS = {
     "sum": "d = p - w",
     "difference": "d = w - p; d = -d",
-    "two products": "d = p - w * tg.abs(v) / tg.abs(v)",
+    "two matmuls": "d = p - w * tg.abs(v) / tg.abs(v)",
     "rounded": "d = tg.floor((p - w) * 16777216.0)",
     "function": "d = tg.expm1(p - w)",
 }
@@ -93,7 +93,7 @@ def test_paths_at_the_edge_of_rounding(product: str, condition: str, path: str) 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.bfloat16], ids=str)
 @pytest.mark.parametrize("path", [*PATHS])
 def test_every_path(path: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every product, every condition with every path, and a part of all; a campaign has all."""
+    """Every matmul, every condition with every path, and a part of all; a campaign has all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for row, product in enumerate(PRODUCTS):
         for condition in part([*CONDITIONS], row + [*PATHS].index(path), number):

@@ -16,7 +16,7 @@ FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
 
 
 @tg.kernel
-def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T))
     for k in range(a.shape[1] // T):
@@ -27,7 +27,7 @@ def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
 
 
 @tg.kernel
-def two_products(
+def two_matmuls(
     a: tg.array2d[float],
     b: tg.array2d[float],
     c: tg.array2d[float],
@@ -58,7 +58,7 @@ def squares(count: int) -> list[Any]:
 
 def test_owners_of_different_arrays_are_a_series() -> None:
     """What clears the gradient that they read is not of it."""
-    steps = steps_of(product, squares(3), squares(3))
+    steps = steps_of(matmul, squares(3), squares(3))
     assert in_series(steps) == [FIRST, LATER, ALONE]
     assert in_series(steps[2:]) == [ALONE]
     assert in_series([*steps, *steps]) == [FIRST, LATER, ALONE, FIRST, LATER, ALONE]
@@ -66,14 +66,14 @@ def test_owners_of_different_arrays_are_a_series() -> None:
 
 def test_launches_that_add_to_one_array_are_not() -> None:
     """The gradient of `a` has two owners, in two launches; those of `b` and `c` are of the second one's series."""
-    steps = steps_of(two_products, squares(5), squares(5))
-    names = [step.kernel.name.removeprefix("two_products_adjoint_of_adj_") for step in steps]
+    steps = steps_of(two_matmuls, squares(5), squares(5))
+    names = [step.kernel.name.removeprefix("two_matmuls_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]
     assert in_series(steps) == [ALONE, FIRST, LATER, LATER, ALONE]
 
 
 def test_sums_come_after_their_parts() -> None:
-    first, last = steps_of(product, squares(3), squares(3))[0].shared
+    first, last = steps_of(matmul, squares(3), squares(3))[0].shared
     assert in_series([first, last]) == [ALONE, ALONE]
     assert in_series([first, first]) == [ALONE, ALONE], "both write the same rows"
 
@@ -84,7 +84,7 @@ def scaled(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
     tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T))
 
 
-def test_blocks_that_take_shares_let_the_next_launch_start_when_they_have_looped() -> None:
+def test_blocks_that_take_chunks_let_the_next_launch_start_when_they_have_looped() -> None:
     """Blocks of the next one would crowd where the first of them end."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
@@ -95,7 +95,7 @@ def test_blocks_that_take_shares_let_the_next_launch_start_when_they_have_looped
 
 def test_arrays_that_share_bytes_are_in_none() -> None:
     args, (da, _, dc) = squares(3), squares(3)
-    assert set(in_series(steps_of(product, args, [da, da, dc]))) == {ALONE}
+    assert set(in_series(steps_of(matmul, args, [da, da, dc]))) == {ALONE}
 
 
 # What only overwrites what was read ----------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ M, N, K = 128, 256, 64
 
 
 @tg.kernel
-def wide_product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+def wide_matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(M, N))
     for k in range(a.shape[1] // K):
@@ -116,7 +116,7 @@ def wide_product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.a
 
 def wide_steps() -> list[AdjointStep]:
     args = [tg.zeros((N, N), dtype=tg.bfloat16) for _ in range(6)]
-    steps = steps_of(wide_product, args[:3], args[3:])
+    steps = steps_of(wide_matmul, args[:3], args[3:])
     return [step if step.wide is None else step.wide.step for step in steps]
 
 

@@ -60,7 +60,7 @@ def moved_average(x: tg.array[D], share: D, y: tg.array[D]):
 
 @pytest.mark.machine_code
 def test_an_array_is_scaled_in_its_place() -> None:
-    """The gradient of a product with a number needs the number alone, not the elements that are overwritten."""
+    """The gradient of a matmul with a number needs the number alone, not the elements that are overwritten."""
     x, y, loss = arrays()
     y.assign(np.arange(8.0))
     with tg.Tape() as tape:

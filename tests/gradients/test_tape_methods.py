@@ -251,7 +251,7 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("steps", [1, 2])
-def test_gradients_that_would_get_lost_are_found_behind_other_arrays(steps: int) -> None:
+def test_gradients_that_would_get_lost_are_found_after_other_arrays(steps: int) -> None:
     x, loss = variable(1, 2), variable(0)
     between = [tg.zeros(2, dtype=D) for _ in range(steps)]
     with tg.Tape() as tape:

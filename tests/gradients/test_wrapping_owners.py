@@ -30,7 +30,7 @@ def test_blocks_whose_offsets_wrap_own_nothing() -> None:
             launch(kernel, dim=most + 1, inputs=[x], outputs=[y], adjoint=True, block_dim=64)
 
 
-def test_a_product_whose_owners_would_wrap_is_refused() -> None:
+def test_a_matmul_whose_owners_would_wrap_is_refused() -> None:
     """The blocks of an owner are the iterations of the forward loop."""
 
     @tg.kernel

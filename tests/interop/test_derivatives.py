@@ -188,7 +188,7 @@ TILES: dict[str, tuple[Any, int, Callable[..., Any]]] = {
     "reductions": (
         reduced, 1, lambda a, b: ((a * b).sum(0, keepdims=True) + b.max(1, keepdims=True)) * a.min() - b.sum() * a,
     ),
-    "products": (multiplied, 1, lambda a, b: (0.5 * a @ b + 2.0 * a) @ b.T),
+    "matmuls": (multiplied, 1, lambda a, b: (0.5 * a @ b + 2.0 * a) @ b.T),
     "scans": (scanned, 1, jax_scanned),
     "shapes": (shaped, 1, jax_shaped),
     "softmax and norm": (normalised, 8, jax_normalised),

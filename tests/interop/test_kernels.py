@@ -47,7 +47,7 @@ def test_keys_hold_no_tensors() -> None:
 
 
 @pytest.mark.machine_code
-def test_products_of_tensors_that_lie_differently() -> None:
+def test_matmuls_of_tensors_that_lie_differently() -> None:
     memory = integers(60 * 80 + 8)
     a, b = integers(40, 80), integers(80, 60, seed=1)
     for _ in range(3):

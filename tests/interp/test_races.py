@@ -1,4 +1,4 @@
-"""The race check: what threads of a block touch between barriers."""
+"""The race check: what threads of a block access between barriers."""
 
 from types import SimpleNamespace
 

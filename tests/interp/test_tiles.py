@@ -171,28 +171,28 @@ def test_reductions_of_any_shape(rows, columns):
     assert evaluate(lambda m, t: reduce(m, t, 1, True), a) == a.sum(1, keepdims=True).tolist()
 
 
-def product(m, a, b, c, alpha=1.0, beta=1.0):
+def matmul(m, a, b, c, alpha=1.0, beta=1.0):
     t = c.type.dtype
     return m("tile.matmul", a, b, c, m.const(alpha, t), m.const(beta, t))
 
 
-def test_products_in_the_type_of_the_result():
+def test_matmuls_in_the_type_of_the_result():
     a, b = np.eye(2, 3, dtype=np.float16) * 2048, np.ones((3, 2), np.float16)
     c = np.ones((2, 2), np.float32)
-    assert evaluate(lambda m, a, b, c: product(m, a, b, c, 2.0, 3.0), a, b, c) == [[4099.0] * 2] * 2
+    assert evaluate(lambda m, a, b, c: matmul(m, a, b, c, 2.0, 3.0), a, b, c) == [[4099.0] * 2] * 2
     # In float16, each partial sum would lose the 1: 2048 + 1 + 1.
     a = np.array([[2048, 1, 1]], np.float16)
-    out = evaluate(product, a, np.ones((3, 1), np.float16), np.zeros((1, 1), np.float16))
+    out = evaluate(matmul, a, np.ones((3, 1), np.float16), np.zeros((1, 1), np.float16))
     assert out == [[2050.0]]
     narrow = np.array([[1.5, -2]], ml_dtypes.float8_e4m3fn)
-    out = evaluate(product, narrow, narrow.T.copy(), np.zeros((1, 1), ml_dtypes.bfloat16))
+    out = evaluate(matmul, narrow, narrow.T.copy(), np.zeros((1, 1), ml_dtypes.bfloat16))
     assert out == [[6.25]]
 
 
 def test_integer_products_wrap():
     a = np.full((1, 2), 100, np.int8)
-    wide = evaluate(lambda m, *t: product(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int32))
-    wrapped = evaluate(lambda m, *t: product(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int8))
+    wide = evaluate(lambda m, *t: matmul(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int32))
+    wrapped = evaluate(lambda m, *t: matmul(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int8))
     assert (wide, wrapped) == ([[20000]], [[20000 - 78 * 256]])
 
 

@@ -1,4 +1,4 @@
-"""Makes the module beside the tests importable."""
+"""Makes the module next to the tests importable."""
 
 import sys
 from pathlib import Path

@@ -16,7 +16,7 @@ ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-10, "float32": 1e-5}
 
 
 def integers(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
-    """From -2 to 2, so that sums of their products are exact in float32 in any order."""
+    """From -2 to 2, so that sums of their matmuls are exact in float32 in any order."""
     return np.random.default_rng(seed).integers(-2, 3, shape).astype((NUMPY | FLOAT8)[dtype])
 
 

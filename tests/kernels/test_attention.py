@@ -201,7 +201,7 @@ def test_scales_and_options_of_later_calls() -> None:
             attention(*arrays, arrays[2])
 
 
-def test_new_arrays_are_tensors_beside_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_arrays_are_tensors_next_to_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tensor:
         pass
 

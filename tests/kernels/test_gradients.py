@@ -23,7 +23,7 @@ NEAR = {
     "float8_e4m3": 2.0**-6,
     "float8_e5m2": 2.0**-6,
 }
-"""How far gradients may be from float64, in parts of the largest: they are sums of products of rounded numbers."""
+"""How far gradients may be from float64, in parts of the largest: they are sums of matmuls of rounded numbers."""
 ERF = np.vectorize(math.erf)
 
 
@@ -100,12 +100,12 @@ def check_matmul(
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [*NEAR])
-def test_products(dtype: str, transposed: bool) -> None:
+def test_matmuls(dtype: str, transposed: bool) -> None:
     check_matmul(dtype=dtype, transposed=transposed)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_in_tf32(transposed: bool) -> None:
+def test_matmuls_in_tf32(transposed: bool) -> None:
     """On GPUs operands are rounded to 10 bits, forwards and backwards."""
     a, b = (tg.array(np.round(normal(32, 32, dtype="float32", seed=s) * 8.0) / 8.0) for s in (0, 1))
     a.requires_grad = b.requires_grad = True
@@ -141,7 +141,7 @@ def test_an_old_output_under_an_activation_is_refused() -> None:
     ("dtype", "tile"), [("float32", shapes.VECTOR_UNITS[-1]), ("bfloat16", shapes.TENSOR_CORES[-1])]
 )
 @pytest.mark.parametrize("activation", [None, "silu"])
-def test_blocks_that_share_tiles(activation: str | None, dtype: str, tile: Any) -> None:
+def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) -> None:
     """Their sums are memory of the call, with a gradient of its own: two calls do not share it."""
     check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.shared_by(3))
     a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)

@@ -1,4 +1,4 @@
-"""Matrix products of the library: every layout, edge and epilogue against float64."""
+"""Matmuls of the library: every layout, edge and epilogue against float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(
     transposed: bool = False,
     precision: str = "default",
 ) -> None:
-    """A product of small integers, which is exact in float32 and rounded once."""
+    """A matmul of small integers, which is exact in float32 and rounded once."""
     a = integers(m, k, dtype=dtype)
     b = integers(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
     c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, precision=precision, tile=tile)
@@ -52,7 +52,7 @@ def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("splits", [2, 3, 5])
 @pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
-def test_blocks_that_share_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
+def test_blocks_that_split_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
     """Also where some of them have nothing to do."""
     check(*shape, tile=shapes.TENSOR_CORES[-1].shared_by(splits), transposed=transposed)
 

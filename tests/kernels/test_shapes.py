@@ -1,4 +1,4 @@
-"""How products are cut: the ways that were the fastest on an H200, and no others."""
+"""How matmuls are cut: the ways that were the fastest on an H200, and no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_fastest_tiles_that_were_measured(shape: tuple[int, int, int], size:
 
 
 @pytest.mark.parametrize("rows", [1, 16, 64])
-def test_thin_products_are_read_by_all_multiprocessors(rows: int) -> None:
+def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
     """Whatever reads a matrix once from memory takes as long as that."""
     found = chosen(rows, 8192, 8192)
     blocks = -(-8192 // found.columns) * found.splits
@@ -60,11 +60,11 @@ def test_few_tiles_with_many_steps_are_shared(shape: tuple[int, int, int]) -> No
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 64), (16, 256, 512), (1, 1, 1), (128, 128, 0)])
-def test_short_products_are_not_shared(shape: tuple[int, int, int]) -> None:
+def test_short_matmuls_are_not_split(shape: tuple[int, int, int]) -> None:
     assert chosen(*shape).splits == 1
 
 
-def test_processors_share_no_tiles() -> None:
+def test_processors_split_no_tiles() -> None:
     for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
         found = chosen(*shape, cpu(2))
         assert found.splits == 1 and not found.swapped

@@ -163,10 +163,10 @@ def test_elements_at_distinct_places_need_no_order(body: str) -> None:
         "if j < 2:\n    t[j, 0] = 3.0\n    t[j + 1, 0] += 1.0",  # another thread's row
         "if j < 2:\n    t[n, 0] = 3.0\n    t[n, 0] += 1.0",
         "if j < 2:\n    t[j // 2, 1] = 3.0\n    t[j // 2, 1] += 1.0",
-        "if j < 2:\n    for k in range(2):\n        t[k, 0] = 3.0\n        t[k + 1, 0] += 1.0",  # in another round
+        "if j < 2:\n    for k in range(2):\n        t[k, 0] = 3.0\n        t[k + 1, 0] += 1.0",  # in another iteration
     ],
 )
-def test_elements_that_may_meet_are_refused(body: str) -> None:
+def test_elements_that_may_conflict_are_refused(body: str) -> None:
     with pytest.raises(E.UnorderedAccess):
         split(body)
 

@@ -41,7 +41,7 @@ def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_seeds_are_taken_as_they_are() -> None:
-    """Otherwise nothing would be said of what comes behind the first errors."""
+    """Otherwise nothing would be said of what comes after the first errors."""
     fuzz = tool()
     for text in fuzz.SEEDS:
         assert fuzz.outcome(text, 0) == "taken", text

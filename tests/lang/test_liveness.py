@@ -76,7 +76,7 @@ def test_what_runs_read_is_live(seed: int) -> None:
 
 
 def marked(tree: ast.FunctionDef, inside: list[ast.stmt]) -> ast.Module:
-    """The program with a mark behind each statement."""
+    """The program with a mark after each statement."""
 
     class Marks(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> Any:

@@ -1,4 +1,4 @@
-"""The matrix product and the attention of the library after each pass: how many ops there are, which came and went, and
+"""The matmul and the attention of the library after each pass: how many ops there are, which came and went, and
 a digest of the text, so that a change of a pass shows where these kernels begin to differ. The text, with places in the
 source, is read back."""
 

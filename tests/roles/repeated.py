@@ -71,7 +71,7 @@ def producers() -> Iterator[Variant]:
             )
 
 
-# Products ------------------------------------------------------------------------------------------------------------
+# Matmuls ------------------------------------------------------------------------------------------------------------
 
 TM, TN, TK, STEPS = 128, 128, 64, 9
 HALF = tg.bfloat16
@@ -148,12 +148,12 @@ def merged_three(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float],
         tg.tile_store(c, total, offset=(i * (TM + TM // 2), j * TN))
 
 
-PRODUCTS = (one_consumer, separate_consumers, merged_two, merged_three)
+MATMULS = (one_consumer, separate_consumers, merged_two, merged_three)
 
 
-def products() -> Iterator[Variant]:
+def matmuls() -> Iterator[Variant]:
     """Of tensor cores of warp groups, whole and at the edges of arrays; and of warps."""
-    for kernel in PRODUCTS:
+    for kernel in MATMULS:
         rows = TM + TM // 2 if kernel is merged_three else TM
         for m, n in ((2 * rows, TN), (rows + 8, TN + 8)):
             yield Variant(
@@ -214,7 +214,7 @@ def apart() -> Iterator[Variant]:
         kernel = aliasing(depth)
         for n in (1, 2, 3, 4, 9):
             yield Variant(
-                f"depth {depth}, {n} rounds",
+                f"depth {depth}, {n} iterations",
                 kernel,
                 1,
                 lambda rng, n=n, depth=depth: [small(rng, 128, 128 * n), small(rng, 128 * n, depth)],
@@ -258,7 +258,7 @@ def chained() -> Iterator[Variant]:
 
     for n in (1, 2, 3, 12):
         yield Variant(
-            f"{n} rounds",
+            f"{n} iterations",
             squares,
             1,
             lambda rng, n=n: [small(rng, TM, TK * n), small(rng, TK * n, TN)],
@@ -273,7 +273,7 @@ CASES: dict[str, Callable[[], Iterator[Variant]]] = {
     "three roles": lambda: trips(three_roles),
     "four roles": lambda: trips(four_roles),
     "two producers": producers,
-    "products": products,
+    "matmuls": matmuls,
     "tiles of concurrent roles": apart,
     "a chain with tensor cores": chained,
 }

@@ -7,7 +7,7 @@ import pytest
 from exact import agree, small_integers
 
 import tegula as tg
-from support.by_hand import ROW, K, M, N, S, copies, in_turn, one_buffer, product, staged_out
+from support.by_hand import ROW, K, M, N, S, copies, in_turn, matmul, one_buffer, staged_out
 from tegula import errors as E
 
 pytestmark = pytest.mark.machine_code
@@ -16,7 +16,7 @@ COUNTS = (0, 1, S - 1, S, S + 1, 20)
 
 
 @tg.kernel
-def piped_product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def piped_matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     i, j = tg.tid()
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=S)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=S)
@@ -44,17 +44,17 @@ def test_each_row(kernel: tg.Kernel, factor: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", COUNTS)
-def test_products_are_those_of_pipes(n: int) -> None:
+def test_matmuls_are_those_of_pipes(n: int) -> None:
     a, b = small_integers(2 * M, K * n), small_integers(K * n, 2 * N)
     made = [
-        agree(kernel, [a, b, tg.zeros((2 * M, 2 * N)), n], (2, 2))[2] for kernel in (product, piped_product)
+        agree(kernel, [a, b, tg.zeros((2 * M, 2 * N)), n], (2, 2))[2] for kernel in (matmul, piped_matmul)
     ]
     assert np.array_equal(*made)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_results_that_leave_by_copies(n: int) -> None:
-    """The last tile lies beside the array for a part."""
+    """The last tile lies next to the array for a part."""
     x = small_integers(max(4 * n - 1, 1), ROW)
     out = tg.zeros(x.shape)
     (_, found) = agree(staged_out, [x, out, n], 1)

@@ -81,7 +81,7 @@ def too_few_arrivals(x: tg.array2d[float]):
 
 
 @tg.kernel
-def meets_nobody(x: tg.array2d[float]):
+def waits_for_nobody(x: tg.array2d[float]):
     both = tg.named_barrier(warps=8)
     with tg.ws(0):
         tg.tile_store(x, tg.tile_ones(shape=(1, N)))
@@ -93,7 +93,7 @@ WAITS = {
     too_few_arrivals: [
         "ws1 waits here for phase 0 of stage 1 of barrier 'full', to be ended by ws0, which has ended"
     ],
-    meets_nobody: ["ws1 waits here for phase 0 of barrier 'both', to be ended by ws1, which waits too"],
+    waits_for_nobody: ["ws1 waits here for phase 0 of barrier 'both', to be ended by ws1, which waits too"],
     never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
     popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
     filled_too_often: [

@@ -1,4 +1,4 @@
-"""Matrix products by roles: one fetching role and one or several that multiply."""
+"""Matmuls by roles: one fetching role and one or several that multiply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_product(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
 
 @tg.kernel
 def summed(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float], steps: int):
-    """Each block multiplies its share of K."""
+    """Each block multiplies its chunk of K."""
     block = tg.tid()
     left = tg.tile_pipe(shape=(128, 64), dtype=tg.bfloat16, stages=2)
     right = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages=2)

@@ -1,4 +1,4 @@
-"""Products in flight: waited for at once, in the next round, or with others still pending."""
+"""Matmuls in flight: waited for at once, in the next iteration, or with others still pending."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def at_once(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n:
 
 
 @tg.kernel
-def in_the_next_round(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def in_the_next_iteration(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=2)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -67,7 +67,7 @@ def downwards(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], 
         tg.tile_store(c, total)
 
 
-@pytest.mark.parametrize("kernel", [at_once, in_the_next_round, downwards], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [at_once, in_the_next_iteration, downwards], ids=lambda k: k.name)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
 def test_product(kernel: Any, n: int) -> None:
     a, b = small_integers(M, max(n, 1) * K), small_integers(max(n, 1) * K, N, seed=1)
@@ -79,7 +79,7 @@ def test_product(kernel: Any, n: int) -> None:
 def overlapped(
     q: tg.array2d[float], k: tg.array2d[float], v: tg.array2d[float], o: tg.array2d[float], n: int
 ):
-    """The scores of one round are computed beside the output of the round before."""
+    """The scores of one iteration are overlapped with the output of the iteration before."""
     keys = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     values = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     with tg.ws(0, registers=24):
@@ -108,7 +108,7 @@ def overlapped(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_scores_beside_the_output_of_the_round_before(n: int) -> None:
+def test_scores_overlapped_with_the_output_of_the_iteration_before(n: int) -> None:
     q, k, v = small_integers(M, M), small_integers(n * K, M, seed=1), small_integers(n * K, M, seed=2)
     *_, o = agree(overlapped, [q, k, v, tg.zeros((M, M)), n], 1)
     want = (q.numpy() @ k.numpy().T > 0).astype(np.float32) @ v.numpy()

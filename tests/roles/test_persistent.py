@@ -14,7 +14,7 @@ M, N, K = 16, 16, 8
 
 
 @tg.kernel
-def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=4)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=4)
     rows, columns = (c.shape[0] + M - 1) // M, (c.shape[1] + N - 1) // N
@@ -32,9 +32,9 @@ def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n:
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 7, 64])
-def test_product_with_any_number_of_blocks(blocks: int) -> None:
+def test_matmul_with_any_number_of_blocks(blocks: int) -> None:
     a, b = small_integers(100, 40, seed=1), small_integers(40, 90, seed=2)
-    *_, c = agree(product, [a, b, tg.zeros((100, 90)), 5], blocks)
+    *_, c = agree(matmul, [a, b, tg.zeros((100, 90)), 5], blocks)
     assert np.array_equal(c, a.numpy() @ b.numpy())
 
 

@@ -130,7 +130,7 @@ def neighbours(x: tg.array2d[float], out: tg.array2d[float], n: int):
             before = tile
 
 
-def test_a_popped_tile_lives_into_the_next_round() -> None:
+def test_a_popped_tile_lives_into_the_next_iteration() -> None:
     x = small_integers(9, N)
     _, out = agree(neighbours, [x, tg.zeros((9, N)), 9], 1)
     assert np.array_equal(out[1:], np.diff(x.numpy(), axis=0))

@@ -23,7 +23,7 @@ from tegula.runtime.launch import block_size
 
 PROGRAMS, FEW = 60, 40
 MANY = 20
-"""Rounds after which a schedule that can deadlock has."""
+"""Iterations after which a schedule that can deadlock has."""
 
 
 def outcome(run: Callable[[], np.ndarray]) -> Any:
@@ -34,12 +34,12 @@ def outcome(run: Callable[[], np.ndarray]) -> Any:
         return [text for _, text in error.waits]
 
 
-def interpreted(made: Kernel, x: tg.array, out: tg.array, rounds: int, threads: int) -> Any:
+def interpreted(made: Kernel, x: tg.array, out: tg.array, iterations: int, threads: int) -> Any:
     """What the interpreter makes of a prepared kernel."""
 
     def run() -> np.ndarray:
         written = np.zeros(out.shape, np.float32)
-        interp.run(made, [x.numpy(), written, rounds], (2, threads), threads)
+        interp.run(made, [x.numpy(), written, iterations], (2, threads), threads)
         return written
 
     return outcome(run)
@@ -53,11 +53,11 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("seed", rest_slow(((k,) for k in range(PROGRAMS)), lambda k: k < FEW))
-@pytest.mark.parametrize("rounds", [1, 7])
-def test_outcomes_agree(seed: int, rounds: int, on_device: str) -> None:
+@pytest.mark.parametrize("iterations", [1, 7])
+def test_outcomes_agree(seed: int, iterations: int, on_device: str) -> None:
     program = Program(seed)
     kernel, x, out = program.kernel(), small_integers(ROWS, N), tg.zeros((2 * program.roles, N))
-    args = [x, out, rounds]
+    args = [x, out, iterations]
     threads = block_size(kernel, None, args)
     try:
         made = agreement.traced(kernel, args, (2, threads), threads)
@@ -70,7 +70,7 @@ def test_outcomes_agree(seed: int, rounds: int, on_device: str) -> None:
         tg.launch_tiled(kernel, dim=2, inputs=args)
         return out.numpy()
 
-    prepared = interpreted(made, x, out, rounds, threads)
+    prepared = interpreted(made, x, out, iterations, threads)
     try:
         native = outcome(launched)
     except ScheduleRefuted:
@@ -80,5 +80,5 @@ def test_outcomes_agree(seed: int, rounds: int, on_device: str) -> None:
     assert same(native, prepared), f"{program.text}\n{native}\n{prepared}"
     if not isinstance(prepared[0], str):
         plain = [tg.clone(x, device="cpu"), tg.zeros(out.shape, device="cpu")]
-        agreement.interpret(kernel, [*plain, rounds], (2, threads), threads)
+        agreement.interpret(kernel, [*plain, iterations], (2, threads), threads)
         assert same(native, [plain[1].numpy()]), program.text

@@ -17,7 +17,7 @@ SECONDS = 120
 """For all launches of a case, compilation included."""
 LAUNCHES = {"cpu": 2, "cuda:0": 20 if os.environ.get("TEGULA_TESTS_UNDER") else 200}
 """A sanitizer, which takes its time, sees in 20 what there is to see."""
-LONG = {"products": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
+LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_all_launches_are_right(case: str, on_device: str) -> None:
 
 @pytest.mark.machine_code
 def test_a_wrong_element_is_seen() -> None:
-    variant = next(repeated.products())
+    variant = next(repeated.matmuls())
     wrong = variant.want
     variant.want = lambda x: wrong(x) + np.eye(*wrong(x).shape, dtype=np.float32)
     with pytest.raises(

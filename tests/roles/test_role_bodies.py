@@ -305,7 +305,7 @@ def global_dependence(x: tg.array2d[float], n: int):
             tg.tile_store(x, tg.tile_pipe_pop(b) + 1.0 + v, offset=(k, 0))
 
 
-def test_a_load_is_not_moved_behind_a_wait() -> None:
+def test_a_load_is_not_moved_after_a_wait() -> None:
     x = small_integers(4, N)
     (out,) = agree(global_dependence, [x, 4], 1)
     assert np.array_equal(out, x.numpy() + 1)

@@ -22,10 +22,10 @@ FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
 
 
 @tg.kernel
-def product(rounds: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def matmul(iterations: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T))
-    for k in range(rounds):
+    for k in range(iterations):
         x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
         y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
         tg.tile_matmul(x, y, total)
@@ -51,7 +51,7 @@ def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterato
     made = Spied(1)
     made.kernels["kernel"] = lambda blocks, threads, data: None
     made.size = 256
-    for kernel in (product, scaled_rows, times_rows):
+    for kernel in (matmul, scaled_rows, times_rows):
         kernel.unload()
     before = install(made)
     yield made
@@ -86,14 +86,14 @@ def in_machine_code(kernel: Any) -> bool:
 
 def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
     arrays = squares(4 * T)
-    backwards(product, arrays, (4, 4), 4)
+    backwards(matmul, arrays, (4, 4), 4)
     general = launched(driver)
     assert len(general) == 3
     for _ in range(5):
-        backwards(product, arrays, (4, 4), 4)
+        backwards(matmul, arrays, (4, 4), 4)
         assert launched(driver) == general
-    assert in_machine_code(product)
-    assert [part.place for part in adjoint_of(product).launched] == [FIRST, LATER, ALONE]
+    assert in_machine_code(matmul)
+    assert [part.place for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
 
 
 def test_other_shapes_are_planned_anew(driver: Spied) -> None:
@@ -102,20 +102,20 @@ def test_other_shapes_are_planned_anew(driver: Spied) -> None:
     blocks = {4: {16}, 8: {64}}
     for _ in range(4):
         for arrays, n in ((small, 4), (large, 8)):
-            backwards(product, arrays, (n, n), n)
+            backwards(matmul, arrays, (n, n), n)
             assert {c[0] for c, _ in launched(driver)} == blocks[n]
-        backwards(product, large, (8, 8), 2)
+        backwards(matmul, large, (8, 8), 2)
         assert [c[0] for c, _ in launched(driver)] == [16, 16, 64], (
-            "two rounds: two tiles of each row and column"
+            "two iterations: two tiles of each row and column"
         )
 
 
 def test_other_arrays_of_a_shape_are_not(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
-    backwards(product, squares(4 * T), (4, 4), 4)
+    backwards(matmul, squares(4 * T), (4, 4), 4)
     monkeypatch.setattr(adjoint, "planned", None)
     launched(driver)
     others = squares(4 * T)
-    backwards(product, others, (4, 4), 4)
+    backwards(matmul, others, (4, 4), 4)
     (_, data), *_ = launched(driver)
     assert struct.unpack_from("<Q", data, 8)[0] == others[0].ptr, "what is passed is of this launch"
 
@@ -130,17 +130,17 @@ def test_sums_are_new_in_each_launch(driver: Spied) -> None:
     assert seen == [2] * 5 and in_machine_code(scaled_rows)
 
 
-def test_arrays_that_share_bytes_go_the_general_way(driver: Spied) -> None:
+def test_arrays_that_share_bytes_go_the_slow_path(driver: Spied) -> None:
     """What may own its tiles depends on it."""
     arrays = squares(4 * T)
     for _ in range(4):
-        backwards(product, arrays, (4, 4), 4)
+        backwards(matmul, arrays, (4, 4), 4)
     count = len(launched(driver))
     shared = [*arrays[:3], arrays[3], arrays[3], arrays[5]]
     for _ in range(4):
-        backwards(product, shared, (4, 4), 4)
+        backwards(matmul, shared, (4, 4), 4)
         assert len(launched(driver)) < count
-    backwards(product, arrays, (4, 4), 4)
+    backwards(matmul, arrays, (4, 4), 4)
     assert len(launched(driver)) * 4 == count
 
 

@@ -25,19 +25,19 @@ def driver(pretended: PretendDriver) -> PretendDriver:
     return pretended
 
 
-def product(m: int, n: int, k: int, out: Any = tg.float32) -> list[Any]:
+def matmul(m: int, n: int, k: int, out: Any = tg.float32) -> list[Any]:
     shapes = (((m, k), tg.bfloat16), ((k, n), tg.bfloat16), ((m, n), out))
     return [tg.empty(shape, dtype, device="cuda:0") for shape, dtype in shapes]
 
 
 def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriver) -> None:
     for m, n, grid in ((256, 512, 4), (4096, 4096, MULTIPROCESSORS)):
-        arrays = product(m, n, 64)
+        arrays = matmul(m, n, 64)
         tg.launch_tiled(kernels.tile_gemm, (m / 128, n / 256), arrays, block_dim=64)
         assert driver.launches[-1][:2] == (grid, 384)
 
 
-def test_blocks_that_share_tiles_are_launched_in_pairs(driver: PretendDriver) -> None:
+def test_blocks_that_split_tiles_are_launched_in_clusters(driver: PretendDriver) -> None:
     """Where rows start within sectors; the blocks of an odd launch have one more for company."""
     for m, n, k, grid, clustered in (
         (384, 256, 64, 3, False),
@@ -45,18 +45,18 @@ def test_blocks_that_share_tiles_are_launched_in_pairs(driver: PretendDriver) ->
         (512, 8, 72, 4, True),
         (4096, 4104, 72, MULTIPROCESSORS, True),
     ):
-        arrays = product(m, n, k, tg.bfloat16)
+        arrays = matmul(m, n, k, tg.bfloat16)
         tg.launch_tiled(kernels.RELU, (m / 128, -(-n // 256)), arrays, block_dim=256)
         assert driver.launches[-1][0] == grid and driver.clustered[-1] is clustered and driver.early[-1]
 
 
 def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:
     with pytest.raises(tg.LaunchError, match="are more than"):
-        tg.launch_tiled(kernels.tile_gemm, (1 << 16, 1 << 16), product(128, 256, 64), block_dim=64)
+        tg.launch_tiled(kernels.tile_gemm, (1 << 16, 1 << 16), matmul(128, 256, 64), block_dim=64)
 
 
 def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
-    tg.launch_tiled(kernels.tile_gemm, (1, 1), product(128, 256, 64), block_dim=256)
+    tg.launch_tiled(kernels.tile_gemm, (1, 1), matmul(128, 256, 64), block_dim=256)
     lines = kernels.tile_gemm.explain().splitlines()
     assert "automatic schedule: fetch with 1 warp group, multiply with 2 warp groups, 4 stages" in "\n".join(
         lines
@@ -67,8 +67,8 @@ def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
 
 
 def test_a_kernel_says_why_it_keeps_one_role(driver: PretendDriver) -> None:
-    arrays = product(128, 256, 70)
-    tg.launch_tiled(kernels.PLAIN, (1, 1), product(128, 250, 64, tg.bfloat16), block_dim=256)
+    arrays = matmul(128, 256, 70)
+    tg.launch_tiled(kernels.PLAIN, (1, 1), matmul(128, 250, 64, tg.bfloat16), block_dim=256)
     text = kernels.PLAIN.explain()
     assert (
         "automatic schedule: one role: no tensor map describes the array that this loads from, or tiles may start "
@@ -80,7 +80,7 @@ def test_a_kernel_says_why_it_keeps_one_role(driver: PretendDriver) -> None:
 
 def test_debug_mode_keeps_one_role(driver: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "mode", "debug")
-    tg.launch_tiled(kernels.tile_gemm, (1, 1), product(128, 256, 64), block_dim=256)
+    tg.launch_tiled(kernels.tile_gemm, (1, 1), matmul(128, 256, 64), block_dim=256)
     assert "automatic schedule: one role: debug mode" in kernels.tile_gemm.explain()
     assert driver.launches[-1][1] == 256
 
@@ -89,8 +89,8 @@ def test_debug_mode_keeps_one_role(driver: PretendDriver, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "kernel", [kernels.one_tile_ahead, kernels.PLAIN, kernels.RELU, kernels.SILU, kernels.CONVERTED]
 )
-def test_the_timed_products_have_roles(driver: PretendDriver, kernel: Any) -> None:
-    a, b, c = product(256, 512, 256, tg.bfloat16)
+def test_the_timed_matmuls_have_roles(driver: PretendDriver, kernel: Any) -> None:
+    a, b, c = matmul(256, 512, 256, tg.bfloat16)
     b = tg.empty((256, 512), tg.int8, device="cuda:0") if kernel is kernels.CONVERTED else b
     tg.launch_tiled(kernel, (2, 2), [a, b, c], block_dim=kernels.THREADS)
     assert kernel.compiled[-1].spill_bytes == 0 and "automatic schedule: fetch" in kernel.explain()

@@ -274,7 +274,7 @@ def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
 def test_every_launch_of_a_kernel_that_reports_has_somewhere_to_report_to(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Also after machine code has been taught launches like it."""
+    """Also after machine code has cached launches like it."""
     monkeypatch.setattr(tg.config, "mode", mode)
     failing(driver)
     a, stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
@@ -488,7 +488,7 @@ def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
 
 
 def test_a_tensor_that_was_seen_is_looked_at_again(driver: PretendDriver, torch: SimpleNamespace) -> None:
-    """Tensors change their memory and shape in place; the quick way must not go by the object."""
+    """Tensors change their memory and shape in place; the fast path must not go by the object."""
     a, b, c = arrays()
     given = [Tensor(a), Tensor(b), Tensor(c)]
     for _ in range(2):

@@ -56,7 +56,7 @@ def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tile", "stages"), [((128, 256, 64), 3), ((128, 128, 32), 4)])
-def test_the_timed_products_use_the_matrix_units(
+def test_the_timed_matmuls_use_the_matrix_units(
     driver: PretendDriver, tile: tuple[int, int, int], stages: int
 ) -> None:
     kernel, threads = kernels.gemm_kernel(*tile, stages), tile[1]

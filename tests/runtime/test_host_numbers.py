@@ -55,8 +55,8 @@ def from_numpy(value: Any) -> np.ndarray:
 ENTRANCES: dict[str, Entrance] = {
     "a list": lambda x, t: tg.array([x], dtype=t).numpy()[0],
     "lists of lists": lambda x, t: tg.array([[x, 0], [1, x]], dtype=t).numpy()[1, 1],
-    "beside a float": lambda x, t: tg.array([x, 1.0], dtype=t).numpy()[0],
-    "beside a large integer": lambda x, t: tg.array([x, 0, True], dtype=t).numpy()[0],
+    "besides a float": lambda x, t: tg.array([x, 1.0], dtype=t).numpy()[0],
+    "besides a large integer": lambda x, t: tg.array([x, 0, True], dtype=t).numpy()[0],
     "a number": lambda x, t: tg.array(x, dtype=t).numpy()[0],
     "NumPy's": lambda x, t: tg.array(np.full((2, 2), from_numpy(x)), dtype=t).numpy()[1, 1],
     "shared": lambda x, t: tg.array(np.full(3, from_numpy(x)), dtype=t, copy=False).numpy()[2],

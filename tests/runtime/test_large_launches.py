@@ -22,7 +22,7 @@ LARGE = 2**31
 
 @tg.kernel
 def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
-    """The indices of the threads next to one of them; `d1` to `d3`: the lengths behind the first dimension."""
+    """The indices of the threads next to one of them; `d1` to `d3`: the lengths after the first dimension."""
     i, j, k, m = tg.tid()
     linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
     if linear >= tg.int64(0) and linear < tg.int64(out.shape[0]):

@@ -1,4 +1,4 @@
-"""What launches take and refuse, and that the quick way and the general way give the same."""
+"""What launches take and refuse, and that the fast path and the slow path give the same."""
 
 from __future__ import annotations
 

@@ -51,15 +51,15 @@ def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bo
         assert is_aligned(known) is reached
 
 
-def test_blocks_share_tiles_where_there_are_few(driver: PretendDriver) -> None:
-    """One launch for the shares of all tiles, one that adds them up."""
+def test_blocks_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
+    """One launch for the chunks of all tiles, one that adds them up."""
     matmul(on_gpu(256, 8192), on_gpu(8192, 256))
     matmul(on_gpu(16, 64), on_gpu(64, 128))
     shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
     assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
 
 
-def test_shares_take_memory_once(driver: PretendDriver) -> None:
+def test_chunks_take_memory_once(driver: PretendDriver) -> None:
     """In the default stream, where calls follow each other; what is recorded, or goes to other streams, has its own."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
 
@@ -76,7 +76,7 @@ def test_shares_take_memory_once(driver: PretendDriver) -> None:
     assert taken() == 0
 
 
-def test_blocks_share_tiles_of_queries(driver: PretendDriver) -> None:
+def test_blocks_split_tiles_of_queries(driver: PretendDriver) -> None:
     """Causal blocks have one each."""
     for batch, causal in ((2, False), (8, False), (8, True)):
         q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)

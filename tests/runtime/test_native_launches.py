@@ -56,7 +56,7 @@ def repeated(launch: Callable[[], None], times: int = 5) -> None:
 
 
 def in_python(kernel: Any, launch: Callable[[], None]) -> None:
-    """Launch along the general way."""
+    """Launch along the slow path."""
     kept, kernel.native = kernel.native, None
     launch()
     kernel.native = kept
@@ -103,15 +103,15 @@ def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
     c[t] = a[t] + b[t]
 
 
-def mapped(driver: Spied, count: int, taught: int = 1) -> tuple[Any, list[list[Any]]]:
-    """A kernel whose three arrays have maps, and arguments for it, of which machine code is taught some."""
+def mapped(driver: Spied, count: int, cached: int = 1) -> tuple[Any, list[list[Any]]]:
+    """A kernel whose three arrays have maps, and arguments for it, of which some are cached."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
     kernel.unload()
     zeros = partial(tg.zeros, (64, 64), tg.bfloat16, "cuda:0")
     given = [[zeros(), zeros(), 0, 1.0, 0.0, zeros()] for _ in range(count)]
     for _ in range(8):
-        for arguments in given[:taught]:
+        for arguments in given[:cached]:
             tg.launch_tiled(kernel, 1, arguments)
     driver.size = 40 * 3 + 3 * 8 + 32
     maps = kernel.compiled[-1].maps
@@ -162,7 +162,7 @@ def test_maps_of_arrays_without_elements_stay(driver: Spied) -> None:
 
 def test_drivers_whose_maps_stay(driver: Spied) -> None:
     del driver.cuTensorMapReplaceAddress
-    kernel, given = mapped(driver, 4, taught=3)
+    kernel, given = mapped(driver, 4, cached=3)
     for arguments in given[:3]:
         check_mapped(driver, kernel, arguments)
     assert is_native(kernel, 1, None, given[3], (), launcher.TILED) is False
@@ -324,7 +324,7 @@ def test_streams_and_recordings(driver: Spied) -> None:
 
 
 def test_launches_in_our_own_streams_start_early(driver: Spied) -> None:
-    """As those along the general way; streams that were made elsewhere may be recorded."""
+    """As those along the slow path; streams that were made elsewhere may be recorded."""
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
     side = tg.Stream("cuda:0")
@@ -377,7 +377,7 @@ def test_faults_and_contexts(driver: Spied) -> None:
 
 
 def test_many_shapes_of_launches(driver: Spied) -> None:
-    """More than the table holds: what is not known goes the general way, and nothing is mixed up."""
+    """More than the table holds: what is not known goes the slow path, and nothing is mixed up."""
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     driver.size = 72 + 24

@@ -67,8 +67,8 @@ def test_candidates_are_timed_by_events_around_recorded_launches(driver: Pretend
     assert all(o.seconds for o in report.outcomes if not o.dropped)
     # Once for one call, once for as many as fill a burst, of each candidate; each burst is one launch of a graph.
     assert driver.calls.count("cuStreamBeginCapture_v2") == 4
-    assert driver.calls.count("cuGraphLaunch") == 2 * (1 + clock.ROUNDS) + 4
-    assert driver.calls.count("cuEventElapsedTime") == 2 * (1 + clock.ROUNDS)
+    assert driver.calls.count("cuGraphLaunch") == 2 * (1 + clock.REPEATS) + 4
+    assert driver.calls.count("cuEventElapsedTime") == 2 * (1 + clock.REPEATS)
     launches = len(driver.launches)
     tg.launch(kernel, 1000, [a, b], [c])
     assert len(driver.launches) == launches + 1

@@ -121,7 +121,7 @@ def test_a_variable_of_an_enclosing_function_is_seen():
         first(scaled)
 
 
-def test_a_name_that_comes_to_hide_a_builtin_is_seen(monkeypatch):
+def test_a_name_that_starts_to_hide_a_builtin_is_seen(monkeypatch):
     @tg.kernel
     def rounded(out: tg.array[float]):
         out[0] = abs(-1.0)

@@ -25,7 +25,7 @@ def nearest(value: int) -> float:
 
 
 def edges(t: Any) -> np.ndarray:
-    """Integers beside those half way between two bfloat16 numbers, and others."""
+    """Integers besides those half way between two bfloat16 numbers, and others."""
     limits = np.iinfo(str(t))
     drawn = np.random.default_rng(0).integers(limits.min, limits.max, 100, dtype=str(t), endpoint=True)
     found = [0, limits.min, limits.max, *map(int, drawn)]

@@ -188,7 +188,7 @@ def guarded(x: tg.array[float], y: tg.array[float], far: int, unreached: int):
 
 
 @pytest.mark.parametrize("far", [5, -5, 2**31 - 12, -(2**31) + 3])
-def test_nothing_is_touched_for_lanes_that_are_not_active(far: int) -> None:
+def test_nothing_is_accessed_for_lanes_that_are_not_active(far: int) -> None:
     agree(guarded, [floats(64), floats(64), far, 1 << 30], 64, 32)
 
 
@@ -345,7 +345,7 @@ def test_integers_divide_and_shift(dtype: str) -> None:
 
 
 @tg.kernel
-def rounds(x: tg.array[float], y: tg.array[float], n: int):
+def iterations(x: tg.array[float], y: tg.array[float], n: int):
     i, j = tg.tid()
     t = tg.tile_zeros(32, dtype=float, storage="shared")
     hits = tg.tile_zeros(2, dtype=int, storage="shared")
@@ -368,4 +368,4 @@ def rounds(x: tg.array[float], y: tg.array[float], n: int):
 
 @pytest.mark.parametrize("n", [0, 3, 6])
 def test_loops_that_all_lanes_follow(n: int) -> None:
-    agree(rounds, [floats(64), floats(64), n], 2, 32, tiled=True)
+    agree(iterations, [floats(64), floats(64), n], 2, 32, tiled=True)

@@ -1,4 +1,4 @@
-"""Matrix products of every type: small integers, whose products every order of sums and every precision gives alike.
+"""Matmuls of every type: small integers, whose matmuls every order of sums and every precision gives alike.
 
 "precision" says how float32 may be rounded; nothing that it could round away is in these numbers."""
 

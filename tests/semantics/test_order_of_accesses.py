@@ -1,5 +1,5 @@
 """Accesses of different lanes are independent only where that is proved for all lanes, iterations and views: else they
-are ordered where the lanes meet, or refused where they do not."""
+are ordered where the lanes synchronise, or refused where they do not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ REFUSED = {
     ),
     "one access in two iterations": "for r in range(t // 32 + 2):\n    s[t + r] = r",
     "one access in two iterations of a while": "k = u\nwhile k > 0:\n    s[t + k] = k\n    k -= 1",
-    "a stride that other starts meet": (
+    "a stride that other starts hit": (
         "if t < 30:\n    for r in range(2):\n        for k in range(t + r, 64, 32):\n            s[k] = r"
     ),
     "a view from the other end": "if t < 30:\n    w = s[::-1]\n    w[t] = 1\n    o[t] = s[t + 50]",
@@ -94,7 +94,7 @@ INDEPENDENT = {
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
-def test_what_may_meet_where_lanes_do_not_wait_is_refused(body: str) -> None:
+def test_what_may_conflict_where_lanes_do_not_wait_is_refused(body: str) -> None:
     with pytest.raises(tg.CompileError) as raised:
         split(body)
     assert {e.CODE for e in getattr(raised.value, "errors", [raised.value])} == {"unordered-access"}
@@ -102,12 +102,12 @@ def test_what_may_meet_where_lanes_do_not_wait_is_refused(body: str) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", INDEPENDENT.values(), ids=INDEPENDENT.keys())
-def test_what_cannot_meet_is_accepted(body: str) -> None:
+def test_what_cannot_conflict_is_accepted(body: str) -> None:
     split(body)
 
 
 @pytest.mark.cpu
-def test_a_refused_access_that_meets_itself_says_so() -> None:
+def test_a_refused_access_that_conflicts_with_itself_says_so() -> None:
     with pytest.raises(tg.CompileError, match="the other access is this one, in another iteration"):
         split(REFUSED["one access in two iterations"])
 
@@ -132,7 +132,7 @@ s[0] -= 1"""
 
 
 @pytest.mark.machine_code
-def test_what_may_meet_waits_where_all_lanes_come() -> None:
+def test_what_may_conflict_waits_where_all_lanes_come() -> None:
     s, t = np.arange(SIZE), np.arange(LANES)
     u = t % 5
     for r in range(2):

@@ -45,7 +45,7 @@ def twice(n: int):
 
 @tg.kernel
 def many(n: int):
-    """Threads of several warps, which go through the rounds on their own, print parts of each tile."""
+    """Threads of several warps, which go through the iterations on their own, print parts of each tile."""
     i, j = tg.tid()
     for k in range(16 * n):
         print(k, tg.tile_arange(0, 80, dtype=int) + k)
@@ -74,7 +74,7 @@ def test_tuples() -> None:
     assert interpret(shapes, [tg.zeros((3, 5), device="cpu")], (1,), 1) == ["(3, 5) (1, x)"]
 
 
-def test_parts_of_tiles_from_different_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_of_tiles_from_different_iterations(capsys: pytest.CaptureFixture[str]) -> None:
     """Of a tile of two elements, one thread writes its three records before the other does."""
     data = {"parts": (None,), "shapes": [[2]], "types": [tg.int32], "elements": (), "end": None}
     rows = np.zeros((6, RECORD_SLOTS), np.int64)

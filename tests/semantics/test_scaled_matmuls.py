@@ -1,4 +1,4 @@
-"""A factor of 0 of a matrix product leaves nothing of what it scales: no NaN, no infinity; written down or computed."""
+"""A factor of 0 of a matmul leaves nothing of what it scales: no NaN, no infinity; written down or computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES = (tg.float32, tg.float64, tg.bfloat16, tg.float16)
 
 @cache
 def scaling(dtype: Any, alpha: float | None = None, beta: float | None = None) -> Any:
-    """A product scaled by constants, or by arguments where they are None."""
+    """A matmul scaled by constants, or by arguments where they are None."""
 
     @tg.kernel
     def scale(

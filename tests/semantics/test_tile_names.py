@@ -112,7 +112,7 @@ def test_merged_shared_objects_that_are_changed_are_refused_with_both_lines() ->
         "c = a\nif n > 1:\n    c = b\nd = a\nif n > 2:\n    d = c\nd[0] = 9",  # a join of a join
         "c = a\nif n > 1:\n    c = b\nc[0] = 9\nd = b\nif n > 2:\n    d = a\ntg.tile_store(o[2], d)",
         "for k in range(3):\n    c = tg.tile_zeros(4, int, 'shared')\n    d = c\nc[0] = 9\ntg.tile_store(o[2], d)",
-        "c = a\nfor k in range(n):\n    c[1] = 3\n    if k > 0:\n        c = a",  # in the next round
+        "c = a\nfor k in range(n):\n    c[1] = 3\n    if k > 0:\n        c = a",  # in the next iteration
         "p = (a, b)\nfor k in range(n):\n    p = (p[1], p[0])\nc, d = p\nc[0] = 9",  # through a tuple
         "c = a[0:2]\nif n > 1:\n    c = a[2:4]\nc[0] = 9",  # views
         "c = tg.tile_zeros(4, int)\nif n > 1:\n    c = a\nd = c\nd[0] = 9\ntg.tile_store(o[2], c)",  # maybe a value
@@ -130,7 +130,7 @@ def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
     )
     text = str(error)
     assert "'a' is made here" not in text and "'b' is made here" in text and b in text
-    assert "each round of this loop may leave another tile under the name 'a'" in text
+    assert "each iteration of this loop may leave another tile under the name 'a'" in text
 
 
 @tg.func
@@ -237,7 +237,7 @@ def test_conditional_expressions_of_one_shared_tile_are_the_tile() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 9])
-def test_a_shared_tile_may_meet_a_register_tile(n: int) -> None:
+def test_a_shared_tile_may_be_combined_with_a_register_tile(n: int) -> None:
     a, b = A.format("shared"), B.format("register")
     text = f"{a}\n{b}\nc = a if n > 1 else b\nc[0] = 7\nd = b\nif n > 1:\n    d = a\nd[1] = 9\n"
     got = rows(f"{text}{STORE}\ntg.tile_store(o[2], c)\ntg.tile_store(o[3], d)", n=n)
@@ -287,7 +287,7 @@ def test_a_loop_condition_that_changes_a_tile_bound_anew_is_refused(storage: str
 
 
 @pytest.mark.machine_code
-def test_a_new_tile_of_each_round_is_changed_freely() -> None:
+def test_a_new_tile_of_each_iteration_is_changed_freely() -> None:
     made = "c = tg.tile_full(4, k, storage='shared')\n    c[0] = 9"
     text = f"{A.format('shared')}\nb = a\nfor k in range(n):\n    {made}\n    b = c\n{STORE}"
     assert rows(text, n=3)[:2] == [FIRST, [9, 2, 2, 2]]

@@ -166,7 +166,7 @@ def test_a_copy_of_a_broadcast_can_be_changed() -> None:
     ],
 )
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_slices_and_indices_beside_a_tile_of_indices(storage: str, index: str, picked: Any) -> None:
+def test_slices_and_indices_next_to_a_tile_of_indices(storage: str, index: str, picked: Any) -> None:
     wanted = X.reshape(4, 6)[picked]
     first = 3 if index.startswith("[k") else 5
     out = stored(

@@ -1,4 +1,4 @@
-"""Tests of this folder import the modules beside them."""
+"""Tests of this folder import the modules next to them."""
 
 import sys
 from pathlib import Path

@@ -25,7 +25,7 @@ FEW, MANY, STRIDE = 2500, 30_000, 509
 
 @dataclass(frozen=True)
 class Case:
-    """`exact` in multiprecision; `ranges` are those where arguments are drawn evenly, beside random bits.
+    """`exact` in multiprecision; `ranges` are those where arguments are drawn evenly, besides random bits.
 
     `bounds`: the promised error for float32 and float64, in ulp. `second`: the ranges of a second argument."""
 

@@ -35,7 +35,7 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     i, j = tg.tid()
     left = tg.tile_empty(shape=(S, M, K), dtype=float, storage="shared")
     right = tg.tile_empty(shape=(S, K, N), dtype=float, storage="shared")

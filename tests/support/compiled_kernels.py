@@ -35,7 +35,7 @@ def narrow_copy(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
 
 
 @tg.kernel
-def product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float]):
+def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float]):
     i, j = tg.tid()
     acc = tg.tile_zeros(shape=(64, 64), dtype=float)
     for k in tg.pipelined(a.shape[1] // 32, stages=4, specialize=False):
@@ -69,8 +69,8 @@ KERNELS = {
         *(narrow_copy, (ones(4096, dtype=B16), ones(4096, dtype=B16)), (2,), 128, 64, 0),
         ("ld.global.v4.b32", "st.global.v4.b32"),
     ),
-    "product": (
-        *(product, (ones(64, 64, dtype=B16), ones(64, 64, dtype=B16), ones(64, 64)), (1, 1), 128, 168, 1),
+    "matmul": (
+        *(matmul, (ones(64, 64, dtype=B16), ones(64, 64, dtype=B16), ones(64, 64)), (1, 1), 128, 168, 1),
         ("mma.sync", "ldmatrix", "cp.async.cg", 'pragma "nounroll"'),
     ),
     "lanes": (lanes, (ones(64), ones(1)), (1,), 64, 32, 1, ("atom.global.add.f32", 'pragma "nounroll"')),

@@ -1,4 +1,4 @@
-"""Running what products of warp groups are compiled to."""
+"""Running what matmuls of warp groups are compiled to."""
 
 from __future__ import annotations
 

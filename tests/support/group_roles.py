@@ -1,4 +1,4 @@
-"""How products of roles are compiled for a GPU."""
+"""How matmuls of roles are compiled for a GPU."""
 
 from __future__ import annotations
 

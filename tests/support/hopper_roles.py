@@ -13,7 +13,7 @@ HALF = tg.bfloat16
 
 
 @tg.kernel
-def product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: int):
+def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: int):
     left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=STAGES)
     right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=STAGES)
     with tg.ws(0):

@@ -1,4 +1,4 @@
-"""Ops that adjoints never meet."""
+"""Ops that adjoints never contain."""
 
 from __future__ import annotations
 

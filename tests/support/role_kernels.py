@@ -8,7 +8,7 @@ M, N, K = 16, 16, 8
 
 
 @tg.kernel
-def product(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def matmul(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i, j = tg.tid()
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)

@@ -24,7 +24,7 @@ FULL, EMPTY = "left.full", "left.empty"
 GEMM: dict[str, tuple[Spoil, str]] = {
     "consumer does not wait": (drop("mbarrier.wait", FULL), "race"),
     "producer does not wait": (drop("mbarrier.wait", EMPTY), "race"),
-    "no release in a round": (drop("mbarrier.arrive", EMPTY), "deadlock"),
+    "no release in an iteration": (drop("mbarrier.arrive", EMPTY), "deadlock"),
     "no release after the loop": (drop("mbarrier.arrive", EMPTY, 1), "deadlock"),
     "two releases": (double("mbarrier.arrive", EMPTY), "arrivals"),
     "nothing announced": (drop("mbarrier.expect"), "bytes"),
@@ -40,12 +40,12 @@ GEMM: dict[str, tuple[Spoil, str]] = {
     "too few arrivals counted": (count(EMPTY, -1), "arrivals"),
     "too many arrivals counted": (count(EMPTY, 1), "arrivals"),
     "an arrival nobody makes": (count(FULL, 1), "arrivals"),
-    "copy to the stage beside": (stage_of("bulk.load"), "unwritten"),
-    "product of the stage beside": (stage_of("group.mma"), "unwritten"),
+    "copy to another stage": (stage_of("bulk.load"), "unwritten"),
+    "matmul of another stage": (stage_of("group.mma"), "unwritten"),
     "waits for one stage only": (constant("mbarrier.wait", FULL, 1), "phase"),
     "releases one stage only": (constant("mbarrier.arrive", EMPTY, 1), "arrivals"),
-    "no wait for products": (drop("group.mma_wait"), "race"),
-    "one product too many in flight": (change("group.mma_wait", pending=1), "race"),
+    "no wait for matmuls": (drop("group.mma_wait"), "race"),
+    "one matmul too many in flight": (change("group.mma_wait", pending=1), "race"),
     "released before the wait": (last("group.mma_wait"), "race"),
     "result used in flight": (change("group.mma_wait", which=1, pending=1), "in-flight"),
     "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
@@ -84,7 +84,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
     "one of four warps counted": (count(FULL, -3), "arrivals"),
     "no wait before a push": (drop("mbarrier.wait", EMPTY), "race"),
     "arrival before the push": (before("mbarrier.arrive", FULL, "buf.write"), "race"),
-    "push to the stage beside": (stage_of("buf.write"), "unwritten"),
+    "push to another stage": (stage_of("buf.write"), "unwritten"),
     "released before it is read": (before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
     "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
     "announced before there is room": (before("mbarrier.expect", "raw.full", "mbarrier.wait"), "arrivals"),
@@ -92,7 +92,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
 
 
 REGISTERS: dict[str, tuple[Spoil, str]] = {
-    "released before the product": (
+    "released before the matmul": (
         before("mbarrier.arrive", "right.empty", "group.register_mma"),
         "race",
     ),

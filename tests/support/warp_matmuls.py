@@ -1,4 +1,4 @@
-"""Numbers in the instructions of products of warps."""
+"""Numbers in the instructions of matmuls of warps."""
 
 from __future__ import annotations
 

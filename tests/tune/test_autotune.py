@@ -16,7 +16,7 @@ import tegula as tg
 from tegula.runtime.config import config
 from tegula.tune import Tuned, tuned
 
-ROUNDS, FACTOR, SKIPPED, MISSING = 1, 2.0, 0, 1
+REPEATS, FACTOR, SKIPPED, MISSING = 1, 2.0, 0, 1
 N = 1000
 
 
@@ -36,7 +36,7 @@ def scale(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     if i >= SKIPPED:
         total = scaled(x[i])
-        for _ in range(1, ROUNDS):
+        for _ in range(1, REPEATS):
             total = scaled(x[i])
         y[i] = total
 
@@ -45,7 +45,7 @@ def scale(x: tg.array1d[float], y: tg.array1d[float]):
 def busy(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     total = x[i]
-    for _ in range(ROUNDS):
+    for _ in range(REPEATS):
         total = tg.sin(total)
     y[i] = x[i] + 1.0 if total < 2.0 else 0.0
 
@@ -79,17 +79,17 @@ def run(kernel: Any, n: int = N, **options: Any) -> np.ndarray:
 
 @pytest.mark.machine_code
 def test_the_fastest_runs() -> None:
-    kernel = tg.autotune(ROUNDS=[2000, 1, 3000])(busy)
+    kernel = tg.autotune(REPEATS=[2000, 1, 3000])(busy)
     np.testing.assert_array_equal(run(kernel), np.arange(N) + 1.0)
     (report,) = kernel.reports
-    assert report.outcomes[report.chosen].candidate.values == {"ROUNDS": 1}
+    assert report.outcomes[report.chosen].candidate.values == {"REPEATS": 1}
     assert not report.remembered and not report.dropped
-    assert str(report).splitlines()[1].endswith("ms   1.00  ROUNDS=1")
+    assert str(report).splitlines()[1].endswith("ms   1.00  REPEATS=1")
 
 
 @pytest.mark.machine_code
 def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = tg.autotune(ROUNDS=[1, 2])(busy)
+    kernel = tg.autotune(REPEATS=[1, 2])(busy)
     run(kernel)
     monkeypatch.setattr(tuned, "timed", None)
     for n in (N, 520, 1000):
@@ -155,7 +155,7 @@ def test_elements_that_a_kernel_changes_in_place_are_changed_once() -> None:
 
 @pytest.mark.machine_code
 def test_overlapping_arrays() -> None:
-    kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
+    kernel = tg.autotune(REPEATS=[1, 2, 3])(scale)
     x = numbers()
     tg.launch(kernel, N, [x], [x])
     np.testing.assert_array_equal(x.numpy(), np.arange(N) * 2.0)
@@ -239,12 +239,12 @@ def again(made_of: Any, **values: Any) -> Tuned:
 
 @pytest.mark.machine_code
 def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = again(busy, ROUNDS=[500, 1, 700])
+    first = again(busy, REPEATS=[500, 1, 700])
     run(first)
     monkeypatch.setattr(tuned, "timed", None)
-    second = again(busy, ROUNDS=[500, 1, 700])
+    second = again(busy, REPEATS=[500, 1, 700])
     np.testing.assert_array_equal(run(second), np.arange(N) + 1.0)
-    assert second.reports[0].remembered and str(second.reports[0]).endswith(": ROUNDS=1 (remembered)")
+    assert second.reports[0].remembered and str(second.reports[0]).endswith(": REPEATS=1 (remembered)")
 
 
 def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -263,19 +263,19 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.machine_code
 def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    run(again(busy, ROUNDS=[1, 4]))
-    run(again(busy, ROUNDS=[1, 4]))
+    run(again(busy, REPEATS=[1, 4]))
+    run(again(busy, REPEATS=[1, 4]))
     assert len(counts) == 1
-    run(again(busy, ROUNDS=[1, 5]))
+    run(again(busy, REPEATS=[1, 5]))
     assert len(counts) == 2
     monkeypatch.setattr(tuned, "described_device", lambda device: "another processor")
     for _ in range(2):
-        run(again(busy, ROUNDS=[1, 5]))
+        run(again(busy, REPEATS=[1, 5]))
     assert len(counts) == 3
     monkeypatch.setattr(config, "mode", "debug")
-    run(again(busy, ROUNDS=[1, 5]))
+    run(again(busy, REPEATS=[1, 5]))
     assert len(counts) == 4
-    run(again(busy, ROUNDS=[1, 5]), 2 * N)
+    run(again(busy, REPEATS=[1, 5]), 2 * N)
     assert len(counts) == 5
 
 
@@ -309,7 +309,7 @@ def test_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "cache_kernels", False)
     counts = times_tuned(monkeypatch)
     for _ in range(2):
-        np.testing.assert_array_equal(run(again(busy, ROUNDS=[1, 6])), np.arange(N) + 1.0)
+        np.testing.assert_array_equal(run(again(busy, REPEATS=[1, 6])), np.arange(N) + 1.0)
     assert counts == [2, 2]
 
 
@@ -340,7 +340,7 @@ def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.machine_code
 def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    kernel = again(busy, ROUNDS=[1, 7])
+    kernel = again(busy, REPEATS=[1, 7])
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: results.append(run(kernel))) for _ in range(3)]
     for thread in threads:
@@ -356,7 +356,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.machine_code
 def test_gradients_of_the_chosen_kernel() -> None:
-    kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
+    kernel = tg.autotune(REPEATS=[1, 2, 3])(scale)
     x, y = tg.array([1.0, 2.0], dtype=float, requires_grad=True), tg.zeros(2, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(kernel, 2, [x], [y])
@@ -367,7 +367,7 @@ def test_gradients_of_the_chosen_kernel() -> None:
 @pytest.mark.machine_code
 def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
     """What is tuned is not recorded, and what was recorded before stays valid."""
-    kernel = tg.autotune(ROUNDS=[1, 2, 3], FACTOR=[3.0])(scale)
+    kernel = tg.autotune(REPEATS=[1, 2, 3], FACTOR=[3.0])(scale)
     x, y, z = (tg.array([1.0, 2.0], dtype=float, requires_grad=True) for _ in range(3))
     with tg.Tape() as tape:
         tg.launch(scale, 2, [x], [y])
@@ -395,12 +395,12 @@ def test_elements_of_any_type(dtype: Any) -> None:
 @pytest.mark.machine_code
 def test_arrays_of_numpy() -> None:
     x, y = np.arange(N, dtype=np.float32), np.zeros(N, np.float32)
-    tg.launch(tg.autotune(ROUNDS=[1, 2])(scale), N, [x], [y])
+    tg.launch(tg.autotune(REPEATS=[1, 2])(scale), N, [x], [y])
     np.testing.assert_array_equal(y, x * 2.0)
 
 
 def test_no_elements() -> None:
-    kernel = tg.autotune(ROUNDS=[1, 2])(scale)
+    kernel = tg.autotune(REPEATS=[1, 2])(scale)
     with pytest.raises(tg.TuningError, match="writes no element of an array"):
         tg.launch(kernel, 0, [tg.zeros(0)], [tg.zeros(0)])
 
@@ -430,7 +430,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
 def test_a_process_that_ends_does_not_spoil_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
-    kernel = tg.autotune(ROUNDS=[11, 12, 13])(busy)
+    kernel = tg.autotune(REPEATS=[11, 12, 13])(busy)
     request = tuned.Request(N, (numbers(), tg.zeros(N)), None, False, None, None)
     jobs = [build.job(*request.traced(c)) for c in kernel.candidates]
     with monkeypatch.context() as patched:
@@ -446,7 +446,7 @@ def test_progress_is_for_terminals_only(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(tg.autotune(ROUNDS=[1, 9])(busy))
+        run(tg.autotune(REPEATS=[1, 9])(busy))
     out = capsys.readouterr()
     assert (out.out, out.err) == ("", "")
 
@@ -456,7 +456,7 @@ def test_progress_is_for_terminals_only(
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    run(tg.autotune(ROUNDS=[1, 10])(busy))
+    run(tg.autotune(REPEATS=[1, 10])(busy))
     assert "busy: timing" in sys.stderr.getvalue()
 
 
@@ -467,27 +467,27 @@ def test_progress_is_for_terminals_only(
     ("made_of", "options", "message"),
     [
         (busy, {}, "candidates are given either as lists of values or as configs"),
-        (busy, {"ROUNDS": [1], "configs": [{"ROUNDS": 1}]}, "candidates are given either as lists"),
-        (busy, {"ROUNDS": 3}, "the values of 'ROUNDS' must be a list, got 3"),
-        (busy, {"ROUNDS": []}, r"the values of 'ROUNDS' must be a list, got \[\]"),
+        (busy, {"REPEATS": [1], "configs": [{"REPEATS": 1}]}, "candidates are given either as lists"),
+        (busy, {"REPEATS": 3}, "the values of 'REPEATS' must be a list, got 3"),
+        (busy, {"REPEATS": []}, r"the values of 'REPEATS' must be a list, got \[\]"),
         (busy, {"NOTHING": [1]}, "kernel busy sees no variable 'NOTHING'"),
-        (busy, {"ROUNDS": [1, 2], "where": lambda ROUNDS: ROUNDS > 2}, "there is no candidate"),
+        (busy, {"REPEATS": [1, 2], "where": lambda REPEATS: REPEATS > 2}, "there is no candidate"),
         (
             busy,
-            {"ROUNDS": [1, 2], "where": lambda other: True},
+            {"REPEATS": [1, 2], "where": lambda other: True},
             "where takes 'other', which no candidate has",
         ),
         (
             busy,
-            {"configs": [{"ROUNDS": 1}, {"FACTOR": 2}]},
+            {"configs": [{"REPEATS": 1}, {"FACTOR": 2}]},
             "all candidates must give values to the same names",
         ),
-        (busy, {"ROUNDS": [1], "key": ["z"]}, "key names 'z', which is no parameter of kernel busy"),
-        (busy, {"ROUNDS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
-        (busy, {"ROUNDS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
+        (busy, {"REPEATS": [1], "key": ["z"]}, "key names 'z', which is no parameter of kernel busy"),
+        (busy, {"REPEATS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
+        (busy, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
         (squares, {"columns": [4]}, r"the candidates do not fit squares\(rows"),
-        (lambda ROUNDS: ROUNDS, {"ROUNDS": [1]}, "must return a kernel, got 1"),
-        (3, {"ROUNDS": [1]}, "takes a kernel, or a function that makes one, got 3"),
+        (lambda REPEATS: REPEATS, {"REPEATS": [1]}, "must return a kernel, got 1"),
+        (3, {"REPEATS": [1]}, "takes a kernel, or a function that makes one, got 3"),
         (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
     ],
 )

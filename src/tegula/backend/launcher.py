@@ -7,7 +7,7 @@ specialised on. It returns
 
     True        the kernel was launched
     a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
-    bytes       it was not; launches with this key come again, so that caching them pays
+    bytes       it was not; launches with this key repeat, so that caching them pays
     False       it was not, for any other reason
 
 `describe(*arguments)` returns what launches with these arrays depend on, as `tg.launch_key` says.

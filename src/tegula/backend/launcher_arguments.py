@@ -181,8 +181,8 @@ range:
   ret i1 %in
 single:
   %is.single = call i1 @real(ptr %object, ptr %real.p)
-  br i1 %is.single, label %round, label %no
-round:
+  br i1 %is.single, label %narrowed, label %no
+narrowed:
   %wide = load double, ptr %real.p
   %narrow = fptrunc double %wide to float
   %size = call float @llvm.fabs.f32(float %narrow)
@@ -257,8 +257,8 @@ look:
   %other.low = call i64 @word(ptr %ranges, i64 %j)
   %other.high = call i64 @word(ptr %ranges, i64 %j.high)
   %before = icmp sge i64 %other.low, %high
-  %behind = icmp sge i64 %low, %other.high
-  %free = or i1 %before, %behind
+  %after = icmp sge i64 %low, %other.high
+  %free = or i1 %before, %after
   br i1 %free, label %clear, label %no
 clear:
   %j.next = add i64 %j, 16
@@ -431,8 +431,8 @@ strides.body:
   %j.next = add i64 %j, 8
   br label %strides.head
 ends:
-  %behind = add i64 %high, %size
-  %end.of = select i1 %empty, i64 %low, i64 %behind
+  %after = add i64 %high, %size
+  %end.of = select i1 %empty, i64 %low, i64 %after
   %room = call i1 @range(ptr %frame, i64 %low, i64 %end.of)
   %m = call i64 @word(ptr %frame, i64 <F.foreign>)
   %m.1 = add i64 %m, 1

@@ -159,8 +159,8 @@ finish:
   %total = phi i64 [ %ran, %again ], [ %ran, %claim ], [ %ran.next, %complete ]
   %until = phi i64 [ %before, %again ], [ %before, %claim ], [ %after, %complete ]
   %any = icmp ne i64 %total, 0
-  br i1 %any, label %learn, label %out
-learn:
+  br i1 %any, label %cache, label %out
+cache:
   %spent = sub i64 %until, %begin
   %each.0 = udiv i64 %spent, %total
   %each = call i64 @llvm.umax.i64(i64 %each.0, i64 1)
@@ -315,14 +315,14 @@ estimate:
   %fits = xor i1 %huge, true
   %cheap.0 = and i1 %known, %small
   %cheap = and i1 %cheap.0, %fits
-  br i1 %cheap, label %try, label %share
+  br i1 %cheap, label %try, label %split
 try:
   %finished = call i1 @take(ptr %job, ptr %scratch, i64 %little)
-  br i1 %finished, label %done, label %share
+  br i1 %finished, label %done, label %split
 done:
   %status = call i32 @disown(ptr %job)
   ret i32 %status
-share:
+split:
   call void @open(ptr %job)
   br label %go
 go:

@@ -411,7 +411,7 @@ class Run:
         warp.clock[warp.fences] = warp.clock[warp.entry]
         return True
 
-    # Products and copies out -----------------------------------------------------------------------------------------
+    # Matmuls and copies out  -----------------------------------------------------------------------------------------
 
     def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
         warp.started += 1

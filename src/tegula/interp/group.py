@@ -1,4 +1,4 @@
-"""Ops of kernels that are spread over the threads of a group: what they compute. `touches.py` says by which thread."""
+"""Ops of kernels that are spread over the threads of a group: what they compute. `accesses.py` says by which thread."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ class TileMatmul(MatmulLike):
         work = np.dtype(np.float32) if from_numpy(out).is_float and out.itemsize < 4 else out
         a, b, c, alpha, beta = (convert(x, work) for x in (a, b, c, alpha, beta))
         with np.errstate(all="ignore"):
-            product = alpha * np.matmul(a, b) if alpha != 0 else np.zeros_like(c)
-            total = product + beta * c if beta != 0 else product
+            scaled = alpha * np.matmul(a, b) if alpha != 0 else np.zeros_like(c)
+            total = scaled + beta * c if beta != 0 else scaled
             return convert(total.astype(work, copy=False), out)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -73,16 +73,16 @@ class TileMatmul(MatmulLike):
         made: list[Value | None] = [None] * 5
         term = _as_term(b, g, self)
         if b.wanted(self.a):
-            made[0] = _product(b, term, _transposed(b, c), alpha, self.a, self)
+            made[0] = _matmul(b, term, _transposed(b, c), alpha, self.a, self)
         if b.wanted(self.b):
-            made[1] = _product(b, _transposed(b, a), term, alpha, self.b, self)
+            made[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
         if b.wanted(self.c):
             through = g if _is_one(beta) else scaled(b, g, beta)
             kept = b.spoils(self.beta, self)
             made[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if kept else through
         if b.wanted(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
-            again = _product(b, a, c, one, self.result, self)
+            again = _matmul(b, a, c, one, self.result, self)
             made[3] = _by_factor(b, g, again)
         if b.wanted(self.beta):
             made[4] = _by_factor(b, g, b.primal(self.c))
@@ -154,7 +154,7 @@ def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
     return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.a) == 16 else g
 
 
-def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
+def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
     """factor * x @ y, summed in the type of `factor` and given in that of the adjoint of `like`; as precise as the
     matmul that it is made `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])

@@ -103,14 +103,14 @@ def _pure(op: Op) -> bool:
 def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
     """Whether both CTAs of a cluster do what roles do to each other equally often, in the same order."""
     for op in roles.walk():
-        if not isinstance(op, Carrier) or op in walks or not _meets(op):
+        if not isinstance(op, Carrier) or op in walks or not _hands_over(op):
             continue
         if isinstance(op, While) or not all(map(_alike, op.decisive)):
             return False
     return True
 
 
-def _meets(op: Op) -> bool:
+def _hands_over(op: Op) -> bool:
     return any(isinstance(inner, HANDOVERS) for inner in op.walk())
 
 

@@ -3,7 +3,7 @@
 ITEM = 22
 KIND = "arrivals"
 WORDS = ("empty", "ws1+2")
-WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+WRONG = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, 2 * BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -24,7 +24,7 @@ WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[f
             tg.mbarrier_arrive(empty, s)
         tg.tile_store(c, acc)
 """
-RIGHT = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+RIGHT = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, 2 * BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(8, stages=S)

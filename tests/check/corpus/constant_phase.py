@@ -1,4 +1,4 @@
-"""A role waits for phase 0 in every round of the ring."""
+"""A role waits for phase 0 in every iteration of the ring."""
 
 ITEM = 6
 KIND = "phase"

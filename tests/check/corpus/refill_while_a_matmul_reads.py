@@ -1,9 +1,9 @@
-"""A role fills stages without waiting until products have read them."""
+"""A role fills stages without waiting until matmuls have read them."""
 
 ITEM = 7
 KIND = "race"
 WORDS = ("left", "ws0")
-WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+WRONG = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -23,7 +23,7 @@ WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[f
             tg.mbarrier_arrive(empty, s)
         tg.tile_store(c, acc)
 """
-RIGHT = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+RIGHT = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)

@@ -1,9 +1,9 @@
-"""A stage is released while the last product, which reads it, may be in flight."""
+"""A stage is released while the last matmul, which reads it, may be in flight."""
 
 ITEM = 8
 KIND = "race"
 WORDS = ("left", "ws0")
-WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+WRONG = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -26,7 +26,7 @@ WRONG = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[f
         tg.tile_matmul_wait()
         tg.tile_store(c, acc)
 """
-RIGHT = """def product(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+RIGHT = """def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
     left = tg.tile_empty(shape=(S, BM, BK), dtype=bf16, storage="shared")
     right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)

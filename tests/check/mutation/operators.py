@@ -142,7 +142,7 @@ def drops(subject: Subject) -> Iterator[Mutant]:
 
 
 def _replace_results(kernel: Kernel, op: Op) -> None:
-    """A wait for products gives its operands back."""
+    """A wait for matmuls gives its operands back."""
     new = dict(zip(op.results, op.operands, strict=False))
     for user in kernel.walk():
         if user is not op:
@@ -292,7 +292,7 @@ def _computed(
 
 
 def stages(subject: Subject) -> Iterator[Mutant]:
-    """The stage beside, or always the first, of a barrier or of a ring."""
+    """The stage besides, or always the first, of a barrier or of a ring."""
     for op in _sites(subject, *EVENTS, "buf.view"):
         found = [(k, v.type.stages) for k, v in enumerate(op.operands) if isinstance(v.type, MbarrierType)]
         ring = op.operands[0].owner if op.NAME == "buf.view" else None
@@ -341,7 +341,7 @@ def bytes_(subject: Subject) -> Iterator[Mutant]:
 
 
 def commits(subject: Subject) -> Iterator[Mutant]:
-    """How many products may be in flight, whether a product is waited for, what a wait for stores waits for."""
+    """How many matmuls may be in flight, whether a matmul is waited for, what a wait for stores waits for."""
     for op in _sites(subject, "group.mma_wait"):
         for pending in {0, 1, 2, op.attrs["pending"] + 1} - {op.attrs["pending"]}:
             yield _attribute(subject, "commit", op, "pending", pending)
@@ -371,7 +371,7 @@ def addresses(subject: Subject) -> Iterator[Mutant]:
     for v, place in places.items():
         targets = [(f"on {o.name}", p.offset) for o, p in places.items() if o is not v]
         targets += [(f"{_spoken(by)} bytes", place.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)]
-        targets += [("behind all others", -(-end // 1024) * 1024)]
+        targets += [("after all others", -(-end // 1024) * 1024)]
         targets += [(f"on the end of {o.name}", p.offset + p.size - place.size) for o, p in places.items()]
         for spoken, offset in targets:
             if offset < 0 or offset == place.offset:

@@ -271,14 +271,14 @@ def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
         assert a.decide(a.is_zero(a.plus(stage, a.mod(item, stages), -1))) is False
 
 
-def strip(a: Any, n: int, r: int, met: bool) -> tuple[Any, Any]:
+def strip(a: Any, n: int, r: int, holds: bool) -> tuple[Any, Any]:
     """What is 0 where x is the number with remainder r in strip y, and what is not negative before that."""
     x, y = a.symbol("x"), a.symbol("y")
     above = a.plus(a.plus(x, y, -n), a.number(n - 1 - r))
     a.assume(a.at_least(above))
     a.assume(a.at_least(a.plus(a.number(n - 1), above, -1)))
     c = a.is_zero(a.plus(a.mod(x, n), a.number(-r)))
-    a.assume(c if met else ("not", c))
+    a.assume(c if holds else ("not", c))
     return a.plus(above, a.number(1 - n)), a.plus(a.number(n - 2), above, -1)
 
 

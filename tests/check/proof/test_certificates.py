@@ -60,7 +60,7 @@ def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
 
 def says_no_more(path: Path) -> bool:
     """Whether a place may be changed so that a label says less of states, or what it says follows all the same: facts;
-    a longer lag that is short enough; that more is touched than is; which of two roles that decide alike is asked; a
+    a longer lag that is short enough; that more is accessed than is; which of two roles that decide alike is asked; a
     wait that begins with item 0."""
     field = next((k for k in reversed(path) if isinstance(k, str)), "")
     splits = path[-1] == 1 and field in ("tree", "start")
@@ -116,6 +116,6 @@ def test_the_certificate_of_another_kernel(name: str) -> None:
 
 
 def test_of_the_lowered_kernel() -> None:
-    """Products that are waited for a round late, in registers of which the next round has others."""
+    """Matmuls that are waited for an iteration late, in registers of which the next iteration has others."""
     made, parts = lowered_late(gemm())
     assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))

@@ -18,7 +18,7 @@ from tegula.types import bool_
 
 
 def made(seed: int) -> Any:
-    text, _ = clusters.products(Random(seed))
+    text, _ = clusters.matmuls(Random(seed))
     found = lowered.spoiled(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
     assert found is not None
     return found
@@ -46,7 +46,7 @@ def always_shared(kernel: Kernel) -> None:
 
 
 def odd_end(kernel: Kernel) -> None:
-    """One block may go round once more than the other."""
+    """One block may iterate once more than the other."""
     for end in [op for op in kernel.walk() if isinstance(op, ClusterEnd)]:
         for op in kernel.walk():
             op.operands = [end.number if v is end.result else v for v in op.operands]
@@ -67,7 +67,7 @@ def shared_by_place(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_pairs(seed: int) -> None:
+def test_clusters(seed: int) -> None:
     assert outcome(made(seed)) == "proved"
 
 

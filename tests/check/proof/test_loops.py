@@ -1,5 +1,5 @@
-"""Loops of two roles that are written differently: those that agree in every launch that meets the guards, and those
-that do not."""
+"""Loops of two roles that are written differently: those that agree in every launch that satisfies the guards, and
+those that do not."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_loops_that_agree(name: str) -> None:
     assert outcome(lowered(roles(*RIGHT[name]))) == "proved"
 
 
-QUICK = {
+FEW = {
     "an assert on half of the remainder",
     "an assert of one of two ways",
     "other steps",
@@ -206,7 +206,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
 )
 def test_loops_that_do_not(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"

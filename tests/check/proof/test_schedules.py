@@ -83,13 +83,13 @@ PROVED = (
     "rounded division",
     "a while loop and a for loop",
     "blocks without work return",
-    "every other round",
-    "threads meet, then one arrives",
+    "every other iteration",
+    "threads synchronise, then one arrives",
     "bytes are announced after the copy has started",
     "threads fill stages",
-    "a stage is released a round late, the last one never",
+    "a stage is released an iteration late, the last one never",
     "a copy in, a copy out",
-    "copies out are waited for a round late",
+    "copies out are waited for an iteration late",
     "two roles take turns at named barriers",
 )
 

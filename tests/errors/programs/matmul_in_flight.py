@@ -1,4 +1,4 @@
-"""An accumulator of a product in flight that is used before the wait."""
+"""An accumulator of a matmul in flight that is used before the wait."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""An operand of a product in flight that is changed before the wait, in the next round."""
+"""An operand of a matmul in flight that is changed before the wait, in the next iteration."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A stage that is released while a product in flight reads it."""
+"""A stage that is released while a matmul in flight reads it."""
 
 import tegula as tg
 

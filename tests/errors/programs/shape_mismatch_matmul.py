@@ -1,13 +1,13 @@
-"""A product of tiles that do not fit."""
+"""A matmul of tiles that do not fit."""
 
 import tegula as tg
 
 
 @tg.kernel
-def product(a: tg.array2d[float]):
+def matmul(a: tg.array2d[float]):
     x = tg.tile_load(a, shape=(8, 4))
     y = tg.tile_load(a, shape=(8, 4))
     tg.tile_store(a, tg.tile_matmul(x, y))
 
 
-tg.launch_tiled(product, dim=1, inputs=[tg.zeros((8, 8))], block_dim=4)
+tg.launch_tiled(matmul, dim=1, inputs=[tg.zeros((8, 8))], block_dim=4)

@@ -1,4 +1,4 @@
-"""Two small tiles whose product has more elements than a tile can have."""
+"""Two small tiles whose matmul has more elements than a tile can have."""
 
 import tegula as tg
 

@@ -27,7 +27,7 @@ from tegula.passes.runner import GpuCompilation
 @dataclass(frozen=True, slots=True)
 class Attack:
     """`rows`: what it belongs to; `name`: its parts; `args`: of the launch that goes wrong, empty if it is right;
-    `fault`: what the simulation says of that; `guarded`: a guard on factors and products of trip counts may exclude it;
+    `fault`: what the simulation says of that; `guarded`: a guard on factors and matmuls of trip counts may exclude it;
     `twin`: the right program that it was, where there is one; `sizes`: launches of a right one; `row`: that
     it was asked for; `spoiled`: what was done to it after it had been lowered."""
 
@@ -71,7 +71,7 @@ class Attack:
 
 
 CLASS_OF_RING = {
-    "late release": "late release", "waited for twice": "late release", "products that overlap": "late release",
+    "late release": "late release", "waited for twice": "late release", "matmuls that overlap": "late release",
     "copies out that overlap": "late release", "a chain": "chained roles", "two readers": "chained roles",
     "two fetchers": "chained roles", "feedback": "chained roles", "keys": "key change",
     "named barriers": "named barriers", "ping-pong": "named barriers", "a chain of pipes": "chained roles",
@@ -145,7 +145,7 @@ def right(seed: int, row: str = "") -> Attack:
     """A schedule that is right in all launches, and some of these."""
     rng, row = Random(f"right {seed}"), row or CLASSES[seed % len(CLASSES)]
     if row == "clusters":
-        walk, (text, _) = walks.one_loop(rng, False), clusters.products(rng)
+        walk, (text, _) = walks.one_loop(rng, False), clusters.matmuls(rng)
         sizes = tuple(launch(rng, walk, 1, {"m": m, "n": n}) for m, n in ((1, 1), (2, 3), (3, 5)))
         return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, spoiled=lowered.NOTHING)
     if row == "preconditions" and rng.random() < 0.6:
@@ -217,7 +217,7 @@ def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
 
 
 def _in_pairs(rng: Random, seed: int, row: str, what: Spoiled) -> Attack | None:
-    text, stages = clusters.products(rng)
+    text, stages = clusters.matmuls(rng)
     walk = walks.one_loop(rng, False)
     if rng.random() < 0.5:
         what, fault = clusters.spoils(rng, stages)

@@ -17,8 +17,8 @@ ODD_ROWS = AccessClass(align=16, contiguous=True, dense=True, bulk=True)
 """Arrays whose rows start anywhere: of these, pairs of blocks fetch tiles together."""
 
 
-def products(rng: Random) -> tuple[str, int]:
-    """The text of a product of persistent blocks, and its stages."""
+def matmuls(rng: Random) -> tuple[str, int]:
+    """The text of a matmul of persistent blocks, and its stages."""
     stages, raster, groups = rng.choice((2, 3, 4)), rng.choice((1, 2, 4, 8)), rng.choice((1, 2))
     rows, columns = 64 * groups, rng.choice((64, 128))
     steps = rng.choice(("(a.shape[1] + 63) // 64", "n", "n + 1"))
@@ -149,7 +149,11 @@ def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
 
     items = (tiles + 1) // 2 * steps
     ways = [
-        ("one block makes a round less", one_less, stuck((items, items - steps), stages, lambda b, k: True)),
+        (
+            "one block makes an iteration less",
+            one_less,
+            stuck((items, items - steps), stages, lambda b, k: True),
+        ),
         ("stages are freed in one block", not_freed, _ordered(stages, items)),
         (
             "other tiles are taken for the same",

@@ -175,7 +175,7 @@ fault("written to another stage", "O1", "O5", "corpus 7", "corpus 15", weight=9)
 fault("copied out of another stage", "O1", "O5", "corpus 12", "corpus 13", "corpus 18", weight=9)(
     elsewhere("out", "own out")
 )
-fault("a product of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", weight=9)(elsewhere("product"))
+fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", weight=9)(elsewhere("matmul"))
 
 
 @fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
@@ -228,13 +228,13 @@ fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release
     early("arrive", "read", "write", "out")
 )
 fault("announced before there is room", "O4", "corpus 5", harmless="first")(early("expect", "room"))
-fault("released before the product", "O5", "O7", "corpus 8", "late release", harmless="last")(
-    early("arrive", "product")
+fault("released before the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
+    early("arrive", "matmul")
 )
-fault("released before the wait for the product", "O5", "O7", "corpus 8", "late release", harmless="last")(
-    early("arrive", "product wait")
+fault("released before the wait for the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
+    early("arrive", "matmul wait")
 )
-fault("no wait for the product", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(skip("product wait"))
+fault("no wait for the matmul", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(skip("matmul wait"))
 fault("filled before it is written", "O5", "corpus 15")(early("arrive full", "write"))
 fault("no fence", "O6", "corpus 11", harmless="last", weight=9)(skip("fence"))
 fault("a fence after the arrival", "O6", "corpus 11", harmless="last")(later("fence", "arrive"))
@@ -259,7 +259,7 @@ fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13"
 
 @fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
 def deeper(rng: Random, program: Program, at: str) -> bool:
-    found = [(r, k) for r, k in places(program, "product wait", "out wait") if "pending=" in r.body[k].text]
+    found = [(r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text]
     if not found:
         return False
     role, k = rng.choice(found)
@@ -454,7 +454,7 @@ fault("a wait for another item", "O1", "O3", "O4", "corpus 5", "corpus 17", weig
     another_item("wait", "room")
 )
 fault("another item is given back", "O2", "O5", "corpus 7", "late release", weight=9)(another_item("arrive"))
-fault("another item is read", "O5", "O1", "corpus 24", weight=6)(another_item("read", "product", "out"))
+fault("another item is read", "O5", "O1", "corpus 24", weight=6)(another_item("read", "matmul", "out"))
 
 
 @fault(

@@ -88,10 +88,10 @@ def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuC
 
 def values(text: str, args: Args) -> list[Any]:
     """The arguments of a replay, in order."""
-    products = "bfloat16" in text
+    matmuls = "bfloat16" in text
     plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
-    plain["out"] = np.zeros((64, 64) if products else (MOST, 32), np.float32)
-    plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if products}
+    plain["out"] = np.zeros((64, 64) if matmuls else (MOST, 32), np.float32)
+    plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
     return [plain.get(name, args[name]) for name in schedule(text).parameters]
 
 

@@ -29,7 +29,7 @@ SPARE = "v"
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """`args`: what the condition needs beside so many `items`; `block`: the one that goes wrong, of two if it is 1."""
+    """`args`: what the condition needs besides so many `items`; `block`: the one that goes wrong, of two if it is 1."""
 
     name: str
     rows: tuple[str, ...]
@@ -177,7 +177,7 @@ SKIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "announcement": (("mbarrier.expect",), ("O2", "corpus 9")),
     "copy": (("bulk.load",), ("O2", "corpus 9", "corpus 14")),
     "fence": (("fence.async",), ("O6", "corpus 11")),
-    "wait for products": (("group.mma_wait",), ("O7", "O5", "corpus 8", "corpus 21")),
+    "wait for matmuls": (("group.mma_wait",), ("O7", "O5", "corpus 8", "corpus 21")),
     "wait for stores": (("bulk.wait",), ("O8", "O5", "corpus 12", "corpus 18")),
 }
 """Ops that may be left out, and what that breaks."""

@@ -113,8 +113,8 @@ def ahead(rng: Random, walk: Walk) -> Program:
     return Program(made, [first, second], list(walk.asserts))
 
 
-@ring("a pipe and products")
-def products(rng: Random, walk: Walk) -> Program:
+@ring("a pipe and matmuls")
+def matmuls(rng: Random, walk: Walk) -> Program:
     made = [
         f"{p} = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages={rng.choice((2, 3))})"
         for p in ("rows", "more")

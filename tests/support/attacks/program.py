@@ -243,7 +243,7 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
 
 
 def defaults(items: int) -> Args:
-    """Arguments that kernels may have beside those that their loops are about."""
+    """Arguments that kernels may have besides those that their loops are about."""
     count = items + 70
     return {
         "x": None, "y": None, "a": None, "b": None, "out": None, "n": 1, "m": 1, "c": 0, "d": 1, "e": 0, "u": 0, "v": 0,

@@ -235,13 +235,13 @@ def _multiplied(
 ) -> Role:
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
-        Line("product", f"tg.tile_matmul(ring[s], {b}, total)"),
+        Line("matmul", f"tg.tile_matmul(ring[s], {b}, total)"),
         Line("arrive", f"tg.mbarrier_arrive({free}, s)"),
     ]
     if rng.random() < 0.6:
         body[1:2] = [
-            Line("product", f"tg.tile_matmul(ring[s], {b}, total, wait=False)"),
-            Line("product wait", "tg.tile_matmul_wait(pending=0)"),
+            Line("matmul", f"tg.tile_matmul(ring[s], {b}, total, wait=False)"),
+            Line("matmul wait", "tg.tile_matmul_wait(pending=0)"),
         ]
     role = Role(head, walk.second, body, stagings(rng, stages))
     role.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
@@ -260,9 +260,9 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
     )
 
 
-@ring("products that overlap")
+@ring("matmuls that overlap")
 def overlapped_products(rng: Random, walk: Walk) -> Program:
-    """A stage is given back when the product after its own has been started."""
+    """A stage is given back when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
     made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
@@ -270,8 +270,8 @@ def overlapped_products(rng: Random, walk: Walk) -> Program:
     second = _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")
     second.body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
-        Line("product", "tg.tile_matmul(ring[s], other[s], total, wait=False)"),
-        Line("product wait", "tg.tile_matmul_wait(pending=1)"),
+        Line("matmul", "tg.tile_matmul(ring[s], other[s], total, wait=False)"),
+        Line("matmul wait", "tg.tile_matmul_wait(pending=1)"),
         Line("arrive", f"if k > 0:\n    tg.mbarrier_arrive(empty, (k - 1) % {stages})"),
     ]
     return Program(made, [first, second], list(walk.asserts))

@@ -17,7 +17,7 @@ OBLIGATIONS = {
     "O4": "nobody is two phases ahead of one who waits",
     "O5": "stages are used between the waits and the arrivals of their items",
     "O6": "what threads use is fenced before copies and tensor cores use it",
-    "O7": "sums and operands of products rest until these are over",
+    "O7": "sums and operands of matmuls rest until these are over",
     "O8": "nothing is on its way when a role ends",
 }
 
@@ -29,7 +29,7 @@ CORPUS = {
     "corpus 5": "more copies on their way than stages",
     "corpus 6": "a phase that does not change",
     "corpus 7": "filled again while it is still read",
-    "corpus 8": "released before the wait for the product, or one product too many in flight",
+    "corpus 8": "released before the wait for the matmul, or one matmul too many in flight",
     "corpus 9": "other bytes than are announced",
     "corpus 10": "barriers that are used before all see them",
     "corpus 11": "no fence, in both directions",

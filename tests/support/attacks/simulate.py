@@ -1,4 +1,4 @@
-"""A launch of a schedule on integers: barriers count arrivals and bytes, copies, products and stores end when they
+"""A launch of a schedule on integers: barriers count arrivals and bytes, copies, matmuls and stores end when they
 like, and who knows of whose accesses is kept in vector clocks. A role moves as one; what single warps do is not seen,
 but an arrival of one thread tells nothing of what the others have done since the role last synchronised.
 
@@ -72,7 +72,7 @@ class Barrier:
 
     def settle(self) -> None:
         if abs(self.bytes) >= 1 << 20:
-            raise Fault("bytes", f"{self.key} is {self.bytes} bytes behind")
+            raise Fault("bytes", f"{self.key} is {self.bytes} bytes short")
         if not self.pending and not self.bytes:
             self.phase += 1
             self.pending = self.count
@@ -81,10 +81,11 @@ class Barrier:
 
 
 class Access:
-    """Of a stage. `engine`, `time`: known to whom has the agent at that time or later in his clock; `role`: of threads,
+    """Of a stage. `engine`, `time`: known to whom has the engine at that time or later in his clock; `role`: of
+    threads,
     -1 for copies and tensor cores."""
 
-    __slots__ = ("agent", "role", "time")
+    __slots__ = ("engine", "role", "time")
 
     def __init__(self, engine: Any, time: int, role: int = -1) -> None:
         self.engine, self.time, self.role = engine, time, role
@@ -127,14 +128,14 @@ class PipeState:
 
 
 class Role:
-    """`known`: what it knows; `synced`: its own time when all its threads last met; `products`, `done`: started, over;
-    `groups`: of copies out that are closed; `open`: those that are in none."""
+    """`known`: what it knows; `synced`: its own time when all its threads last synchronised; `products`, `done`:
+    started, over; `groups`: of copies out that are closed; `open`: those that are in none."""
 
     def __init__(self, number: int, warps: int, steps: Any) -> None:
         self.number, self.warps, self.steps = number, warps, steps
         self.known = Known({number: 0}, {number: 0})
         self.synced = self.products = self.done = self.groups = self.read_groups = self.open = 0
-        self.came: dict[Named, int] = {}
+        self.arrived_in: dict[Named, int] = {}
         self.next: Any = None
         self.ended = False
 
@@ -227,7 +228,7 @@ class Run:
         """All roles have ended: what they started is over, and someone knows."""
         for role in self.roles:
             if role.done < role.products or role.read_groups < role.groups or role.open:
-                raise Fault("unfinished", f"products or stores of role {role.number}")
+                raise Fault("unfinished", f"matmuls or stores of role {role.number}")
         while self._land_one():
             pass
         for copy in self.landed:
@@ -339,7 +340,7 @@ class Run:
         return True, None
 
     def _told(self, role: Role, elected: bool) -> Known:
-        """What an arrival says: one thread knows of the others what they had done when they last met."""
+        """What an arrival says: one thread knows of the others what they had done when they last synchronised."""
         if not elected or role.warps == 1:
             return role.known
         known = role.known.copy()
@@ -356,12 +357,12 @@ class Run:
 
     def named_sync(self, role: Role, elected: bool, named: Named) -> tuple[bool, Any]:
         at = self._named(named)
-        if named not in role.came:
-            role.came[named] = at.phase
+        if named not in role.arrived_in:
+            role.arrived_in[named] = at.phase
             at.arrive(role.known, role.warps)
-        if at.phase == role.came[named]:
+        if at.phase == role.arrived_in[named]:
             return False, None
-        del role.came[named]
+        del role.arrived_in[named]
         role.known.join(at.ended)
         role.synced = role.known.all[role.number]
         return True, None

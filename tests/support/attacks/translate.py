@@ -106,10 +106,10 @@ def element(array: Any, index: Any) -> Any:
 
 
 class Tile:
-    """A tile in registers. `value`: of all its elements, if it matters; `product`: the last product that adds to it."""
+    """A tile in registers. `value`: of all its elements, if it matters; `matmul`: the last matmul that adds to it."""
 
     def __init__(self, value: Any = 0) -> None:
-        self.value, self.product = value, 0
+        self.value, self.matmul = value, 0
 
 
 class Ring:

@@ -17,7 +17,7 @@ from tegula.dataclass import dataclass
 class Walk:
     """`first`, `second`: the forms of two roles; `sized`: arguments for a number of items; `count`: how many there are,
     if that has a short name; `made`: lines before the roles; `asserts`; `special`: the arguments by which the forms
-    differ, none if they are alike; `guarded`: they differ only where a factor of a trip count is negative, or a product
+    differ, none if they are alike; `guarded`: they differ only where a factor of a trip count is negative, or a matmul
     too large for 32 bits, so that a guard may exclude it."""
 
     row: str
@@ -42,7 +42,7 @@ def walk(maker: Maker) -> Maker:
 
 
 def _rows(rng: Random, items: int) -> tuple[int, int]:
-    """Two factors whose product is at least so many."""
+    """Two factors whose matmul is at least so many."""
     m = rng.choice((1, 2, 3, 5, 7, 16))
     return -(-items // m) + rng.randrange(2), m
 
@@ -586,7 +586,7 @@ def overwritten(rng: Random, wrong: bool) -> Walk:
     changed = rng.choice(("flags[q]", "flags[n - 1]")) if wrong else "g[q]"
     value = rng.choice(("flags[q] - 1", "0", "flags[q] // 2"))
     when = rng.choice(("", "", "    if q % 16 == 13:\n        ", "    if g[q] == 0:\n        "))
-    body = ["    met = flags[q] > 0", f"{when}    {changed} = {value}".lstrip("\n"), "    if met:"]
+    body = ["    flagged = flags[q] > 0", f"{when}    {changed} = {value}".lstrip("\n"), "    if flagged:"]
     if when:
         body[1:2] = [when.split("\n")[0], f"        {changed} = {value}"]
     a = form("for q in range(n):", "    if flags[q] > 0:", close=("        k += 1",), before=("k = int(0)",))

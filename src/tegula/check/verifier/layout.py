@@ -154,7 +154,7 @@ class Layout:
         self._scan(pairs)
         self._loud: dict[Op, bool] = {}
         self._order(certificate["chains"])
-        self._pairs(certificate["chains"])
+        self._clusters(certificate["chains"])
 
     def _one_warp(self, region: Region) -> bool:
         """Whether one warp does all that a role does: codegen leaves the others out then."""
@@ -282,17 +282,21 @@ class Layout:
             if other and any(self._acts(o) for region in op.regions for o in region.walk()):
                 raise Rejected("what is done in here is not followed", op)
 
-    def _pairs(self, chains: Sequence[Any]) -> None:
+    def _clusters(self, chains: Sequence[Any]) -> None:
         """What blocks do for each other they do alike, and a stage that both fill is free in both."""
         shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
-        pairs = Clusters(self.kernel, self.unwritten)
+        clusters = Clusters(self.kernel, self.unwritten)
         for op in self.kernel.walk():
-            if isinstance(op, CONTROL) and not pairs.alike(op) and any(self._signals(o) for o in op.walk()):
+            if (
+                isinstance(op, CONTROL)
+                and not clusters.alike(op)
+                and any(self._signals(o) for o in op.walk())
+            ):
                 raise Rejected("how often the two CTAs of a cluster do this may differ", op)
         for op in shared:
-            if problem := pairs.shared(op):
+            if problem := clusters.shared(op):
                 raise Rejected(problem, op)
             ring = self.rings[root(op.buffer)]
             if not all(self.clustered(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):

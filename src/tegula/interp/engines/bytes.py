@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WARPS = 4
 """Of a warp group."""
 PIECES = 2
-"""In which a copy comes, at least."""
+"""In which a copy arrives, at least."""
 
 
 @dataclass(frozen=True, slots=True)

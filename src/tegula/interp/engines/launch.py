@@ -84,7 +84,7 @@ class EngineLaunch:
         return replay.play()
 
     def replay(self, order: Order, blind: bool = False) -> EngineReplay:
-        """The replay of the launch in an order of the steps of its agents."""
+        """The replay of the launch in an order of the steps of its engines."""
         return EngineReplay(
             self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind
         )

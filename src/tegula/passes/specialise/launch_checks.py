@@ -46,7 +46,7 @@ def take_launch_checks(kernel: Kernel) -> list[Op]:
     for check in taken:
         holds = copies.get(check.op.condition, check.op.condition)
         for region in check.inside:
-            elsewhere = build.insert(S.Not([_comes_to(build, region, copies)], [bool_])).result
+            elsewhere = build.insert(S.Not([_reaches(build, region, copies)], [bool_])).result
             holds = build.insert(S.Or([holds, elsewhere], [bool_])).result
         build.insert(Assert([holds], [], check.op.attrs, [], check.op.loc))
         assert check.op.parent is not None
@@ -73,7 +73,7 @@ def _deciding(region: Region) -> list[Value]:
     return region.parent.decisive
 
 
-def _comes_to(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
+def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
     """Whether a region runs, if what it is in does."""
     decided = [copies.get(v, v) for v in _deciding(region)]
     if isinstance(region.parent, For):

@@ -182,7 +182,7 @@ class _Overlap:
         iterations = self._other_iterations((second, stop, step), [*carried, *kept])
         build.insert(iterations)
         *results, weights, tile = iterations.results
-        results[c.slot] = self._product(build, weights, tile, results[c.slot], dict(known)).result
+        results[c.slot] = self._matmul(build, weights, tile, results[c.slot], dict(known)).result
         build.insert(Yield(results))
 
     def _other_iterations(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
@@ -199,7 +199,7 @@ class _Overlap:
         ops = self.body.ops[:-1]
         self._copy(body, [op for op in ops if op in early], known, set())
         first = known[c.first.result].owner
-        second = self._product(build, weights, tile, known[c.sum], known)
+        second = self._matmul(build, weights, tile, known[c.sum], known)
         assert isinstance(first, TileMatmul)
         first.wait = second.wait = False
         both = [first.result, second.result]
@@ -227,7 +227,7 @@ class _Overlap:
     def _only_weights(self) -> bool:
         return [op for op, _ in uses(self.body)[self.chain.second.a]] == [self.chain.second]
 
-    def _product(
+    def _matmul(
         self, build: Builder, weights: Value, tile: Value, sum: Value, known: dict[Value, Value]
     ) -> TileMatmul:
         """The second matmul, of what an iteration has carried."""

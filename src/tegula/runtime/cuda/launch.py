@@ -93,7 +93,7 @@ def launch_on_device(
     stream: Stream | None,
     other: bool = True,
 ) -> None:
-    """Launch a compiled kernel; it runs when its stream comes to it. `packed`: arguments, launch dimensions, and no
+    """Launch a compiled kernel; it runs when its stream reaches it. `packed`: arguments, launch dimensions, and no
     address of a report. `other`: whether another library's arrays may be among the arguments.
 
     `stream`: the one of this thread by default, or the current one of PyTorch or CuPy where their arrays are passed."""

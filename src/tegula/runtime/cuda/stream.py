@@ -22,7 +22,7 @@ DISABLE_TIMING = 2
 class Stream:
     """A queue of work on one CUDA device, done in order.
 
-    Work in the default stream waits for that in all streams made here, and the other way round.
+    Work in the default stream waits for that in all streams made here, and vice versa.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
