@@ -217,7 +217,7 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_public_classes_have_names_of_their_own() -> None:
-    """A name says which class is meant, wherever it is read. The checker's classes are besides, as its parts share no
+    """A name says which class is meant, wherever it is read. The checker's classes stand apart, as its parts share no
     code with what they judge. A kernel is one thing to users, another to the compiler."""
     found: dict[str, list[str]] = {}
     for path in files():

@@ -38,7 +38,7 @@ PYTHON = (
     "TypeError",
     "ValueError",
 )
-ABOUT_AN_OP = re.compile(r"(handles|touches|does)\(")
+ABOUT_AN_OP = re.compile(r"(handles|accesses|does)\(")
 """Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py", "testing.py")

@@ -244,7 +244,7 @@ def add(x: Any, y: Any) -> Any:
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
-        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+        type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -985,7 +985,7 @@ def expm1(x: Any) -> Any:
     """
 
 def fence_async() -> None:
-    """Orders accesses of threads to shared tiles before copies and tensor core products that start after it.
+    """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
 
     What each thread of the role has read and written comes before what is started by any thread that
     synchronises with it afterwards.
@@ -1986,7 +1986,7 @@ def sub(x: Any, y: Any) -> Any:
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
-        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+        type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -2413,7 +2413,7 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
 
     Parameters:
         x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
-        grid: the number of threads along each dimension of the tile, constants, whose product is the number of
+        grid: the number of threads along each dimension of the tile, constants, whose matmul is the number of
             threads of the block, or inside a role of the role; the last dimension runs fastest. In all dimensions
             but the last two the grid is as long as the tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
@@ -2550,7 +2550,7 @@ def tile_local(a: Any, grid: Any) -> Any:
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
-        grid: the number of threads along each dimension of the tile, constants, whose product is the number of
+        grid: the number of threads along each dimension of the tile, constants, whose matmul is the number of
             threads of the block, or inside a role of the role; the last dimension runs fastest. In all dimensions
             but the last two the grid is as long as the tile.
     Returns:
@@ -2619,7 +2619,7 @@ def tile_map(op: Any, *args: Any) -> Any:
     """
 
 def tile_matmul(a: Any, c: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True) -> Any:
-    """The matrix product of two tiles, added to a tile in place or as a new tile.
+    """The matmul of two tiles, added to a tile in place or as a new tile.
 
     With `out`, out = alpha * a @ c + beta * out; without, the result is alpha * a @ c. Products are summed in
     the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
@@ -2631,16 +2631,16 @@ def tile_matmul(a: Any, c: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
             multiply. CPUs do not.
-        wait: False leaves the product in flight: until tg.tile_matmul_wait only further products may add to `out`,
+        wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
             and `a` and `c` must not change. True by default.
     Returns:
         nothing with `out`; else a tile (M, N) of the dtype of `a`.
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `c`, or `out` is not (M, N).
-        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats meet integers, a factor has
-            another dtype, or a product in flight has no `out` or a factor.
+        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers,
+            a factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
-        matmul-in-flight: a tile is used or changed while a product in flight works on it.
+        matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
         alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum of
@@ -2650,10 +2650,10 @@ def tile_matmul(a: Any, c: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
     """
 
 def tile_matmul_wait(pending: Any = 0) -> None:
-    """Waits until all products in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
+    """Waits until all matmuls in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
 
     Parameters:
-        pending: the number of products that may go on, a constant from 0 to 7; 0 by default.
+        pending: the number of matmuls that may go on, a constant from 0 to 7; 0 by default.
     Raises:
         not-constant: `pending` is known at run time only.
         out-of-range: `pending` is not from 0 to 7.

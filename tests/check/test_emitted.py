@@ -40,7 +40,7 @@ def emitted(made: Any) -> tuple[Kernel, str]:
 
 def library(tile: int, transposed: bool) -> Any:
     return lowered_matmul(
-        matmuls.matmul(
+        matmuls.matmul_kernel(
             tg.bfloat16, shapes.TENSOR_CORES[tile], transposed, matmuls.Epilogue(tg.bfloat16), "default"
         )
     )

@@ -18,7 +18,7 @@ from tegula.types import to_numpy
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A tile fetched: of which array, from where, and whether the other block of the pair fetches it too."""
+    """A tile fetched: of which array, from where, and whether the other CTA of the cluster fetches it too."""
 
     array: Value
     place: tuple[int, ...]

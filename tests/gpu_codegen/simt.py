@@ -227,14 +227,14 @@ class _Mbarrier:
 
 
 class _Cluster:
-    """What the blocks of a pair have in common, or what a block by itself has: whose turn it is, and who waits."""
+    """What the CTAs of a cluster have in common, or what a block by itself has: whose turn it is, and who waits."""
 
     def __init__(self, threads: int) -> None:
         self.blocks: list[_Block] = []
         self.mbarriers: dict[int, _Mbarrier] = {}
         self.fibers, self.count = Fibers(threads), threads
         self.ready: deque[tuple[_Thread, Any]] = deque()
-        self.meetings: dict[Any, list[tuple[int, _Thread, Any]]] = {}
+        self.gathered: dict[Any, list[tuple[int, _Thread, Any]]] = {}
         self.waiting: dict[int, list[_Thread]] = {}
 
     def run(self, first: int, grid: int) -> None:
@@ -273,11 +273,11 @@ class _Cluster:
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
     ) -> Turn:
         """What so many threads do together, in the order of their numbers: the last one that comes does it for all."""
-        present = self.meetings.setdefault(key, [])
+        present = self.gathered.setdefault(key, [])
         present.append((thread.fiber, thread, value))
         if len(present) < size:
             return (yield)
-        del self.meetings[key]
+        del self.gathered[key]
         present.sort(key=lambda one: one[0])
         made = act([given for _, _, given in present])
         self.ready.extend((one, x) for (_, one, _), x in zip(present, made, strict=True) if one is not thread)

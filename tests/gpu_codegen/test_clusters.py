@@ -253,4 +253,4 @@ def test_spoiled_clusters_are_not_proved(name: str) -> None:
     kernel, parts = automatic(256, 520, 4104)
     SPOILED[name](kernel)
     found = check_schedule(kernel, parts)
-    assert found.status == "unproved" and "the two blocks of a pair" in found.message
+    assert found.status == "unproved" and "the two CTAs of a cluster" in found.message

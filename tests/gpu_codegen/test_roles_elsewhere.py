@@ -11,13 +11,13 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from support.campaigns import rest_slow
-from support.hopper_roles import HALF, arrays, chained_matmuls, product, pushed, two_producers, two_readers
+from support.hopper_roles import HALF, arrays, chained_matmuls, matmul, pushed, two_producers, two_readers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size
 
 ASSEMBLER = bool(ptx.candidates())
-KERNELS = {k.name: k for k in (product, two_producers, pushed, chained_matmuls, two_readers)}
+KERNELS = {k.name: k for k in (matmul, two_producers, pushed, chained_matmuls, two_readers)}
 MUCH = {"chained_matmuls", "pushed"}
 """What their sums take is for the instructions of warp groups: with those of warps it does not fit the registers."""
 # Of Hopper and later.
@@ -25,14 +25,14 @@ NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmax
 
 
 def arguments(kernel: Any, align: bool = True) -> list[Any]:
-    return [*arrays(HALF, HALF, HALF if kernel is product else float, align=align), 4]
+    return [*arrays(HALF, HALF, HALF if kernel is matmul else float, align=align), 4]
 
 
 @pytest.mark.parametrize(
     ("arch", "name"),
     rest_slow(
         product_of(("sm_80", "sm_86", "sm_89"), KERNELS),
-        lambda arch, name: arch == "sm_80" or name == "product",
+        lambda arch, name: arch == "sm_80" or name == "matmul",
     ),
 )
 def test_before_hopper(arch: str, name: str) -> None:
@@ -55,7 +55,7 @@ def test_before_hopper(arch: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("arch", "name"),
     rest_slow(
-        product_of(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "product"
+        product_of(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "matmul"
     ),
 )
 def test_after_hopper(arch: str, name: str) -> None:

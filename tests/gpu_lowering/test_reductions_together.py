@@ -71,7 +71,7 @@ def rows(width: int = WIDTH) -> list[tg.array]:
     return [tg.array(rng.integers(-4, 5, (2, width)).astype(np.float32)) for rng in seeds]
 
 
-def meetings(kernel: Kernel) -> tuple[list[int], int]:
+def barriers_of(kernel: Kernel) -> tuple[list[int], int]:
     """How many tiles each partial reduction has, and the number of barriers."""
     reductions = [len(op.operands) for op in kernel.walk() if isinstance(op, PartialReduce)]
     return reductions, sum(isinstance(op, Barrier) for op in kernel.walk())
@@ -93,9 +93,9 @@ def test_independent_reductions_synchronise_once(
     args = [tg.array(np.arange(1024.0, dtype=np.float32).reshape(32, 32)), *(tg.zeros((1, 32)) for _ in "bc")]
     whole = kernel is along_rows_and_whole
     made, _ = agrees(tiled(kernel, args if whole else rows(), (1,) if whole else (2,), 128))
-    assert meetings(made) == (reductions, barriers)
+    assert barriers_of(made) == (reductions, barriers)
 
 
 def test_not_where_that_takes_many_registers() -> None:
     made, _ = lowered(tiled(long_rows, rows(8192), (2,), 64))
-    assert meetings(made)[0] == [1, 1]
+    assert barriers_of(made)[0] == [1, 1]

@@ -1,5 +1,5 @@
-"""Gradients of 16 bits that are sums of thousands of terms, from iterations of loops, lanes and blocks: rounded once. A sum
-that is rounded at every addition grows no more beyond 256 or 2048 ones."""
+"""Gradients of 16 bits that are sums of thousands of terms, from iterations of loops, lanes and blocks: rounded once. A
+sum that is rounded at every addition grows no more beyond 256 or 2048 ones."""
 
 from functools import cache
 from typing import Any

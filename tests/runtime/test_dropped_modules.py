@@ -84,12 +84,12 @@ def a_stream(driver: PretendDriver) -> None:
     tg.stream_from_torch(SimpleNamespace(device_index=0, cuda_stream=driver.handle("stream")))
 
 
-@pytest.mark.parametrize("met", [a_tensor, a_stream])
+@pytest.mark.parametrize("used", [a_tensor, a_stream])
 def test_what_another_library_may_have_recorded_stays(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, met: Callable[[PretendDriver], None]
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[PretendDriver], None]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch_with(NewTensor))
-    met(driver)
+    used(driver)
     for _ in range(4):
         launch_anew()
     assert "cuModuleUnload" not in driver.calls

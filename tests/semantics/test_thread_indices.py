@@ -70,14 +70,14 @@ def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim
     plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: here, array2d={int: None})}
     exec("".join(texts) + kernel, plain)
     want = np.zeros((len(positions), ROW), np.int32)
-    for index in itertools.matmul(*map(range, dims)):
+    for index in itertools.product(*map(range, dims)):
         here = Index(index[0])
         here.parts = index
         plain["kernel"](want, n)
     np.testing.assert_array_equal(got, want)
 
 
-PAIRS = list(itertools.matmul(AROUND, repeat=2))
+PAIRS = list(itertools.product(AROUND, repeat=2))
 
 
 @pytest.mark.parametrize(

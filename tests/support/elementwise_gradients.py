@@ -41,7 +41,7 @@ def points_of(name: str) -> list[tuple[float, ...]]:
     """Where an op has a derivative."""
     undefined = UNDEFINED.get(name, lambda *_: False)
     arity = len(ELEMENTWISE[name].signature.operands)
-    return [at for at in itertools.matmul(NUMBERS, repeat=arity) if not undefined(*at)]
+    return [at for at in itertools.product(NUMBERS, repeat=arity) if not undefined(*at)]
 
 
 def by_threads_1(f: Any) -> Any:

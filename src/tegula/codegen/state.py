@@ -47,7 +47,7 @@ class State:
 
     `launched`: threads of the launch. `role`: the one whose code this is.
 
-    `synchronisations`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
+    `named_barriers`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
     `own`: tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops
     that copy a tile for their next iteration. `functions`: the text of what the kernel calls besides matmuls.
 

@@ -185,7 +185,7 @@ def access_publish(m: GroupMachine, op: Publish) -> Iterator[ThreadAccess]:
 
 
 @accesses(StackVote)
-def touch_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
+def access_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
     """The first thread of each warp."""
     warps = np.arange(m.threads // WARP)
     yield _each("write", m.group(op.votes), warps * WARP, warps)

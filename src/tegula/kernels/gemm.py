@@ -174,7 +174,7 @@ def matmul(
     precision: str = "default",
     tile: Tile | None = None,
 ) -> Any:
-    """The product of two matrices with an epilogue: activation(alpha * a @ b + beta * out + bias).
+    """The matmul of two matrices with an epilogue: activation(alpha * a @ b + beta * out + bias).
 
     Products are summed in float32. On a GPU tensor cores read float8 and tf32 operands with K along rows: a `b`
     of (K, N) is transposed first.
@@ -184,7 +184,7 @@ def matmul(
         b: (K, N), or (N, K) with `transpose_b`, of such a dtype.
         out: (M, N), of bfloat16, float16 or float32, apart from the inputs; a new one by default, of the dtype
             of `a`, bfloat16 if that has 8 bits.
-        alpha: the factor of the product; 1 by default. Where 0, `a` and `b` do not count, whatever they hold.
+        alpha: the factor of the matmul; 1 by default. Where 0, `a` and `b` do not count, whatever they hold.
         beta: the factor of what `out` holds; 0 by default, and then that does not count.
         bias: (N,), of any dtype that `out` may have; None for none.
         activation: None, "relu", "gelu" (by the error function) or "silu".

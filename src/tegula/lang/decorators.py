@@ -335,12 +335,12 @@ def static(x: T) -> T:
 
 
 def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
-    """The range of a loop in which GPUs may fetch tiles ahead, for tiles that are loaded for matrix products.
+    """The range of a loop in which GPUs may fetch tiles ahead, for tiles that are loaded for matmuls.
 
     Parameters:
         stop: the number of iterations.
         stages: how many tiles may be in flight, from 1 to 8; 3 by default.
-        specialize: whether a role of its own may fetch them, if the GPU has products of warp groups
+        specialize: whether a role of its own may fetch them, if the GPU has matmuls of warp groups
             (docs/schedules.md); True by default.
     Returns:
         range(stop); it changes no result, and the CPU ignores the hint.

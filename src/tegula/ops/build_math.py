@@ -80,7 +80,7 @@ def add(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The sum x + y; integers wrap.
 
     Raises:
-        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+        type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
     Gradient:
         the adjoint, for both.
     """
@@ -92,7 +92,7 @@ def sub(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The difference x - y; integers wrap.
 
     Raises:
-        type-mismatch: an operand is a bool, or a scalar meets a vector or matrix.
+        type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
     Gradient:
         the adjoint for `x`, its negative for `y`.
     """

@@ -34,7 +34,7 @@ def tile_matmul(
     precision: Operand = "default",
     wait: Operand = True,
 ) -> Value | None:
-    """The matrix product of two tiles, added to a tile in place or as a new tile.
+    """The matmul of two tiles, added to a tile in place or as a new tile.
 
     With `out`, out = alpha * a @ c + beta * out; without, the result is alpha * a @ c. Products are summed in
     the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
@@ -46,16 +46,16 @@ def tile_matmul(
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
             multiply. CPUs do not.
-        wait: False leaves the product in flight: until tg.tile_matmul_wait only further products may add to
+        wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to
             `out`, and `a` and `c` must not change. True by default.
     Returns:
         nothing with `out`; else a tile (M, N) of the dtype of `a`.
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `c`, or `out` is not (M, N).
-        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats meet integers, a factor
-            has another dtype, or a product in flight has no `out` or a factor.
+        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers, a
+            factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
-        matmul-in-flight: a tile is used or changed while a product in flight works on it.
+        matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
         alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum
@@ -111,10 +111,10 @@ def _scaled_matmul(
 
 @public("tile_matmul_wait")
 def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
-    """Waits until all products in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
+    """Waits until all matmuls in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
 
     Parameters:
-        pending: the number of products that may go on, a constant from 0 to 7; 0 by default.
+        pending: the number of matmuls that may go on, a constant from 0 to 7; 0 by default.
     Raises:
         not-constant: `pending` is known at run time only.
         out-of-range: `pending` is not from 0 to 7.

@@ -62,8 +62,8 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A loop leaves tiles of each iteration to be released in the next: how many, after which op there, and after which one
-    after the loop."""
+    """A loop leaves tiles of each iteration to be released in the next: how many, after which op there, and after which
+    one after the loop."""
 
     loc: Location
     loop: For

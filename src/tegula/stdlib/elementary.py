@@ -174,7 +174,7 @@ def mod(x: float32, y: float32):
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float32(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each round removes 22 binary digits.
+        # The most of b * 2**n below r whose quotient is exact; each iteration removes 22 binary digits.
         n = tg.max(tg._exponent(r) - tg._exponent(b) - 22, tg.int32(0))
         half = n >> 1
         first = tg.bitcast((half + 127) << 23, tg.float32)
@@ -191,8 +191,9 @@ def mod(x: float64, y: float64):  # noqa: F811
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float64(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each round removes 50 binary digits, or the 51 that the
-        # largest number has more than 2046 above the least: 2**n is made of two powers, of which 2**1023 is the last.
+        # The most of b * 2**n below r whose quotient is exact; each iteration removes 50 binary digits, or the 51 that
+        # the largest number has more than 2046 above the least: 2**n is made of two powers, of which 2**1023 is the
+        # last.
         n = tg.min(tg.max(tg._exponent(r) - tg._exponent(b) - 50, tg.int64(0)), tg.int64(2046))
         half = n >> 1
         first = tg.bitcast((half + 1023) << 52, tg.float64)

@@ -14,7 +14,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import bool_
 
 ODD_ROWS = AccessClass(align=16, contiguous=True, dense=True, bulk=True)
-"""Arrays whose rows start anywhere: of these, pairs of blocks fetch tiles together."""
+"""Arrays whose rows start anywhere: of these, 2-CTA clusters fetch tiles together."""
 
 
 def matmuls(rng: Random) -> tuple[str, int]:
@@ -52,7 +52,7 @@ def stuck(
     frees: bool = True,
     most: int = 10_000,
 ) -> str:
-    """What goes wrong where each block of a pair fetches and takes so many items. `shared`: whether a block thinks, of
+    """What goes wrong where each CTA of a cluster fetches and takes so many items. `shared`: whether a block thinks, of
     an item, that both copy the same; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
     fetched, taken, got = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
     for _ in range(most):

@@ -128,13 +128,13 @@ class PipeState:
 
 
 class Role:
-    """`known`: what it knows; `synced`: its own time when all its threads last synchronised; `products`, `done`:
+    """`known`: what it knows; `synced`: its own time when all its threads last synchronised; `matmuls`, `done`:
     started, over; `groups`: of copies out that are closed; `open`: those that are in none."""
 
     def __init__(self, number: int, warps: int, steps: Any) -> None:
         self.number, self.warps, self.steps = number, warps, steps
         self.known = Known({number: 0}, {number: 0})
-        self.synced = self.products = self.done = self.groups = self.read_groups = self.open = 0
+        self.synced = self.matmuls = self.done = self.groups = self.read_groups = self.open = 0
         self.arrived_in: dict[Named, int] = {}
         self.next: Any = None
         self.ended = False
@@ -227,7 +227,7 @@ class Run:
     def _at_the_end(self) -> None:
         """All roles have ended: what they started is over, and someone knows."""
         for role in self.roles:
-            if role.done < role.products or role.read_groups < role.groups or role.open:
+            if role.done < role.matmuls or role.read_groups < role.groups or role.open:
                 raise Fault("unfinished", f"matmuls or stores of role {role.number}")
         while self._land_one():
             pass
@@ -377,15 +377,15 @@ class Run:
             for view in views:
                 self.read(role, elected, view)
             return True, None
-        role.products += 1
+        role.matmuls += 1
         for view in views:
-            self._read_async(role, view, Access(("products", role.number), role.products))
-        sum.product = role.products
+            self._read_async(role, view, Access(("matmuls", role.number), role.matmuls))
+        sum.matmul = role.matmuls
         return self.matmul_wait(role, elected) if wait else (True, None)
 
     def matmul_wait(self, role: Role, elected: bool, pending: int = 0) -> tuple[bool, Any]:
-        role.done = max(role.done, role.products - pending)
-        role.known.all["products", role.number] = role.done
+        role.done = max(role.done, role.matmuls - pending)
+        role.known.all["matmuls", role.number] = role.done
         return True, None
 
     def store(

@@ -344,7 +344,7 @@ class Labels:
 
 
 def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterator[tuple[Any, Condition]]:
-    """Where something happens once another count than that of the test has arrived so far: both come so far at once."""
+    """Where something happens once another count than that of the test has got so far: both get so far at once."""
     for slot, rows in forms.items():
         if rows[0][0] == "late" and rows[0][2] != rows[0][6]:
             _, _, other, more, pred, end, exact = rows[0]

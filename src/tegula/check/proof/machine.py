@@ -147,8 +147,9 @@ def _now(places: list[Place], now: Any) -> list[Place]:
 
 class Machine:
     """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one iteration
-    before; `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show
-    it, but for the offsets of the waits;
+    before;
+    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it,
+    but for the offsets of the waits;
     `firsts`: how often an engine had arrived at barriers when it first accessed a ring, less the item of the ring;
     `began`: in which order engines did so."""
 

@@ -70,7 +70,7 @@ class _Side:
 
 
 def retile(kernel: Kernel) -> Wide | None:
-    """The kernel of an owner of products with larger tiles, for GPUs where operands have 16 bits, otherwise for CPUs;
+    """The kernel of an owner of matmuls with larger tiles, for GPUs where operands have 16 bits, otherwise for CPUs;
     None where that is not known to be the same, or no faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]

@@ -299,11 +299,11 @@ def both_in_registers(t, grad, kind):
     whole = tg.vector(zero, zero)
     for k in tg.unrolled(c):
         whole = tg._tile_combined("segment", tg._tile_segment(sums[0, c - 1 - k], sets[0, c - 1 - k]), whole)
-    behind = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+    following = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
     for k in tg.unrolled(c):
         i = c - 1 - k
-        total = tg.where(sets[0, i] > zero, sums[0, i] + behind[0], zero)
-        behind = tg._tile_combined("segment", tg._tile_segment(sums[0, i], sets[0, i]), behind)
+        total = tg.where(sets[0, i] > zero, sums[0, i] + following[0], zero)
+        following = tg._tile_combined("segment", tg._tile_segment(sums[0, i], sets[0, i]), following)
         sums[0, i] = total
     return tg._tile_of_rows(tg.tile_from_local(sums, (threads, 1), (rows, c)), n)
 
@@ -336,12 +336,14 @@ def _tile_to_extremes_by(
         for k in range(c):
             i = c - 1 - k
             whole = tg._tile_combined("segment", tg._tile_segment(sums[lane, i], sets[lane, i]), whole)
-    behind = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+    following = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
     if lane < rows:
         for k in range(c):
             i = c - 1 - k
-            total = tg.where(sets[lane, i] > zero, sums[lane, i] + behind[0], zero)
-            behind = tg._tile_combined("segment", tg._tile_segment(sums[lane, i], sets[lane, i]), behind)
+            total = tg.where(sets[lane, i] > zero, sums[lane, i] + following[0], zero)
+            following = tg._tile_combined(
+                "segment", tg._tile_segment(sums[lane, i], sets[lane, i]), following
+            )
             sums[lane, i] = total
     return along[:n]
 
