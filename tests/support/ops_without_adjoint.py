@@ -21,5 +21,5 @@ WITHOUT = {
 """Ops whose results carry no gradient, and those that the pass treats itself."""
 
 
-LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "pair.")
+LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster.")
 """Ops that kernels have only after they were differentiated, and those of roles, which are refused as a whole."""
