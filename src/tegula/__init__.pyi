@@ -575,6 +575,7 @@ def bitcast(x: Any, dtype: Any) -> Any:
         a value of the shape of `x` with components of `dtype`.
     Raises:
         type-mismatch: the widths differ.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient): bits have no derivative.
     """
@@ -2151,6 +2152,7 @@ def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
             is no integer.
+        out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
     Gradient:
         the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
@@ -2172,6 +2174,7 @@ def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
             is no integer.
+        out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -2193,6 +2196,7 @@ def tile_atomic_min(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
             is no integer.
+        out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -2207,6 +2211,7 @@ def tile_axpy(alpha: Any, src: Any, dest: Any) -> None:
         dest: a tile bound to a name, of the same dtype.
     Raises:
         mixed-scalar-types: the dtypes differ.
+        out-of-range: a literal does not fit the dtype that it takes.
         shape-mismatch: `src` does not broadcast to the shape of `dest`.
         type-mismatch: `dest` is no tile bound to a name.
         popped-tile-changed: `dest` was popped from a pipe.
@@ -2507,7 +2512,8 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
         type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` has another type; an offset is
             no integer.
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
+            `storage` is another word.
         tile-too-large: the tile has more than 2**26 elements.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
@@ -2534,7 +2540,7 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
     Raises:
         type-mismatch: `array` is no array, the dtypes or dimensions differ, or `barrier` is missing; `tile` is no
             shared tile bound to a name; an offset is no integer; `stage` is no integer.
-        out-of-range: a constant `stage` is not one of the barriers.
+        out-of-range: a literal is no offset that an array can have; a constant `stage` is not one of the barriers.
         bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
@@ -2804,6 +2810,7 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
     Raises:
         type-mismatch: `pipe` is no pipe, `array` is no array, or their dtypes or dimensions differ; an offset is no
             integer.
+        out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
@@ -3169,6 +3176,7 @@ def tile_stack_push(s: Any, value: Any, has_value: Any = True) -> Any:
         the slot that the value went to, an int32; -1 for a thread that did not push or found the stack full.
     Raises:
         type-mismatch: `s` is no stack, or `value` has another type.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient).
     """
@@ -3187,6 +3195,7 @@ def tile_store(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, ali
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an offset
             is no integer.
+        out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
@@ -3211,6 +3220,7 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
     Raises:
         type-mismatch: `array` is no array, or the dtypes or dimensions differ; `tile` is no shared tile bound to a
             name; an offset is no integer.
+        out-of-range: a literal is no offset that an array can have.
         bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.

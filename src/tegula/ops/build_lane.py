@@ -173,6 +173,7 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
         the slot that the value went to, an int32; -1 for a thread that did not push or found the stack full.
     Raises:
         type-mismatch: `s` is no stack, or `value` has another type.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient).
     """

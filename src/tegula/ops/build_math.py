@@ -422,6 +422,7 @@ def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
         a value of the shape of `x` with components of `dtype`.
     Raises:
         type-mismatch: the widths differ.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient): bits have no derivative.
     """

@@ -173,6 +173,7 @@ def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None
         dest: a tile bound to a name, of the same dtype.
     Raises:
         mixed-scalar-types: the dtypes differ.
+        out-of-range: a literal does not fit the dtype that it takes.
         shape-mismatch: `src` does not broadcast to the shape of `dest`.
         type-mismatch: `dest` is no tile bound to a name.
         popped-tile-changed: `dest` was popped from a pipe.

@@ -164,7 +164,10 @@ Offset: TypeAlias = Annotated[
     Kind(
         "the index of the first element of the tile in the array, an int or one for each dimension, in elements; 0 by "
         "default. That of thread 0 counts.",
-        {"type-mismatch": "an offset is no integer"},
+        {
+            "type-mismatch": "an offset is no integer",
+            "out-of-range": "a literal is no offset that an array can have",
+        },
     ),
 ]
 BoundsCheck: TypeAlias = Annotated[

@@ -411,7 +411,7 @@ def _tile_combined(kind, near, far):
 def _tile_in_front(kind, back, count, none, whole):
     """What the threads in front have together, or those after, `back`, of `count` threads; `none` if there are none.
     In a warp by a butterfly, in which each thread knows what twice as many have every time; then from one place for
-    each warp. Those behind may lack some threads: the first knows what the others have."""
+    each warp. Those after may lack some threads: the first knows what the others have."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     threads = tg.group_size()
     warps, uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
