@@ -176,7 +176,7 @@ def attention(
     Raises:
         launch: shapes, dtypes, devices or the scale do not fit.
     Gradient:
-        recorded by tapes on CPUs; on GPUs the tiles of the adjoint do not fit a block (shared-memory-exceeded).
+        recorded by tapes.
     Source:
         Dao, FlashAttention-2 (2023); Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
     """
