@@ -9,8 +9,9 @@ import pytest
 from forced import HOPPER, prepared, rewritten
 from scheduled_kernels import LAUNCHES, Launch
 
-from tegula.backend import ptx
+from tegula.backend import llvm, ptx
 from tegula.backend.llvm import compile_ptx
+from tegula.errors import InternalError
 from tegula.ops.linear import TileMatmulWait
 from tegula.runtime.automatic import Built, build
 from tegula.types import ArrayType
@@ -26,6 +27,15 @@ def built(launch: Launch, **schedule: int | bool) -> tuple[Built, str]:
     kernel.schedule |= schedule
     made = build(kernel, HOPPER)
     return made, compile_ptx(made.code.text, HOPPER.arch)
+
+
+def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def another_order(text: str, arch: str) -> str:
+        return compile_ptx(text, arch).replace("mbarrier.try_wait.parity", "mbarrier.test_wait.parity", 1)
+
+    monkeypatch.setattr(llvm, "compile_ptx", another_order)
+    with pytest.raises(InternalError, match=r"the PTX does not follow mbarrier\.wait at .*\.py:\d+"):
+        build(prepared(LAUNCHES[0]), HOPPER)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -45,6 +45,19 @@ def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
     return _strays(code, Paths(kernel, numbers), ops)
 
 
+def require(ptx: str, kernel: Kernel) -> None:
+    """InternalError, with the op and its place, where the PTX of a lowered kernel with roles does not follow it: what
+    is proved of its roles would say nothing of the code."""
+    wrong = disagreement(ptx, kernel)
+    if wrong is None:
+        return
+    op = wrong.op.NAME if wrong.op is not None else "the roles"
+    where = wrong.op.loc if wrong.op is not None else kernel.loc
+    raise InternalError(
+        f"kernel {kernel.name}: the PTX does not follow {op} at {where}: {wrong.what} (line {wrong.line} of the PTX)"
+    )
+
+
 def _iteration(op: Op) -> Region | None:
     """The loop's body, or the role, that an op is in. LLVM may know that a loop has no iterations."""
     region = op.parent

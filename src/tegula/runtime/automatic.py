@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 from tegula.backend.ptx import Complaint, Cubin
+from tegula.check import emitted
 from tegula.check.schedule import check_schedule
-from tegula.check.verdict import Verdict
+from tegula.check.verdict import NO_SCHEDULE, Verdict
 from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass
 from tegula.errors import CompileError, SharedMemoryExceeded
@@ -89,7 +91,9 @@ def _built(
 ) -> Built:
     code = lower_kernel(kernel, spread, target, debug, config.line_info)
     check_memory(code.shared, target.shared_per_block, target.arch)
-    made = assembled(code.text, target, code.waiting)
+    scheduled = verdict.status != NO_SCHEDULE
+    require = partial(emitted.require, kernel=kernel) if scheduled else None
+    made = assembled(code.text, target, code.waiting, require)
     if not made.is_ptx:
         code.check_registers(made.registers)
     return Built(code, made, verdict, spread.schedule)

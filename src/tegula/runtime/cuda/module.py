@@ -106,12 +106,17 @@ def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, b
     return entry, False
 
 
-def assembled(text: str, target: CudaTarget, waiting: int = 0) -> ptx.Cubin:
+def assembled(
+    text: str, target: CudaTarget, waiting: int = 0, require: Callable[[str], None] | None = None
+) -> ptx.Cubin:
     """LLVM IR text as code for a device. `waiting`: the threads of a block that mostly waits for memory, so that many
-    blocks at once are better than many registers."""
+    blocks at once are better than many registers. `require`: is shown the PTX, and raises what is wrong with the order
+    of its instructions."""
     from tegula.backend.llvm import compile_ptx
 
     program = compile_ptx(text, target.arch)
+    if require is not None:
+        require(program)
     made = ptx.compile_cubin(program, target.arch, config.ptxas)
     if waiting:
         return ptx.fill_multiprocessor(made, program, target.arch, waiting, config.ptxas)
