@@ -29,9 +29,20 @@ def tool() -> ModuleType:
     return made
 
 
-def test_what_is_lacking_only_shrinks() -> None:
-    """`python tools/docstrings.py` writes tests/docstrings.json anew, where less is lacking than before."""
-    assert tool().grown(tool().now(), tool().kept()) == []
+def test_no_docstring_lacks_anything() -> None:
+    assert tool().all_faults() == []
+
+
+def test_definitions_without_a_sentence_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public definition without a docstring, or with one whose first sentence has no noun, is a fault."""
+    (tmp_path / "sums.py").write_text(
+        'class Sum:\n    """A sum."""\n    def of(self):\n        """All of it."""\n'
+        "def plain(): ...\ndef _own(): ...\n"
+    )
+    monkeypatch.setattr(tool(), "SOURCE", tmp_path)
+    monkeypatch.setattr(tool(), "_classes", dict[str, object])
+    assert tool().without_docstring() == {"sums.py": ["plain"]}
+    assert tool().without_noun() == {"sums.py": ["Sum.of"]}
 
 
 def test_what_users_call_is_found() -> None:

@@ -1,6 +1,6 @@
-"""Finds what docstrings lack; writes tests/docstrings.json, whose lists and numbers only shrink.
+"""Finds what docstrings lack.
 
-Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): what those lack
+Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): what their docstrings lack
 
 What users call has sections, in the order of `SECTIONS` (CONTRIBUTING.md, "Docstrings"). Every other public definition
 has a docstring that begins with a sentence, overrides one that has, or is about an op whose class says what the op
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "tegula"
-KEPT = ROOT / "tests" / "docstrings.json"
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): \S")
@@ -420,11 +418,11 @@ def _first_overloads(path: Path) -> set[int]:
     return {id(node) for node in first.values()}
 
 
-# What is kept ---------------------------------------------------------------------------------------------------------
+# What is lacking ------------------------------------------------------------------------------------------------------
 
 
 def lacking() -> dict[str, list[str]]:
-    """What each function that users call lacks."""
+    """The faults of the docstring of each function that users call and whose docstring has any."""
     found: dict[str, list[str]] = {}
     for of in (*kernel_functions(), *host_functions()):
         if lacks := faults(of):
@@ -432,56 +430,31 @@ def lacking() -> dict[str, list[str]]:
     return found
 
 
-def now() -> dict[str, object]:
-    """What the kept file holds if it is written now."""
-    return {
-        "without sections": sorted(lacking()),
-        "without docstring": {name: len(names) for name, names in without_docstring().items()},
-        "without noun": {name: len(names) for name, names in without_noun().items()},
-    }
-
-
-def kept() -> dict[str, object]:
-    return json.loads(KEPT.read_text(encoding="utf-8"))
-
-
-def grown(found: dict[str, object], before: dict[str, object]) -> list[str]:
-    """What was not lacking before, in words."""
-    sections, allowed = found["without sections"], before["without sections"]
-    assert isinstance(sections, list) and isinstance(allowed, list)
+def all_faults() -> list[str]:
+    """The faults of all docstrings, each with the name of its definition."""
     return [
+        *(f"{name}: {'; '.join(lacks)}" for name, lacks in lacking().items()),
         *(
-            f"{name}: sections, see python tools/docstrings.py {name}"
-            for name in sections
-            if name not in allowed
+            f"{path}: {name} has no docstring"
+            for path, names in without_docstring().items()
+            for name in names
         ),
-        *_more("without docstring", found, before),
-        *_more("without noun", found, before),
-    ]
-
-
-def _more(what: str, found: dict[str, object], before: dict[str, object]) -> list[str]:
-    counts, most = found[what], before.get(what, {})
-    assert isinstance(counts, dict) and isinstance(most, dict)
-    return [
-        f"{name}: {n} {what}, not {most.get(name, 0)}" for name, n in counts.items() if n > most.get(name, 0)
+        *(
+            f"{path}: the docstring of {name} does not begin with a sentence with a noun"
+            for path, names in without_noun().items()
+            for name in names
+        ),
     ]
 
 
 def main() -> int:
-    """Write the file, or say what is lacking."""
-    wanted = sys.argv[1:]
-    if wanted:
-        every = lacking()
-        for name in wanted:
-            print(f"{name}: {'; '.join(every.get(name, ['nothing lacking']))}")
-        return 0
-    found = now()
-    if KEPT.exists() and (more := grown(found, kept())):
-        print("\n".join(more))
-        return 1
-    KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return 0
+    """Print the faults of the docstrings with the names that are given, or of all; 1 if there are any."""
+    every, wanted = lacking(), sys.argv[1:]
+    found = (
+        [f"{name}: {'; '.join(every[name])}" for name in wanted if name in every] if wanted else all_faults()
+    )
+    print("\n".join(found) or "nothing is lacking")
+    return int(bool(found))
 
 
 if __name__ == "__main__":

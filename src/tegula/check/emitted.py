@@ -21,7 +21,7 @@ from tegula.ops.roles import roles_by_warp
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Where PTX and IR differ: the line of the PTX, the op whose instructions stand there, and what is wrong."""
+    """A place where PTX and IR differ: the line of the PTX, the op whose instructions stand there, and the fault."""
 
     line: int
     op: Op | None
@@ -76,7 +76,7 @@ SYNCHRONISING = re.compile(
 
 
 def _misplaced(step: Step, ops: list[Synchronising]) -> str:
-    """What is wrong with the instructions at one place; empty if they are the op's."""
+    """The fault of the instructions at one place, in words; empty if they are the op's."""
     if step.number < 0:
         return f"no op has the instruction {step.instructions[0]}"
     if step.number >= len(ops):
@@ -177,6 +177,7 @@ class Code:
 
     @property
     def steps(self) -> Iterator[Step]:
+        """The steps of all blocks, in the order of the PTX."""
         for block in self.blocks.values():
             yield from block.steps
 
@@ -240,6 +241,7 @@ class Paths:
         return frozenset(seen)
 
     def after(self, states: frozenset[int], number: int) -> frozenset[int]:
+        """The states that an op's number leads to from a set of states; none where no path has the number next."""
         return self.closed(to for at in states for n, to in self.edges[at] if n == number)
 
 

@@ -27,8 +27,9 @@ Places = tuple[tuple[Location, str], ...]
 
 @dataclass(slots=True)
 class Fill:
-    """The fills of a stage: by which role; the last one, how many phases of barriers it came after, and of which
-    barriers that was one more each time (`rooms`): there a fill waits for room."""
+    """The fills of a stage: the role that fills; of the last fill its step and event, and by barrier how many phases it
+    came after (`over`). `rooms`: the barriers of which each fill came after one phase more than the fill before; a fill
+    waits for room at these."""
 
     role: int
     number: tuple[int, int]
@@ -37,7 +38,7 @@ class Fill:
 
 
 class Run:
-    """One launch."""
+    """The roles of a kernel in one launch, run step by step, with the barriers and the shared memory that they use."""
 
     def __init__(
         self,
@@ -53,9 +54,9 @@ class Run:
         self.steps: list[Step] = []
         self.record = record
         self.doubt: Refuted | None = None
-        """What was odd, and is to blame if something goes wrong."""
+        """The fault of a wait whose parity is not that of its number; reported instead of any fault that follows."""
         self.suspect: Refuted | None = None
-        """What is wrong though nothing follows from it in this order."""
+        """A fault that has no consequence in the order of this run, and may have one in another."""
         self.waits = 0
         self.fills: dict[tuple[Value, int], Fill] = {}
         self.phases: list[Phase] = []
@@ -77,7 +78,7 @@ class Run:
                 self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
 
     def play(self) -> None:
-        """Refuted where something goes wrong."""
+        """Run all roles to their ends; Refuted where a fault is found."""
         try:
             self._play()
         except Refuted as e:
@@ -93,10 +94,11 @@ class Run:
         check_end(self)
 
     def ended(self, warp: Warp) -> bool:
+        """Whether a warp has done all steps of its role's trace."""
         return warp.step >= len(self.traces[warp.role].steps)
 
     def _advance(self, warp: Warp) -> bool:
-        """Go on until something makes the warp wait; whether it got anywhere."""
+        """Run a warp until an event makes it wait; whether it has done an event or a step."""
         steps, moved = self.traces[warp.role].steps, False
         while warp.step < len(steps):
             done = steps[warp.step]
@@ -114,6 +116,7 @@ class Run:
     # Barriers --------------------------------------------------------------------------------------------------------
 
     def phase(self, op: Op, barrier: Value, stage: int) -> tuple[int, Phase]:
+        """The index and the phase of one stage of a barrier; Refuted where the barrier has fewer stages."""
         count = len(self.phases)
         at = self.bases[barrier] + stage
         if stage < 0 or at >= count or self.phases[at].barrier is not barrier:
@@ -126,6 +129,8 @@ class Run:
         return at, self.phases[at]
 
     def wait(self, warp: Warp, op: Op, event: E.Wait) -> bool:
+        """A wait for a phase of an mbarrier: False while the phase lasts; Refuted where the parity lets a warp take one
+        phase for another."""
         if event.elected and warp.number:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
@@ -161,7 +166,7 @@ class Run:
         return True
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
-        """The parity says the opposite of what is meant."""
+        """The fault of a wait whose parity is that of another phase than the one that is waited for."""
         who = self.who(warp)
         if phase.number < wanted:
             said = f"parity lets {who}, which waits for phase {wanted} of {named(phase)}, pass in phase {phase.number}"
@@ -176,16 +181,20 @@ class Run:
         )
 
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
+        """An arrival at an mbarrier, of each warp that a warp stands for or, elected, of the role's first warp
+        alone."""
         if event.elected and warp.number:
             return True
         self._arrive(warp, op, event, 1 if event.elected else warp.weight)
         return True
 
     def arrive_named(self, warp: Warp, op: Op, event: E.NamedArrival) -> bool:
+        """An arrival at a named barrier, of each warp that a warp stands for."""
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
     def go_past(self, warp: Warp, op: Op, event: E.NamedWait) -> bool:
+        """A wait at a named barrier for the phase of the warp's last arrival: False while the phase lasts."""
         at, phase = self.phase(op, event.barrier, 0)
         own = warp.arrivals[at]
         if phase.number == own:
@@ -222,8 +231,8 @@ class Run:
         self._settle(phase, op)
 
     def _sure(self, warp: Warp, at: int, phase: Phase) -> bool:
-        """Whether what a warp does to a barrier now is done in the phase that it is in, whatever the order: the warp
-        has arrived in it already, or knows that the one before has ended."""
+        """Whether a bulk copy that a warp starts now is counted by the current phase, whatever the order: the warp has
+        arrived in the phase already, or knows that the phase before has ended."""
         return (
             phase.number == 0
             or warp.arrivals.get(at, -1) == phase.number
@@ -231,8 +240,8 @@ class Run:
         )
 
     def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
-        """Whether a phase is over in every order when a warp gets where it is: who has waited for it knows, and whoever
-        is after all its arrivals, if it counts no bytes."""
+        """Whether a phase is over in every order when a warp gets where it is: a warp knows that has waited for the
+        phase, or that is after all its arrivals, if the phase counts no bytes."""
         if warp.clock[phase.entry] > number:
             return True
         if any(counted == number for counted, _ in phase.copies):
@@ -241,7 +250,8 @@ class Run:
         return all(known >= moment for k, (known, moment) in rows if k != phase.entry)
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
-        """`last`: the phase that the warp has arrived in last."""
+        """The fault of an arrival that the barrier does not count on. `last`: the phase of the warp's arrival
+        before."""
         who, where = self.who(warp), named(phase)
         if last < phase.number - 1:
             message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
@@ -257,6 +267,8 @@ class Run:
         return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
 
     def copy_in(self, warp: Warp, op: Op, event: E.CopyIn) -> bool:
+        """A bulk copy into shared memory, started by the role's first warp; Refuted where another phase may count the
+        bytes."""
         if warp.number:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
@@ -281,7 +293,7 @@ class Run:
         return True
 
     def _settle(self, phase: Phase, op: Op) -> None:
-        """The phase ends when nothing of it is outstanding."""
+        """End a phase when no arrival and no byte of it is outstanding."""
         if phase.pending:
             return
         if phase.copied > phase.announced:
@@ -317,6 +329,7 @@ class Run:
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def access(self, warp: Warp, op: Op, event: E.MemoryAccess) -> bool:
+        """An access of shared memory by the threads of a warp, and by the warp groups that the warp stands for."""
         self._tick(warp)
         moment = warp.clock[warp.entry]
         for at in self._slots(warp, event.at) if event.warp_group else (event.at,):
@@ -367,8 +380,8 @@ class Run:
             raise self._race(race)
 
     def _filled(self, warp: Warp, access: Access) -> None:
-        """A stage is read between being filled and being released: who has arrived as often where those who fill it
-        wait for room as it was filled, has nothing left to read there."""
+        """A stage is read between its fill and its release: a role that has arrived as often as the stage was filled,
+        at the barrier where the filling role waits for room, has nothing left to read there."""
         key = (access.at.buffer, access.at.stage)
         last = self.fills.get(key)
         if access.write:
@@ -408,12 +421,15 @@ class Run:
         return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
 
     def fence(self, warp: Warp, op: Op, event: E.Fence) -> bool:
+        """A proxy fence: the clock says from now on that a fence follows the accesses which the warp has made so
+        far."""
         warp.clock[warp.fences] = warp.clock[warp.entry]
         return True
 
     # Matmuls and copies out  -----------------------------------------------------------------------------------------
 
     def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
+        """The start of a matmul, whose reads of shared memory last until the matmul is complete."""
         warp.started += 1
         for at in event.operands:
             access = Access(
@@ -423,11 +439,13 @@ class Run:
         return True
 
     def mma_complete(self, warp: Warp, op: Op, event: E.MmaComplete) -> bool:
+        """A wait after which at most `pending` matmuls of the warp are in flight."""
         warp.clock[warp.matmuls] = max(warp.clock[warp.matmuls], warp.started - event.pending)
         self.note(warp, op, f"waits until {event.pending} matmuls are in flight", None)
         return True
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
+        """The start of a bulk copy out of shared memory, whose reads last until the group of the copy is complete."""
         if warp.number and not (event.warp_group and _elsewhere(warp)):
             return True
         group, warp.open = warp.copied + 1, not event.commit
@@ -440,11 +458,13 @@ class Run:
         return True
 
     def commit(self, warp: Warp, op: Op, event: E.Commit) -> bool:
+        """The end of the group of copies out that the role's first warp has open."""
         if not warp.number:
             warp.copied, warp.open = warp.copied + 1, False
         return True
 
     def copies_done(self, warp: Warp, op: Op, event: E.CopiesOutDone) -> bool:
+        """A wait after which at most `pending` groups of the warp's copies out are in flight."""
         warp.clock[warp.copies] = max(warp.clock[warp.copies], warp.copied - event.pending)
         return True
 
@@ -471,10 +491,12 @@ class Run:
         warp.clock[warp.entry] += 1
 
     def who(self, warp: Warp) -> str:
+        """The name of a warp in messages: that of its role, or "a warp of" the role where several warps play in it."""
         role = self.roles[warp.role]
         return role.name if len(plays(role)) == 1 else f"a warp of {role.name}"
 
     def note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
+        """Append a step of a warp to the counterexample, if steps are recorded."""
         if not self.record:
             return
         role = self.roles[warp.role].name
@@ -485,7 +507,7 @@ class Run:
 
 
 def _elsewhere(warp: Warp) -> bool:
-    """Whether it is in another warp group than the first warp of its role."""
+    """Whether a warp is in another warp group than the first warp of its role."""
     return warp.number == 2
 
 

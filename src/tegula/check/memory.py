@@ -1,4 +1,4 @@
-"""Races on shared memory: accesses with the moments they happen at, and whether others are sure to be after.
+"""Races on shared memory: accesses with the moments when they are over, and whether later ones are sure to be after.
 
 A moment is an entry of vector clocks and its count there: those of a warp, of the matmuls or copies that it has
 started, or of the phases of a barrier, which bulk copies end with."""
@@ -17,8 +17,9 @@ Clock = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`entry`, `moment`: when it is over. `fence`: the entry of the warp's fences, -1 for the async proxy. `role` and
-    `number`: of the step of that role, and the event in it; the warps of a role do a step together, each its part."""
+    """An access of bytes of shared memory, and the moment when the access is over: `entry`, `moment`. `fence`: the
+    entry of the warp's fences, -1 for the async proxy. `number`: which step of `role`, and which event of the step; the
+    warps of a role do a step together, each its part."""
 
     op: Op
     at: Bytes
@@ -33,8 +34,8 @@ class Access:
 
 @dataclass(slots=True)
 class Cell:
-    """Bytes that are accessed together. `writes`: the last, by each warp; `reads`: since; `before`: what the last write
-    is after, for the other warps that do it too."""
+    """Bytes that are accessed together. `writes`: the last write, by each warp; `reads`: the reads since; `before`: the
+    accesses that the last write is after, for the other warps that do the write too."""
 
     writes: list[Access] = field(default_factory=list[Access])
     reads: dict[int, Access] = field(default_factory=dict[int, Access])
@@ -44,7 +45,7 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two accesses of the same bytes, one of them a write, that nothing keeps in order; with `fence`: that a barrier
-    orders, but for want of a fence not what the two proxies see."""
+    keeps in order, where a fence between the two proxies is missing."""
 
     first: Access
     second: Access
@@ -62,13 +63,14 @@ class Memory:
         self._struck: dict[tuple[int, int], Value | None] = {}
 
     def cells_of(self, at: Bytes) -> list[Cell]:
+        """The cells that lie in a range of bytes."""
         key = (at.start, at.end)
         if key not in self._within:
             self._within[key] = [self.cells[c] for c in self.cuts if at.start <= c < at.end]
         return self._within[key]
 
     def barrier_in(self, at: Bytes) -> Value | None:
-        """A barrier that lies in these bytes."""
+        """A barrier that lies in a range of bytes; None without one."""
         key = (at.start, at.end)
         if key not in self._struck:
             found = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
@@ -76,7 +78,7 @@ class Memory:
         return self._struck[key]
 
     def record(self, access: Access, clock: Clock) -> Race | None:
-        """Note an access by who has seen `clock`."""
+        """Note an access by a warp with the vector clock `clock`; the race, if there is one."""
         for cell in self.cells_of(access.at):
             race = self._write(cell, access, clock) if access.write else self._read(cell, access, clock)
             if race is not None:
@@ -84,7 +86,7 @@ class Memory:
         return None
 
     def unwritten(self, at: Bytes) -> bool:
-        """Whether there are bytes that nothing has written."""
+        """Whether a range has bytes that nothing has written."""
         return any(not cell.writes for cell in self.cells_of(at))
 
     def _read(self, cell: Cell, access: Access, clock: Clock) -> Race | None:
@@ -125,8 +127,8 @@ def _same_step(a: Access, b: Access) -> bool:
 
 
 def _private(a: Access, b: Access) -> bool:
-    """Whether both are of one role's own memory, whose threads barriers keep in order that are derived elsewhere, from
-    which thread accesses what."""
+    """Whether both accesses are of one role's own memory: other barriers keep its threads in order, which are derived
+    from the elements that each thread accesses."""
     return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
 
 

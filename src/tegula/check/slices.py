@@ -1,4 +1,4 @@
-"""Which values decide what roles do to barriers and shared memory."""
+"""The values that decide which barriers and shared memory roles use, and when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTROL = (If, For, While)
 
 
 class Followed:
-    """The ops of a kernel that do something, the control flow around them, and the scalars that decide about both.
+    """The ops of a kernel that have events, the control flow around them, and the scalars that decide about both.
     `tracked`: the memory that is followed; `flying`: tiles that matmuls in flight may work on."""
 
     def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
@@ -33,7 +33,7 @@ class Followed:
         self.needed = self._needed()
 
     def acts(self, op: Op) -> bool:
-        """Whether an op itself does something."""
+        """Whether an op itself has events that are followed."""
         if isinstance(op, BufRead) and not self.users.get(op.result):
             return False
         if isinstance(op, BufView | BufReshape | StackNew) or not E.has_events(op):
@@ -42,7 +42,7 @@ class Followed:
         return not memory or multiplies(op) or any(root(v) in self.tracked for v in memory)
 
     def loud(self, op: Op) -> bool:
-        """Whether an op, or one nested in it, does something."""
+        """Whether an op, or one nested in it, has events that are followed, or uses a tile of a matmul in flight."""
         if op not in self._loud:
             inner = op.regions if isinstance(op, CONTROL) else ()
             self._loud[op] = (
@@ -53,13 +53,13 @@ class Followed:
         return self._loud[op]
 
     def accesses_only(self, op: Op) -> bool:
-        """Whether all that control flow decides about is what threads read and write."""
+        """Whether control flow decides about accesses of memory alone."""
         loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
         numbers = any(r in self.needed for r in op.results)
         return not numbers and all(E.accesses(o) for o in loud)
 
     def _needed(self) -> set[Value]:
-        """The scalars that decide what is done, and where."""
+        """The scalars that decide which events there are, and in which stages."""
         found: set[Value] = set()
         queue = [
             v
@@ -80,12 +80,15 @@ class Followed:
 
 
 def multiplies(op: Op) -> bool:
-    """Whether tensor cores of warp groups do this."""
+    """Whether an op is a matmul on the tensor cores of warp groups."""
     return isinstance(op, MATMULS) and op.unit == "wgmma"
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
+    """A scalar that a loop carries: the values that it has before the loop, in an iteration, at its end, and after the
+    loop."""
+
     start: Value
     argument: Value
     end: Value
@@ -95,12 +98,13 @@ class Carried:
 def carried(
     op: Op, starts: Iterable[Value], args: Iterable[Value], ends: Iterable[Value], needed: set[Value]
 ) -> list[Carried]:
+    """The scalars that a loop carries and whose results are needed."""
     rows = zip(starts, args, ends, op.results, strict=True)
     return [Carried(*row) for row in rows if row[3] in needed]
 
 
 def sources(value: Value) -> list[Value]:
-    """What a value is computed from: of what a loop carries also what decides how often the loop runs."""
+    """The values that a value is computed from; of a carried one also those that decide how often its loop runs."""
     owner = value.owner
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
@@ -132,7 +136,7 @@ def _of_groups(region: Region) -> Iterator[Op]:
 
 
 def _values(op: Op) -> list[Value]:
-    """What an op names, and what those nested in it do, which are no control flow of roles."""
+    """The operands and results of an op, and of the ops nested in one that is no control flow of roles."""
     inner = () if isinstance(op, CONTROL) else op.walk()
     return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 

@@ -52,10 +52,11 @@ class Warp:
 
 @dataclass(slots=True)
 class Phase:
-    """A barrier of one stage. `number`: of the phase it is in; `pending`: the arrivals that it lacks; `announced`,
-    `copied`: bytes. `clock`: what those know who have arrived; `ended`: the same for each phase before. `waited`: who
-    went past which phase, a bit for each; `past`, `pasts`: the waits that arrivals and copies are after, now and when
-    each phase ended. `last`: the last arrival; `copies`: those that it counts, by phase."""
+    """A barrier of one stage. `number`: of the current phase; `pending`: the arrivals that the phase lacks;
+    `announced`, `copied`: bytes. `clock`: the joined clocks of arrivals; `ended`: the same for each phase before.
+    `waited`: by phase the warps that went past, a bit for each wait; `past`, `pasts`: the waits that arrivals and
+    copies are after, now and when each phase ended. `last`: the last arrival; `copies`: those that it counts, by
+    phase."""
 
     barrier: Value
     stage: int
@@ -75,7 +76,7 @@ class Phase:
 
 
 def plays(role: Role) -> list[int]:
-    """How many warps each of those that play in a role stands for."""
+    """The number of warps that each warp stands for which plays in a role."""
     if role.one_warp or role.group.warps == 1:
         return [1]
     if role.group.warp_groups > 1:
@@ -84,6 +85,7 @@ def plays(role: Role) -> list[int]:
 
 
 def named(phase: Phase) -> str:
+    """The name of a phase's barrier in messages, with the stage of an mbarrier."""
     if isinstance(phase.barrier.type, NamedBarrierType):
         return phase.barrier.name or "a named barrier"
     return f"{phase.barrier.name or 'a barrier'}[{phase.stage}]"

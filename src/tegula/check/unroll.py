@@ -1,4 +1,4 @@
-"""What each role does, op by op, in one launch: loops unrolled, stages and phases known."""
+"""The ops that each role does in one launch, in order: loops unrolled, stages and phases known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Env: TypeAlias = dict[Value, Any]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An op that a role has done, and what that was."""
+    """An op that a role has done, and its events."""
 
     op: Op
     events: tuple[E.Event, ...]
@@ -40,8 +40,8 @@ class Done:
 
 @dataclass(slots=True)
 class Trace:
-    """What a role does in one launch; how many matmuls it has started, and how many are complete; `last`: the number
-    of the last one that an op has started and that reads registers."""
+    """The ops that a role does in one launch; how many matmuls it has started, and how many are complete; `last`: the
+    number of the last one that an op has started and that reads registers."""
 
     steps: list[Done] = field(default_factory=list[Done])
     started: int = 0
@@ -54,7 +54,7 @@ class TooLong(Exception):
 
 
 class Undecided(Exception):
-    """What roles do is not known from what a launch decides; `op`: the one that this hangs on."""
+    """The values of a launch do not decide the ops that roles do; `op`: the op that depends on another value."""
 
     def __init__(self, op: Op) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Program:
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
 
     def trace(self, role: Region, launch: Launch) -> Trace:
-        """What a role does; Refuted, TooLong, Undecided."""
+        """The trace of a role in a launch; Refuted, TooLong, Undecided."""
         trace, env = Trace(), Env()
         for v in self.kernel.params:
             env[v] = self.leaves.reader(v)(launch, env.get)
@@ -128,7 +128,7 @@ class Program:
         return run
 
     def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        """The op is noted; what it does is looked up by the numbers that it depends on."""
+        """A function that notes the op, with its events, which are kept by the numbers that they depend on."""
         given = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
         acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
@@ -190,7 +190,7 @@ class Program:
     # Control ---------------------------------------------------------------------------------------------------------
 
     def decided(self, x: Any, op: Op) -> Any:
-        """What decides what roles do to pipes; Undecided."""
+        """A value that control flow of roles depends on; Undecided where it is not known, or threads part at the op."""
         if x is None or self.parts(op):
             raise Undecided(op)
         return x
@@ -200,7 +200,8 @@ class Program:
         return op in self.divergent
 
     def _maybe(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
-        """Threads read and write in there. Where it is not known whether they do, they are taken to do so, once."""
+        """A function for control flow around accesses of memory alone: where it is not known which are done, each is,
+        once."""
         exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
@@ -214,6 +215,8 @@ class Program:
         return run
 
     def for_loop(self, op: For) -> Callable[[Env, Trace, Launch], None]:
+        """A function that runs all iterations of a `for` loop; Undecided where the bounds are not known, or threads
+        part."""
         body, index = op.body, op.index
         kept = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
 
@@ -237,6 +240,8 @@ class Program:
         return run
 
     def while_loop(self, op: While) -> Callable[[Env, Trace, Launch], None]:
+        """A function that runs all iterations of a `while` loop; Undecided as for `for_loop`, TooLong after
+        `MOST_STEPS` iterations."""
         test, body = op.condition, op.body
         end = body.yielded
         tested = carried(op, op.initial, test.args, end, self.followed.needed)
@@ -266,6 +271,9 @@ class Program:
         return run
 
     def branch(self, op: If) -> Callable[[Env, Trace, Launch], None]:
+        """A function that runs the side of a branch that is taken; Undecided where the condition is not known, or
+        threads part."""
+
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             taken = op.then if self.decided(env.get(op.condition), op) else op.orelse
             for step in self._steps(taken):
@@ -281,7 +289,7 @@ _CONTROLS: dict[type[Op], Any] = {For: Program.for_loop, While: Program.while_lo
 
 
 class _Known:
-    """What is known of an op's operands (see events.Known)."""
+    """The values of an op's operands in a launch (see events.Known)."""
 
     def __init__(self, program: Program, op: Op, env: Env) -> None:
         self.program, self.op, self.env = program, op, env

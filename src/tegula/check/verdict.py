@@ -1,4 +1,4 @@
-"""What the checker says of a schedule."""
+"""Verdicts of the checker on schedules, and the counterexamples and gaps that they report."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Why there is no proof: what could not be shown, where, of which role; `obligation` of docs/checker.md. `failed`:
-    the prover itself went wrong."""
+    """The reason why there is no proof: the claim that could not be shown, its place and role, and its `obligation` in
+    docs/checker.md. `failed`: the prover itself went wrong."""
 
     message: str
     loc: Location = UNKNOWN
@@ -59,9 +59,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status`: "proved", "refuted", "unproved", or "no schedule" where nothing is asynchronous. Of a schedule that is
-    refuted or unproved: `message`, `loc` and `help`; of a refuted one the `kind` of fault, and `places`: the other ops
-    involved, with what they have to do with it.
+    """The result of a check of a schedule. `status`: "proved", "refuted", "unproved", or "no schedule" where nothing is
+    asynchronous. Of a schedule that is refuted or unproved: `message`, `loc` and `help`; of a refuted one the `kind` of
+    fault, and `places`: the other ops involved, with their part in the fault.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
     proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all; `searched`:
@@ -89,6 +89,7 @@ class Verdict:
 
     @property
     def proved(self) -> bool:
+        """Whether the schedule is proved."""
         return self.status == PROVED
 
     @property
@@ -118,7 +119,7 @@ class Verdict:
 
     @property
     def premises(self) -> tuple[str, ...]:
-        """What the verdict takes for granted."""
+        """The premises of the verdict: facts that no proof covers."""
         return () if self.status == NO_SCHEDULE else PREMISES
 
     def report(self) -> str:
@@ -139,12 +140,12 @@ class Verdict:
 
     @property
     def amount(self) -> str:
-        """How much was explored, in words; nothing of a schedule that is proved."""
+        """The numbers of launches and steps that were explored, in words; empty unless the status is unproved."""
         launches, steps = self.explored
         return f" ({launches} launches explored, {steps} steps of roles)" if self.status == UNPROVED else ""
 
     def summary(self) -> Mapping[str, Any]:
-        """What a cache entry keeps of a verdict."""
+        """The part of a verdict that a cache entry keeps, as JSON values."""
         return {
             "status": self.status,
             "explored": list(self.explored),

@@ -7,9 +7,9 @@ from typing import Any
 
 from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.labels import Mismatch
-from tegula.check.proof.machine import Stuck
 from tegula.check.proof.program import Program
 from tegula.check.proof.search import Search
+from tegula.check.proof.state import Stuck
 from tegula.check.proof.terms import TooLong
 from tegula.ir import Kernel
 

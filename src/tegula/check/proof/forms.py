@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, so_far
-from tegula.check.proof.machine import State
+from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
     before,

@@ -1,4 +1,4 @@
-"""What the prover knows on a path, and what follows from it."""
+"""Conditions that the prover knows on a path, and the conclusions that follow from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ MODEL_WORK = 10
 
 
 class Known:
-    """Conditions that hold. Where two of them make a symbol equal to something, it stands for that (`same`)."""
+    """Conditions that hold. Where two of them make a symbol equal to a polynomial, it stands for the polynomial
+    (`same`)."""
 
     def __init__(self, other: Known | None = None) -> None:
         self.assumed: list[Condition] = list(other.assumed) if other else []
@@ -48,26 +49,27 @@ class Known:
         """Conditions of which one holds each."""
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
-        """What was found to be at least 0, or not; shared by copies until one of them knows more."""
+        """Polynomials that were found to be at least 0, or not; shared by copies until one of them knows more."""
         self.answers: dict[Condition, bool | None] = other.answers if other else {}
-        """What was found of conditions, in the same way."""
+        """Conditions that were found to hold, or not, shared in the same way."""
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
-        """In which all that is assumed holds."""
+        """Models in which all assumed conditions hold."""
         self.near: list[Model] = other.near if other else self.models
-        """In which some of it did; none where models are not looked at."""
+        """Models in which some of the assumed conditions held; none where models are not looked at."""
         self.most: float = inf
-        """How much work there is when a question is given up."""
+        """The amount of work at which a question is given up, in inequalities."""
         self.work: list[int] = other.work if other else [0]
-        """How often something was shown or not, here and in all that this was made from."""
+        """The work done so far, in inequalities, here and in all copies."""
 
     def anew(self) -> Known:
-        """Without all that is known; the same models are looked at first."""
+        """An object without conditions, which looks at the same models first."""
         made = Known()
         made.models = made.near = [*self.models, *made.models][:MOST_MODELS]
         made.work = self.work
         return made
 
     def assume(self, c: Condition) -> None:
+        """Add a condition, and the facts and equalities that follow."""
         self.assumed.append(c)
         self.models = [model for model in self.models if model.holds(c)]
         self.near = self.models or self.near
@@ -78,7 +80,7 @@ class Known:
         self._more()
 
     def _more(self) -> None:
-        """Forget what was not known so far: more is."""
+        """Forget the questions without an answer, which a new condition may answer."""
         self.shown = {q: True for q, found in self.shown.items() if found}
         self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
@@ -181,12 +183,14 @@ class Known:
                 self.absurd = True
 
     def now(self, x: Any) -> Any:
-        """With symbols replaced by what they are known to equal."""
+        """A polynomial or condition with symbols replaced by what they are known to equal."""
         return replaced(x, self.same) if self.same and x is not None and not isinstance(x, bool) else x
 
     # Ranges ----------------------------------------------------------------------------------------------------------
 
     def range(self, p: Sum) -> tuple[Any, Any]:
+        """The least and the greatest number that a polynomial can be by the ranges of its atoms alone, which may be
+        infinite."""
         low: Any = 0
         high: Any = 0
         for m, c in p.parts.items():
@@ -307,7 +311,8 @@ class Known:
                         yield q
 
     def resolved(self, x: Any) -> Any:
-        """With the one of two numbers that is known to be the smaller, or greater, for these."""
+        """A polynomial or condition with each minimum, maximum and choice replaced by the operand that it is known to
+        be."""
         for a in sorted(inside(x)):
             if a.kind == "ite" and (sure := self.holds(a.given[0], False)) is not None:
                 return self.resolved(replaced(x, {(a,): a.given[1 if sure else 2]}))
@@ -319,7 +324,8 @@ class Known:
         return x
 
     def holds(self, c: Condition, residues: bool = True) -> bool | None:
-        """True, False, or None where neither follows."""
+        """Whether a condition follows, or its negation; None where neither does. `residues`: whether to try
+        residues."""
         if residues and not isinstance(c, bool):
             if c not in self.answers:
                 self.answers[c] = self._decided(self.resolved(c), True)
@@ -446,12 +452,14 @@ class Known:
         return None
 
     def equal(self, p: Sum, q: Sum) -> bool:
+        """Whether two polynomials are known to be equal."""
         if p == q:
             return True
         d = p - q
         return not any(map(lambda model: model.number(d), self.models)) and self.holds(eq(d)) is True
 
     def at_least(self, p: Sum, q: Sum | int) -> bool:
+        """Whether the inequality p >= q is known, without a case for each residue."""
         return self.holds(ge(p - number(q)), False) is True
 
 
@@ -480,4 +488,5 @@ def several(c: Condition) -> tuple[Condition, ...] | None:
 
 
 def fresh(name: str) -> Sum:
+    """The symbol of a name, as a polynomial, of which no range is known."""
     return atom("sym", name)

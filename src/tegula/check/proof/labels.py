@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tegula.check.proof.known import STRIP
-from tegula.check.proof.machine import Machine, Role, State, Stuck
+from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program
+from tegula.check.proof.state import Role, State, Stuck
 from tegula.check.proof.steps import counted, guarded
 from tegula.check.proof.terms import (
     Atom,

@@ -1,4 +1,4 @@
-"""Roles that are run on symbols: what each has done so far, as far as proofs are about it."""
+"""Runs the roles of a program on symbols, step by step, as far as what is known decides the steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from tegula.check.proof.guards import LARGEST, Guard
 from tegula.check.proof.known import Known
 from tegula.check.proof.program import Engine, HandOver, Program, stage_of
+from tegula.check.proof.state import Hoisted, Place, Role, Spot, State, Stuck
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -29,7 +30,6 @@ from tegula.check.proof.terms import (
     symbols,
     wrapped,
 )
-from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
@@ -43,106 +43,6 @@ from tegula.types import DTYPES, BufType, DType
 
 BIT = ((0, 0), (0, 1), (1, 1))
 """Ranges of numbers that are one bit."""
-Place = tuple[int, Any]
-"""A ring and an item, or a buffer and a slot."""
-
-
-class Stuck(Exception):
-    """The proof does not go on: `op` is where, the message what is not known; of which obligation, and what to write
-    instead, where that is known."""
-
-    def __init__(
-        self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.message, self.op, self.role = message, op, role
-        self.obligation, self.help = obligation, help
-
-
-class Hoisted(Exception):
-    """A condition that only the launch decides: both sides are proofs of their own."""
-
-    def __init__(self, condition: Condition) -> None:
-        super().__init__()
-        self.condition = condition
-
-
-@dataclass(slots=True)
-class Spot:
-    """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
-    `held`: what loops carry and ops have given; `found`: what was computed from it."""
-
-    region: Region
-    at: int
-    held: dict[Value, Any]
-    turn: int = 0
-    found: dict[Value, Any] = field(default_factory=dict[Value, Any])
-
-
-@dataclass(slots=True)
-class Role:
-    spots: list[Spot]
-    midway: int = 0
-    matmuls: int = 0
-    loose: bool = False
-    ahead: bool = False
-    arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
-    waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
-    fresh: set[int] = field(default_factory=set[int])
-    open: dict[int, int] = field(default_factory=dict[int, int])
-    flights: list[tuple[int, list[Place], Value | None]] = field(default_factory=list[Any])
-    flying: dict[Value, int] = field(default_factory=dict[Value, int])
-    uncommitted: list[Place] = field(default_factory=list[Place])
-    copies: list[list[Place]] = field(default_factory=list[list[Place]])
-    dirty: set[Place] = field(default_factory=set[Place])
-    unmet: dict[Place, int] = field(default_factory=dict[Place, int])
-    unknown: set[Place] = field(default_factory=set[Place])
-
-    def copy(self) -> Role:
-        made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
-        for name in ("arrived", "waited", "fresh", "open", "flying", "dirty", "unmet", "unknown"):
-            setattr(made, name, getattr(self, name).copy())
-        for name in ("flights", "uncommitted", "copies"):
-            setattr(made, name, list(getattr(self, name)))
-        return made
-
-
-@dataclass(slots=True)
-class State:
-    """All roles on a path; `bound`: the symbols of the label that it began at, then those that ops have given;
-    `contents`: rings, items in them, and the number that is in every element of their stage."""
-
-    roles: list[Role]
-    known: Known
-    bound: list[Atom] = field(default_factory=list[Atom])
-    contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
-
-    def copy(self) -> State:
-        return State([r.copy() for r in self.roles], Known(self.known), list(self.bound), list(self.contents))
-
-    def assume(self, c: Condition) -> None:
-        before = len(self.known.same)
-        self.known.assume(c)
-        if len(self.known.same) != before:
-            self.renew()
-
-    def renew(self) -> None:
-        """Symbols that now stand for something else are replaced."""
-        now = self.known.now
-        for role in self.roles:
-            for spot in role.spots:
-                spot.held = {v: now(x) for v, x in spot.held.items()}
-                spot.found = {}
-            role.arrived = {b: now(x) for b, x in role.arrived.items()}
-            role.waited = {b: now(x) for b, x in role.waited.items()}
-            role.flights = [(n, _now(places, now), v) for n, places, v in role.flights]
-            role.copies = [_now(places, now) for places in role.copies]
-            role.uncommitted = _now(role.uncommitted, now)
-        self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
-
-
-def _now(places: list[Place], now: Any) -> list[Place]:
-    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in places]
 
 
 class Machine:
@@ -167,6 +67,7 @@ class Machine:
         self.role = 0
 
     def start(self) -> State:
+        """The state at the start of the kernel: the guards hold, and each role is at its first step that counts."""
         state = State([], Known())
         for r, region in enumerate(self.program.roles):
             role = Role([Spot(region, 0, {})])
@@ -212,6 +113,8 @@ class Machine:
     # Values ----------------------------------------------------------------------------------------------------------
 
     def value(self, v: Value) -> Any:
+        """The number or the condition that a value is in the current role; None where threads may differ, or where the
+        prover does not follow the value."""
         spots = self.state.roles[self.role].spots
         for spot in reversed(spots):
             if v in spot.held:
@@ -339,6 +242,7 @@ class Machine:
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def spot(self, state: State, r: int) -> Spot:
+        """The innermost region that a role is in, and the place there."""
         return state.roles[r].spots[-1]
 
     def op(self, state: State, r: int) -> Op:
@@ -350,10 +254,11 @@ class Machine:
         return spot.region.parent
 
     def ended(self, state: State, r: int) -> bool:
+        """Whether a role is at the end of its own region."""
         return len(state.roles[r].spots) == 1 and isinstance(self.op(state, r), Yield)
 
     def settle(self, state: State, r: int) -> None:
-        """Go on to the next step that counts."""
+        """Run a role up to its next step that counts."""
         self.state, self.role = state, r
         role = state.roles[r]
         while True:
@@ -430,7 +335,7 @@ class Machine:
         return found
 
     def _sign(self, step: Sum) -> Condition:
-        """What decides the sign of a step first."""
+        """The condition that decides first whether the step of a loop is positive."""
         for a in sorted(step.atoms()):
             if a.kind == "ite" and self.state.known.holds(a.given[0]) is None:
                 undecided = (ge(p - 1) for p in a.given[1:] if self.state.known.holds(ge(p - 1)) is None)
@@ -438,7 +343,7 @@ class Machine:
         return ge(step - 1)
 
     def step(self, state: State, r: int) -> bool:
-        """Does the next step of a role, if it can be done; a decision must be known."""
+        """Do the next step of a role; False where a wait is not known to end, or a decision is not known."""
         self.state, self.role = state, r
         role = state.roles[r]
         spot, op = role.spots[-1], self.op(state, r)
@@ -499,15 +404,18 @@ class Machine:
     # Events ----------------------------------------------------------------------------------------------------------
 
     def number(self, value: Value) -> Any:
+        """The number that a value is in the current role; Stuck where threads may differ."""
         found = self.value(value)
         if found is None:
             raise Stuck("the stage is not known", None, self.role)
         return found
 
     def warp_groups(self, op: Op) -> int:
+        """The number of warp groups of the current role."""
         return self.program.groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
+        """The bytes of a whole buffer, with the stage that a view of it picks; -1 where no single stage is picked."""
         whole = root(buffer)
         place, ring = self.program.places.get(whole), self.program.rings.get(whole)
         stage: Any = -1
@@ -595,6 +503,7 @@ class Machine:
         return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
 
     def last(self, role: Role, r: int, b: int) -> Sum:
+        """The item of a role's last wait for a barrier."""
         return role.waited[b] - 1 - self.offsets.get((b, r), 0)
 
     def _wait(self, role: Role, e: E.Wait, many: bool) -> bool:
@@ -784,7 +693,7 @@ def _in_registers(op: RegisterMma) -> Value:
 
 
 def compared(pred: str, d: Sum) -> Condition:
-    """Of two numbers, by their difference."""
+    """The condition that two numbers compare by the predicate `pred`, from their difference."""
     if pred in ("eq", "ne"):
         return eq(d) if pred == "eq" else negation(eq(d))
     d = d if pred[0] == "g" else -d

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tegula.check.proof.labels import Label
-from tegula.check.proof.machine import Role, Spot, Stuck
 from tegula.check.proof.program import Program
+from tegula.check.proof.state import Role, Spot, Stuck
 from tegula.check.proof.terms import Atom, Sum, encoded
 
 Lags = dict[tuple[int, int, int], int]

@@ -10,9 +10,10 @@ from tegula.check.proof.certificate import Certificate, fingerprint
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covered
-from tegula.check.proof.machine import Hoisted, Machine, State, Stuck
+from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
+from tegula.check.proof.state import Hoisted, State, Stuck
 from tegula.check.proof.steps import by_remainder, counted, guarded
 from tegula.check.proof.terms import (
     Condition,

@@ -23,9 +23,10 @@ class TooLong(Exception):
 
 
 class Atom:
-    """What is not looked into further. `kind` and `given` as in certificates (docs/design/042-certificates.md), of a
-    symbol also the least and the greatest number that it may be; `inside`: all atoms in it, itself too; `limits`: what
-    it is between, whatever is in it. There is one of each name, so that they are compared as objects."""
+    """A part of polynomials that arithmetic does not look into. `kind` and `given` as in certificates
+    (docs/design/042-certificates.md), of a symbol also the least and the greatest number that it may be; `inside`: all
+    atoms in it, itself too; `limits`: what it is between, whatever is in it. There is one of each name, so that they
+    are compared as objects."""
 
     __slots__ = ("__weakref__", "given", "inside", "kind", "limits", "name")
     kind: str
@@ -125,10 +126,11 @@ class Sum:
 
     @property
     def rest(self) -> Sum:
-        """Without the number at its end."""
+        """The polynomial without the number at its end."""
         return Sum({m: c for m, c in self.parts.items() if m})
 
     def atoms(self) -> set[Atom]:
+        """The atoms of the monomials, without those inside of other atoms."""
         return {a for m in self.parts for a in m}
 
     def __str__(self) -> str:
@@ -142,10 +144,12 @@ class Sum:
 
 
 def number(n: Sum | int) -> Sum:
+    """An integer as a polynomial; a polynomial is left as it is."""
     return n if isinstance(n, Sum) else Sum({(): n})
 
 
 def atom(kind: str, *args: Any) -> Sum:
+    """The polynomial that is one atom of a kind with its arguments."""
     return Sum({(Atom(kind, *args),): 1})
 
 
@@ -153,6 +157,7 @@ def atom(kind: str, *args: Any) -> Sum:
 
 
 def mod(p: Sum, n: int) -> Sum:
+    """The remainder of a polynomial in 0 ... n - 1, with the factors of its monomials reduced modulo n."""
     out = number(0)
     for m, c in p.parts.items():
         inner = m[0] if len(m) == 1 else None
@@ -163,6 +168,7 @@ def mod(p: Sum, n: int) -> Sum:
 
 
 def div(p: Sum, n: int) -> Sum:
+    """The quotient of a polynomial by n, rounded down: multiples of n are divided, the rest is in an atom."""
     whole = Sum({m: c // n for m, c in p.parts.items()})
     rest = Sum({m: c % n for m, c in p.parts.items()})
     if rest.value is not None:
@@ -187,8 +193,8 @@ def multiplied(p: Sum, n: int) -> Sum:
 
 
 def wrapped(p: Sum, name: str) -> Sum:
-    """What of an integer a type of this name keeps. Types that are counted around in are remainders; of the signed
-    ones of 32 and 64 bits only the range is looked at."""
+    """An integer after it wraps to the type of this name: a remainder, or, of signed types of 32 and 64 bits, an atom
+    of which only the range is known."""
     t = DTYPES[name]
     low, high = held_by(t)
     if p.value is None and t.is_signed and t.bits > 16:
@@ -197,7 +203,7 @@ def wrapped(p: Sum, name: str) -> Sum:
 
 
 def extreme(kind: str, p: Sum, q: Sum) -> Sum:
-    """The smaller ("min") or greater ("max") one."""
+    """The smaller ("min") or the greater ("max") of two polynomials."""
     d = (p - q).value
     if d is not None:
         return p if (d <= 0) == (kind == "min") else q
@@ -205,6 +211,7 @@ def extreme(kind: str, p: Sum, q: Sum) -> Sum:
 
 
 def choice(c: Condition, p: Sum, q: Sum) -> Sum:
+    """The polynomial p where a condition holds, and q where it does not."""
     if isinstance(c, bool):
         return p if c else q
     return p if p == q else _counted(c, p, q) or atom("ite", c, p, q)
@@ -237,28 +244,33 @@ def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
 
 
 def ge(p: Sum) -> Condition:
+    """The condition that a polynomial is at least 0."""
     return ("ge", p) if p.value is None else p.value >= 0
 
 
 def eq(p: Sum) -> Condition:
+    """The condition that a polynomial is 0, in the same form for p and -p."""
     if p.value is not None:
         return p.value == 0
     return ("eq", max(p, -p, key=str))
 
 
 def negation(c: Condition) -> Condition:
+    """The condition that another one does not hold."""
     if isinstance(c, bool):
         return not c
     return c[1] if c[0] == "not" else ge(-c[1] - 1) if c[0] == "ge" else ("not", c)
 
 
 def conjunction(c: Condition, d: Condition) -> Condition:
+    """The condition that both of two conditions hold."""
     if c is True or d is True:
         return d if c is True else c
     return False if c is False or d is False else ("and", c, d)
 
 
 def disjunction(c: Condition, d: Condition) -> Condition:
+    """The condition that at least one of two conditions holds."""
     if c is False or d is False:
         return d if c is False else c
     return True if c is True or d is True else ("or", c, d)
@@ -329,7 +341,7 @@ def symbols(x: Any) -> set[Atom]:
 
 
 def primitive(p: Sum) -> Sum:
-    """Without the number at its end, and without a factor of all that is left."""
+    """A polynomial without the number at its end, and without a common factor of the rest."""
     n = gcd(*p.rest.parts.values()) or 1
     return Sum({m: c // n for m, c in p.rest.parts.items()})
 
@@ -366,7 +378,7 @@ def period(x: Any, base: Sum) -> int:
 
 
 def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
-    """As certificates write it; `bound`: the numbers of symbols."""
+    """A sum, condition or atom as certificates write it; `bound`: the numbers of symbols."""
     if isinstance(x, bool | int | str):
         return x
     if isinstance(x, Atom):
@@ -403,6 +415,7 @@ def held_by(t: Any) -> tuple[Any, Any]:
 
 
 def range_of_function(what: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The least and the greatest result of a function `what`: as launches limit it, or as its type does."""
     if what[0] == "logical_blocks" and what[2] == 2:
         return 1, inf
     return LAUNCH.get(what[0], held_by(DTYPES.get(what[3])))

@@ -32,6 +32,7 @@ Cond: TypeAlias = Any
 
 
 def number(n: int) -> Poly:
+    """An integer as a polynomial."""
     return (((), n),) if n else ()
 
 
@@ -44,6 +45,7 @@ def plus(p: Poly, q: Poly, factor: int = 1) -> Poly:
 
 
 def times(p: Poly, q: Poly) -> Poly:
+    """The product of two polynomials."""
     out: dict[Mono, int] = {}
     for m, c in p:
         for n, d in q:
@@ -53,6 +55,7 @@ def times(p: Poly, q: Poly) -> Poly:
 
 
 def constant(p: Poly) -> int | None:
+    """The integer that a polynomial is; None where an atom occurs."""
     return 0 if not p else p[0][1] if len(p) == 1 and not p[0][0] else None
 
 
@@ -62,35 +65,40 @@ def parted(p: Poly) -> tuple[Poly, int]:
 
 
 def at_least(p: Poly) -> Cond:
+    """The condition that a polynomial is at least 0."""
     n = constant(p)
     return ("ge", p) if n is None else n >= 0
 
 
 def is_zero(p: Poly) -> Cond:
+    """The condition that a polynomial is 0, in the same form for p and -p."""
     n = constant(p)
     return n == 0 if n is not None else ("eq", p if p[-1][1] > 0 else plus((), p, -1))
 
 
 def negated(c: Cond) -> Cond:
+    """The condition that another one does not hold."""
     if isinstance(c, bool):
         return not c
     return c[1] if c[0] == "not" else at_least(plus(number(-1), c[1], -1)) if c[0] == "ge" else ("not", c)
 
 
 def both(c: Cond, d: Cond) -> Cond:
+    """The condition that both of two conditions hold."""
     if isinstance(c, bool) or isinstance(d, bool):
         return (d if c else False) if isinstance(c, bool) else (c if d else False)
     return ("and", c, d)
 
 
 def either(c: Cond, d: Cond) -> Cond:
+    """The condition that at least one of two conditions holds."""
     if isinstance(c, bool) or isinstance(d, bool):
         return (True if c else d) if isinstance(c, bool) else (True if d else c)
     return ("or", c, d)
 
 
 def limits_of(t: Any) -> tuple[Any, Any]:
-    """What a type holds."""
+    """The least and the greatest number of a type, infinite for types that hold no integers or bools."""
     if not isinstance(t, DType) or t.is_float:
         return -inf, inf
     if t.kind == "b":
@@ -99,7 +107,7 @@ def limits_of(t: Any) -> tuple[Any, Any]:
 
 
 class Atoms:
-    """What polynomials are made of, each known by a number. An atom is a tuple: ("sym", name), ("mod", p, n),
+    """The atoms that polynomials are made of, each known by a number. An atom is a tuple: ("sym", name), ("mod", p, n),
     ("div", p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what, args): what
     `what` (the op, its attributes, which result, its type) gives, always the same of the same operands."""
 
@@ -110,6 +118,7 @@ class Atoms:
         """Of each atom, all atoms in it, itself too."""
 
     def of(self, *key: Any) -> Poly:
+        """The polynomial that is the atom of a key; a new key gets the next number."""
         n = self.numbers.get(key)
         if n is None:
             n = self.numbers[key] = len(self.keys)
@@ -158,7 +167,7 @@ class Atoms:
         return out
 
     def wrap(self, p: Poly, name: str) -> Poly:
-        """What of an integer a type keeps: a remainder, or, of 32 and 64 bits with a sign, not looked into."""
+        """An integer after it wraps to a type: a remainder, or, of signed types of 32 and 64 bits, an atom."""
         t = DTYPES[name]
         assert t.is_int
         low, high = limits_of(t)
@@ -167,11 +176,12 @@ class Atoms:
         return plus(self.mod(plus(p, number(-low)), high - low + 1), number(low))
 
     def pick(self, which: str, p: Poly, q: Poly) -> Poly:
-        """The smaller or the greater one."""
+        """The smaller ("min") or the greater ("max") of two polynomials."""
         d = constant(plus(p, q, -1))
         return self.of(which, *sorted((p, q))) if d is None else p if (d <= 0) == (which == "min") else q
 
     def choose(self, c: Cond, p: Poly, q: Poly) -> Poly:
+        """The polynomial p where a condition holds, and q where it does not."""
         if isinstance(c, bool):
             return p if c else q
         return p if p == q else self.of("ite", c, p, q)
@@ -215,6 +225,7 @@ class Atoms:
         return self.rebuilt(x, by)
 
     def condition(self, c: Cond, by: Mapping[Mono, Poly]) -> Cond:
+        """A condition with monomials replaced in its polynomials, inside of atoms too."""
         if isinstance(c, bool):
             return c
         if c[0] == "is":
@@ -266,6 +277,7 @@ class Facts:
         """Conditions of which one holds each."""
 
     def assume(self, c: Cond) -> None:
+        """Add a condition, and of each disjunction the one condition that is left when all others are excluded."""
         self._hold(c)
         again = True
         while again:  # where all of several conditions but one are excluded, that one holds
@@ -328,7 +340,7 @@ class Facts:
                 return
 
     def add(self, p: Poly) -> None:
-        """p is at least 0."""
+        """Add the fact that a polynomial is at least 0, and what follows for the bounds and values of its atoms."""
         p = self.atoms.rebuilt(p, self.same) if self.same else p
         factor = gcd(*(c for m, c in p if m)) or 1
         p = tuple((m, c // factor) for m, c in p if c // factor)
@@ -370,6 +382,7 @@ class Facts:
                 self.add(changed)
 
     def bounds(self, a: int) -> tuple[Any, Any]:
+        """The least and the greatest number that an atom can be, which may be infinite."""
         kind, *args = self.atoms.keys[a]
         low, high = -inf, inf
         if kind == "mod":
@@ -389,6 +402,8 @@ class Facts:
         return max(low, self.low.get(a, -inf)), min(high, self.high.get(a, inf))
 
     def interval(self, p: Poly) -> tuple[Any, Any]:
+        """The least and the greatest number that a polynomial can be by the bounds of its atoms alone, which may be
+        infinite."""
         low = high = 0
         for m, c in p:
             least = most = c
@@ -490,7 +505,7 @@ class Facts:
         return self._by_residues(c) if residues else None
 
     def _resolved(self, c: Cond) -> Cond:
-        """With the one of two numbers that is known to be the smaller, or greater, for these."""
+        """A condition with each minimum, maximum and choice replaced by the operand that it is known to be."""
         for a in sorted(self.atoms.within(c)):
             kind, *args = self.atoms.keys[a]
             if kind == "ite" and (sure := self.decide(args[0], False)) is not None:
@@ -573,4 +588,5 @@ class Facts:
         return base in found
 
     def equal(self, p: Poly, q: Poly) -> bool:
+        """Whether two polynomials are known to be equal."""
         return p == q or self.decide(is_zero(plus(p, q, -1))) is True

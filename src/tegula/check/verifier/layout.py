@@ -87,11 +87,12 @@ class Ring:
     both: set[int]
 
     def engine(self, role: int, copy: bool) -> Engine:
+        """The engine that accesses the ring: the role's copies into it if `copy`, else the role's threads."""
         return role, role in self.copied and (copy or role not in self.both)
 
 
 def fingerprint(kernel: Kernel) -> int:
-    """Of all that a kernel is: its ops, their operands, attributes and types."""
+    """A checksum of a kernel: of its ops, their operands, attributes and types."""
     numbers: dict[Value, int] = {}
     for v in kernel.params:
         numbers[v] = len(numbers)
@@ -210,7 +211,7 @@ class Layout:
         )
 
     def _scan(self, pairs: Mapping[Value, Any]) -> None:
-        """O2, and who uses which memory how."""
+        """Find which roles wait, arrive and access memory, by barrier and buffer; Rejected where O2 does not hold."""
         uses: dict[Value, set[tuple[int, bool, str]]] = {}
         for r, region in enumerate(self.roles):
             elected: dict[int, set[bool]] = {}
@@ -267,7 +268,8 @@ class Layout:
                     )
 
     def _outside(self, mine: set[Value]) -> None:
-        """What is done to rings, and to what copies read, in ways that are not followed."""
+        """Reject accesses of rings, and of memory that copies read, outside of roles or in ops that are not
+        followed."""
         for op in self.kernel.walk():
             inside = any(self._within(op, region) for region in self.roles)
             started = any(
@@ -283,7 +285,8 @@ class Layout:
                 raise Rejected("what is done in here is not followed", op)
 
     def _clusters(self, chains: Sequence[Any]) -> None:
-        """What blocks do for each other they do alike, and a stage that both fill is free in both."""
+        """The two CTAs of a cluster do alike what they do for each other, and a stage that both fill is free in
+        both."""
         shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
@@ -449,19 +452,22 @@ def _memory(e: Any) -> E.Bytes:
 
 
 class Anything:
-    """What is known of an op's operands wherever it runs."""
+    """The part of what is known of an op's operands that does not depend on the path (see events.Known)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
     def number(self, value: Value) -> int:
+        """The integer 0 for every value: no stage is told from another."""
         return 0
 
     def bytes(self, buffer: Value) -> E.Bytes:
+        """The bytes of the whole buffer that a view shows, counted from its own start."""
         place = self.layout.places.get(root(buffer))
         return E.Bytes(0, place.size if place is not None else 1, root(buffer))
 
     def warp_groups(self, op: Op) -> int:
+        """The number of warp groups of the role that an op is in; 1 outside of roles."""
         at = op.parent
         while at is not None and at not in self.layout.roles:
             at = at.parent.parent if at.parent is not None else None

@@ -1,4 +1,4 @@
-"""What the verifier demands of each event."""
+"""The obligations O1 to O7: the conditions that the verifier demands of each event."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tegula.types import BufType
 
 
 class Obligations(Walk):
-    """What events do to the state of roles, and what must hold then: O1 to O7."""
+    """The changes that events make to the state of roles, and the conditions that must hold then: O1 to O7."""
 
     # Barriers --------------------------------------------------------------------------------------------------------
 
     def at_item(self, stage: Any, item: Poly, stages: int) -> bool:
-        """O1: whether a stage is that of an item."""
+        """Whether a stage is that of an item (O1)."""
         return self.state.facts.equal(stage, self.atoms.mod(item, stages))
 
     def last(self, b: int, r: int) -> Poly:
@@ -38,10 +38,13 @@ class Obligations(Walk):
         return plus(self.state.roles[r].waited[b], number(-1 - self.layout.offset.get((b, r), 0)))
 
     def known(self, p: Poly) -> bool:
+        """Whether the facts say that a polynomial is at least 0."""
         facts = self.state.facts
         return facts.at_least(self.atoms.rebuilt(p, facts.same) if facts.same else p)
 
     def wait(self, e: E.Wait) -> None:
+        """A wait for an mbarrier, whose stage and parity are those of the role's next item (O1), and which ends (O3);
+        or the wait before once more."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         stages, w = self.layout.stages[b], role.waited[b]
         offset = self.layout.offset.get((b, self.role), 0)
@@ -75,12 +78,16 @@ class Obligations(Walk):
                 self.need(self.known(plus(plus(other.open[b][0], item, -1), number(-1))), "bytes are missing")
 
     def arrive(self, e: E.Arrive) -> None:
+        """An arrival at a stage of an mbarrier, with the bytes that it announces."""
         self._arrive(self.layout.barrier[e.barrier], e.stage, e.elected, e.bytes)
 
     def arrive_named(self, e: E.NamedArrival) -> None:
+        """An arrival of all warps of a role at a named barrier."""
         self._arrive(self.layout.barrier[e.barrier], (), False, 0)
 
     def pass_(self, e: E.NamedWait) -> None:
+        """A wait at a named barrier for the arrivals of an item (O3), after which the warps of the role are
+        synchronised."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         self._over(b, plus(role.arrived[b], number(-1)))
         role.waited[b] = role.arrived[b]
@@ -130,7 +137,8 @@ class Obligations(Walk):
             "the other proxy may not see what threads have done: a fence is missing",
         )
 
-    def copyin(self, e: E.CopyIn) -> None:
+    def copy_in(self, e: E.CopyIn) -> None:
+        """A bulk copy into a stage of a ring that is free for the item of the barrier which counts the bytes."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         ring, n, c = self.layout.rings[e.to.buffer], self.layout.number[e.to.buffer], role.arrived[b]
         before = plus(c, number(-1))
@@ -163,7 +171,7 @@ class Obligations(Walk):
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def _held(self, role: Role) -> list[Key]:
-        """What matmuls and copies out in flight read."""
+        """The memory that matmuls and copies out in flight read."""
         keys = [k for _, keys, _ in role.flights for k in keys] + [k for keys in role.copies for k in keys]
         return keys + role.uncommitted
 
@@ -208,7 +216,7 @@ class Obligations(Walk):
         return c
 
     def _reads(self, at: E.Bytes) -> Key:
-        """The item of a ring that is read; the slot of another buffer."""
+        """The memory that a read is of: the item of a ring, or the slot of another buffer."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
@@ -234,7 +242,7 @@ class Obligations(Walk):
             role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
 
     def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
-        """A number that is in all of a stage is what those read who are handed the item."""
+        """A number that is stored in all of a stage is the number that a role reads which is handed the item."""
         if e.write:
             self._overwritten(ring, at)
             stored = self.value(e.number) if e.number is not None else None
@@ -246,7 +254,7 @@ class Obligations(Walk):
                     self.state.roles[self.role].frames[-1].env[e.number] = stored
 
     def _overwritten(self, ring: Ring, at: Key) -> None:
-        """What is known of the stage of an item is no longer so."""
+        """Forget the numbers that the stage of an item held."""
         self.state.contents = [
             (n, item, x)
             for n, item, x in self.state.contents
@@ -276,9 +284,11 @@ class Obligations(Walk):
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
+        """A proxy fence: the async proxy sees what the role's threads have done before."""
         self.state.roles[self.role].dirty.clear()
 
     def sync(self, e: E.Sync) -> None:
+        """A synchronisation of all threads of a role, or of those of each warp group."""
         role = self.state.roles[self.role]
         if e.warp_group and self.layout.warp_groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
@@ -289,28 +299,34 @@ class Obligations(Walk):
         role.unmet, role.unknown, role.loose, role.ahead = {}, set(), False, False
 
     def issue(self, e: E.Issue) -> None:
+        """The start of a matmul, which reads its operands until it is complete."""
         role = self.state.roles[self.role]
         held = [self._async(at, False) for at in e.operands]
         role.issued += 1
         role.flights.append((role.issued, held, self._in_registers()))
         role.loose = role.loose or self.layout.warps[self.role] > 1
 
-    def productsdone(self, e: E.MmaComplete) -> None:
+    def mma_complete(self, e: E.MmaComplete) -> None:
+        """A wait after which at most `pending` matmuls of the role are in flight."""
         role = self.state.roles[self.role]
         role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
 
-    def copyout(self, e: E.CopyOut) -> None:
+    def copy_out(self, e: E.CopyOut) -> None:
+        """The start of a bulk copy out of shared memory, which reads until its group is complete."""
         role = self.state.roles[self.role]
         role.uncommitted.append(self._async(e.source, e.warp_group))
         if e.commit:
             self.commit(e)
 
     def commit(self, e: object) -> None:
+        """The end of a group of copies out."""
         role = self.state.roles[self.role]
         role.copies.append(role.uncommitted)
         role.uncommitted = []
 
-    def copiesoutdone(self, e: E.CopiesOutDone) -> None:
+    def copies_done(self, e: E.CopiesOutDone) -> None:
+        """A wait after which at most `pending` groups of copies out are in flight, as the warp that has started them
+        knows."""
         role = self.state.roles[self.role]
         done = max(0, len(role.copies) - e.pending)
         if self.layout.warps[self.role] > 1:
@@ -328,7 +344,8 @@ class Obligations(Walk):
         return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
 
     def rests(self, role: Role, op: Op) -> None:
-        """O7: nothing uses what a matmul in flight works on, but one that adds to it and the wait."""
+        """An op uses no tile that a matmul in flight works on, unless it is a matmul that adds to the tile or a wait
+        (O7)."""
         open_ = {n for n, _, _ in role.flights}
         used = [*op.operands]
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
@@ -351,13 +368,13 @@ DO: dict[type, Any] = {
     E.Arrive: Obligations.arrive,
     E.NamedArrival: Obligations.arrive_named,
     E.NamedWait: Obligations.pass_,
-    E.CopyIn: Obligations.copyin,
+    E.CopyIn: Obligations.copy_in,
     E.MemoryAccess: Obligations.access,
     E.Fence: Obligations.fence,
     E.Sync: Obligations.sync,
     E.Issue: Obligations.issue,
-    E.MmaComplete: Obligations.productsdone,
-    E.CopyOut: Obligations.copyout,
+    E.MmaComplete: Obligations.mma_complete,
+    E.CopyOut: Obligations.copy_out,
     E.Commit: Obligations.commit,
-    E.CopiesOutDone: Obligations.copiesoutdone,
+    E.CopiesOutDone: Obligations.copies_done,
 }

@@ -83,6 +83,7 @@ class Role:
     unknown: set[Key] = field(default_factory=set[Key])
 
     def copy(self) -> Role:
+        """A copy of the role, which may go on without changing this one."""
         made = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
         for name in ("arrived", "waited", "fresh", "open", "flying", "filled", "dirty", "unmet", "unknown"):
             setattr(made, name, getattr(self, name).copy())
@@ -93,6 +94,8 @@ class Role:
 
 @dataclass(slots=True)
 class State:
+    """All roles on a path, and the facts that hold there; `steps`: how many steps the roles have done."""
+
     roles: list[Role]
     facts: Facts
     bound: list[Poly] = field(default_factory=list[Poly])
@@ -102,6 +105,7 @@ class State:
     steps: int = 0
 
     def copy(self) -> State:
+        """A copy of the state, whose roles may go on without changing this one."""
         return State(
             [r.copy() for r in self.roles],
             Facts(self.facts.atoms, self.facts),
@@ -112,7 +116,7 @@ class State:
 
 
 class Walk(ABC):
-    """Runs roles on symbols. What an event asks for is said by those who inherit (`do`)."""
+    """Runs roles on symbols. Subclasses say which conditions an event must satisfy (`do`)."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.certificate = kernel, certificate
@@ -123,9 +127,11 @@ class Walk(ABC):
         self.op: Op = kernel.body.ops[0]
 
     def reject(self, message: str) -> NoReturn:
+        """Reject the certificate, with a message, at the current op and role."""
         raise Rejected(message, self.op, self.role)
 
     def need(self, holds: object, message: str) -> None:
+        """Reject the certificate, with a message, unless a demand holds."""
         if not holds:
             self.reject(message)
 
@@ -180,7 +186,7 @@ class Walk(ABC):
         return ("is", made) if v.type is DTYPES["bool"] else made
 
     def _computed(self, op: Op, v: Value) -> Any:
-        """What a pure op gives; where its result is not a polynomial, a function of its operands."""
+        """The result of a pure op; an atom of its operands where the result is no polynomial."""
         t, facts = v.type, self.state.facts
         if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
             return bool(op.value) if t.kind == "b" else number(int(op.value))
@@ -272,7 +278,7 @@ class Walk(ABC):
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def settle(self, r: int) -> None:
-        """Go on to the next step that counts: an event, a decision, the end of a region."""
+        """Run a role up to its next step that counts: an event, a decision, the end of a region."""
         self.role, role = r, self.state.roles[r]
         while True:
             f = role.frames[-1]
@@ -326,7 +332,7 @@ class Walk(ABC):
         return ("is", made) if str(v.type) == "bool" else made
 
     def step(self, r: int) -> None:
-        """The next step of a role that counts."""
+        """Do the next step of a role that counts, and settle at the one after."""
         self.role, role = r, self.state.roles[r]
         self.state.steps += 1
         f = role.frames[-1]
@@ -344,6 +350,7 @@ class Walk(ABC):
         self.settle(r)
 
     def decided(self, c: Cond) -> bool:
+        """The truth of a condition that decides control flow; Rejected where it does not follow from the facts."""
         self.need(c is not None, "threads may decide this differently")
         answer = self.state.facts.decide(c)
         if answer is None:
@@ -425,15 +432,17 @@ class Walk(ABC):
     # What events are told (see events.Known) -------------------------------------------------------------------------
 
     def number(self, value: Value) -> Any:
+        """The number that a value is in the current role; Rejected where threads may differ."""
         found = self.value(value)
         self.need(found is not None, "threads may use different stages here")
         return found
 
     def warp_groups(self, op: Op) -> int:
+        """The number of warp groups of the current role."""
         return self.layout.warp_groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """Of a ring, the whole of one stage."""
+        """The bytes that a view shows of a stage, or all bytes of the stage or of a buffer without stages."""
         whole = root(buffer)
         ring, place = self.layout.rings.get(whole), self.layout.places.get(whole)
         stages = ring.stages if ring is not None else self.layout.slots(whole)
@@ -456,21 +465,23 @@ class Walk(ABC):
 
     @abstractmethod
     def do(self, e: E.Event) -> None:
-        """Rejected where an event does not satisfy what is asked of it."""
+        """Do an event; Rejected where it does not satisfy its obligations."""
 
     @abstractmethod
     def access(self, e: E.MemoryAccess) -> None:
-        """Rejected where an access does not satisfy what is asked of it."""
+        """Do an access of memory; Rejected where it does not satisfy its obligations."""
 
     @abstractmethod
     def rests(self, role: Role, op: Op) -> None:
-        """Rejected where an op works on what tensor cores still write."""
+        """Rejected where an op uses a tile that tensor cores still write."""
 
     @abstractmethod
     def flown(self, role: Role, op: Op) -> None:
         """Note which matmuls an op leaves in flight."""
 
     def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
+        """Note for each row that its first value is now the tile that its second one was, with the same matmul in
+        flight."""
         for to, v in list(rows):
             role.flying.pop(to, None)
             if v in role.flying:

@@ -1,0 +1,126 @@
+"""The state of roles on a path that the prover follows: their places, arrivals, waits and accesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.check.proof.known import Known
+from tegula.check.proof.terms import Atom, Condition, Sum
+from tegula.dataclass import dataclass, field, replace
+from tegula.ir import Op, Region, Value
+
+Place = tuple[int, Any]
+"""A ring and an item, or a buffer and a slot."""
+
+
+class Stuck(Exception):
+    """The proof does not go on at `op`, for want of the fact that the message names; with the obligation, and the code
+    to write instead, where these are known."""
+
+    def __init__(
+        self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message, self.op, self.role = message, op, role
+        self.obligation, self.help = obligation, help
+
+
+class Hoisted(Exception):
+    """A condition that only the launch decides: both sides are proofs of their own."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__()
+        self.condition = condition
+
+
+@dataclass(slots=True)
+class Spot:
+    """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
+    `held`: what loops carry and ops have given; `found`: what was computed from it."""
+
+    region: Region
+    at: int
+    held: dict[Value, Any]
+    turn: int = 0
+    found: dict[Value, Any] = field(default_factory=dict[Value, Any])
+
+
+@dataclass(slots=True)
+class Role:
+    """One role on a path: the regions that it is in, outermost first, and what it has done, as far as proofs are about
+    it.
+
+    `midway`: events of the current op that are done; `matmuls`: how many have been started. `arrived`, `waited`:
+    numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival. `open`: by barrier,
+    bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a number, what they read,
+    and the operand in registers; `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies
+    out read. `dirty`: memory accessed since the last fence; `unmet`: memory written since the threads last synchronised
+    (2), or those of each warp group (1); `unknown`: memory whose copies out only one warp knows to be done. `loose`:
+    since the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than
+    the others."""
+
+    spots: list[Spot]
+    midway: int = 0
+    matmuls: int = 0
+    loose: bool = False
+    ahead: bool = False
+    arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
+    waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
+    fresh: set[int] = field(default_factory=set[int])
+    open: dict[int, int] = field(default_factory=dict[int, int])
+    flights: list[tuple[int, list[Place], Value | None]] = field(default_factory=list[Any])
+    flying: dict[Value, int] = field(default_factory=dict[Value, int])
+    uncommitted: list[Place] = field(default_factory=list[Place])
+    copies: list[list[Place]] = field(default_factory=list[list[Place]])
+    dirty: set[Place] = field(default_factory=set[Place])
+    unmet: dict[Place, int] = field(default_factory=dict[Place, int])
+    unknown: set[Place] = field(default_factory=set[Place])
+
+    def copy(self) -> Role:
+        """A copy of the role, which may go on without changing this one."""
+        made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
+        for name in ("arrived", "waited", "fresh", "open", "flying", "dirty", "unmet", "unknown"):
+            setattr(made, name, getattr(self, name).copy())
+        for name in ("flights", "uncommitted", "copies"):
+            setattr(made, name, list(getattr(self, name)))
+        return made
+
+
+@dataclass(slots=True)
+class State:
+    """All roles on a path; `bound`: the symbols of the label that it began at, then those that ops have given;
+    `contents`: rings, items in them, and the number that is in every element of their stage."""
+
+    roles: list[Role]
+    known: Known
+    bound: list[Atom] = field(default_factory=list[Atom])
+    contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
+
+    def copy(self) -> State:
+        """A copy of the state, whose roles may go on without changing this one."""
+        return State([r.copy() for r in self.roles], Known(self.known), list(self.bound), list(self.contents))
+
+    def assume(self, c: Condition) -> None:
+        """Add a condition to what is known on the path, and renew values if it makes a symbol equal a polynomial."""
+        before = len(self.known.same)
+        self.known.assume(c)
+        if len(self.known.same) != before:
+            self.renew()
+
+    def renew(self) -> None:
+        """Write the values of all roles anew, with symbols replaced by what they are known to equal."""
+        now = self.known.now
+        for role in self.roles:
+            for spot in role.spots:
+                spot.held = {v: now(x) for v, x in spot.held.items()}
+                spot.found = {}
+            role.arrived = {b: now(x) for b, x in role.arrived.items()}
+            role.waited = {b: now(x) for b, x in role.waited.items()}
+            role.flights = [(n, _now(places, now), v) for n, places, v in role.flights]
+            role.copies = [_now(places, now) for places in role.copies]
+            role.uncommitted = _now(role.uncommitted, now)
+        self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
+
+
+def _now(places: list[Place], now: Any) -> list[Place]:
+    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in places]
