@@ -38,12 +38,12 @@ SIMPLE = (
     'kernel with check="bounded"'
 )
 SHOWN = 8
-"""Steps of a counterexample."""
+"""The number of steps that a counterexample shows at most."""
 MOST_STEPS, TOO_LONG = 50_000, LONGEST // 4
 """Ops of roles in all launches: then no more are tried. A launch that is too long is not played, so it takes the time
 of fewer."""
 HOSTS = ("argument", "length")
-"""What guards are about."""
+"""The kinds of leaves that guards are about."""
 
 
 def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
@@ -85,15 +85,15 @@ class BoundedSearch:
         self.cuts = cuts(_parts(spread.shared))
         self.launches, self.steps = 0, 0
         self.undecided: Op | None = None
-        """What a launch could not be unrolled for."""
+        """The op for which a launch could not be unrolled; None if all could be."""
 
     @property
     def explored(self) -> tuple[int, int]:
-        """How many launches were unrolled, and how many ops of roles in all."""
+        """The number of launches that were unrolled, and of ops of roles in all."""
         return self.launches, self.steps
 
     def verdict(self) -> Verdict | None:
-        """Refuted, or nothing where all launches go well that were tried."""
+        """The verdict on a fault; None where all launches go well that were tried."""
         suspect: Verdict | None = None
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):

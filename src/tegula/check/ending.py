@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deadlock(run: Run) -> Refuted:
-    """What each role that has not ended waits for, and who should have ended it."""
+    """The fault of roles that have not ended: a phase that cannot end, or roles that all wait."""
     stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
     seen: dict[int, tuple[Op, str]] = {}
     for warp, op, text in stuck:

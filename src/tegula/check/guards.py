@@ -20,7 +20,7 @@ Leaf: TypeAlias = tuple[int, int]
 Term: TypeAlias = Any
 """A number, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which can be kept."""
 LONGEST = 2**31 - 1
-"""Of an array, as kernels see its length."""
+"""The largest length of an array that kernels can see."""
 TEXTS = {
     "fits": "a number that loops of roles depend on is not beyond 2^28",
     "factor": "a factor of a trip count is not negative",
@@ -41,7 +41,7 @@ class Guard:
         return f"{self.text} (line {self.loc.line}; asked at each launch)"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
-        """Whether a launch satisfies it: also not where a number on the way does not fit its type."""
+        """Whether a launch satisfies the guard: not where a number on the way does not fit its type."""
         try:
             n = value(self.term, given)
         except OverflowError:
@@ -55,7 +55,7 @@ class Guard:
         )
 
     def row(self) -> list[Any]:
-        """As cache entries keep it."""
+        """The guard as a cache entry keeps it."""
         at = self.loc
         return [self.kind, self.term, self.text, [at.file, at.line, at.column, at.end_column, at.function]]
 
@@ -116,7 +116,7 @@ def leaves(t: Term) -> list[Leaf]:
 
 
 def value(t: Term, given: Callable[[Leaf], int]) -> int:
-    """What a term is; OverflowError where a whole number on the way does not fit its type."""
+    """The number that a term is; OverflowError where a whole number on the way does not fit its type."""
     if not isinstance(t, list):
         return int(t)
     if t[0] == "given":
@@ -144,7 +144,7 @@ def limits(t: DType) -> tuple[int, int]:
 
 
 def _div(x: int, y: int) -> int:
-    """Toward zero; 0 for a division by zero, as kernels have it."""
+    """A quotient rounded toward zero; 0 for a division by zero, as kernels have it."""
     if not y:
         return 0
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
@@ -181,6 +181,6 @@ VALUES: dict[str, Callable[..., int]] = {
     "cmp.gt": lambda x, y: x > y,
     "cmp.ge": lambda x, y: x >= y,
 }
-"""What each op gives for whole numbers."""
+"""The result of each op for whole numbers."""
 OF_BOOLS: dict[str, Callable[..., int]] = {"not": lambda x: not x, "cast": bool}
-"""Where the result is a bool."""
+"""The result of each op whose result is a bool, where that differs."""

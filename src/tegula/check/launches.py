@@ -20,20 +20,20 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.types import ArrayType, DType
 
 MOST = 200
-"""Launches of a kernel."""
+"""The number of launches of a kernel that are tried at most."""
 LARGEST = 1 << 12
-"""Of the numbers that are tried."""
+"""The largest size of a number that is tried."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
 GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
-"""Ops that give what a launch decides."""
+"""Ops whose results a launch decides."""
 EQUAL, RISING, MIXED = "equal", "rising", "mixed"
 """How the elements of an array differ: not; as their places; as if at random, by factors 0, 1, 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; which "block"
-    it is about, the last one; how many there are to be done in turn ("blocks"); where it stands ("place")."""
+    """A number that a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; which
+    "block" it is about, the last one; how many there are to be done in turn ("blocks"); where it stands ("place")."""
 
     kind: str
     parameter: int = -1
@@ -71,7 +71,7 @@ class Launch:
 
 
 class Leaves:
-    """What of a kernel's values launches decide."""
+    """The values of a kernel that launches decide."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -101,8 +101,8 @@ class Leaves:
         )
 
     def reader(self, value: Value) -> Callable[[Launch, Callable[[Value], int | None]], int | None]:
-        """How a value follows from a launch and the numbers that are known in it. In a grid that is walked, blocks are
-        one after the other along the first dimension."""
+        """A function that gives a value from a launch and the numbers that are known in it. In a grid that is walked,
+        blocks are one after the other along the first dimension."""
         op, leaf = value.owner, self.of(value)
         if isinstance(op, Tid | BlockPlace) and (block := op.block) is not None:
             first = op.dim == 0 if isinstance(op, BlockPlace) else value is op.results[0]
@@ -123,7 +123,7 @@ class Leaves:
 
 
 def _place(load: ArrayLoad) -> Value | None:
-    """Which element along the last dimension is read; None where a view moves it."""
+    """The index of the element that is read, along the last dimension; None where a view moves it."""
     array = load.array
     while isinstance(array.owner, ArrayView):
         view = array.owner
@@ -174,7 +174,7 @@ class Candidates:
         self.patterns = self._patterns()
 
     def _patterns(self) -> list[str]:
-        """How elements of arrays are to differ."""
+        """The patterns by which elements of arrays differ that are tried."""
         return [EQUAL, RISING, MIXED] if any(leaf.kind == "elements" for leaf in self.numbers) else [EQUAL]
 
     def _numbers(self, near: Iterable[int], scales: Iterable[int]) -> list[int]:
@@ -196,7 +196,7 @@ class Candidates:
         }
 
     def together(self) -> Iterator[Launch]:
-        """All leaves alike."""
+        """Launches in which all leaves have numbers for the same count of iterations."""
         for count in self.counts:
             for pattern in self.patterns:
                 sized = self._sized(count)
@@ -204,7 +204,7 @@ class Candidates:
                 yield Launch(sized, pattern)
 
     def one_by_one(self) -> Iterator[Launch]:
-        """Each number of each leaf, together with small, middle and large others."""
+        """Launches with each number of each leaf, together with small, middle and large others."""
         most = max(map(len, self.numbers.values()), default=0)
         for k in range(most):
             for leaf, numbers in self.numbers.items():
@@ -213,7 +213,7 @@ class Candidates:
                         yield Launch({**self._sized(count), leaf: numbers[k]}, pattern)
 
     def at_random(self) -> Iterator[Launch]:
-        """Any numbers of all leaves."""
+        """Launches with numbers that are chosen at random for all leaves."""
         random = Random(0)
         for _ in range(MOST if len(self.numbers) > 1 else 0):
             known = {leaf: random.choice(numbers) for leaf, numbers in self.numbers.items()}
@@ -244,7 +244,7 @@ def _decisions(values: Iterable[Value]) -> Iterator[tuple[set[Value], set[int], 
 
 
 def _divisor(op: object) -> int:
-    """By which number an op divides; 0 for others."""
+    """The number by which an op divides; 0 for other ops."""
     if not isinstance(op, DIVISIONS):
         return 0
     numbers = [int(v.owner.value) for v in op.operands if isinstance(v.owner, S.Const)]

@@ -1,4 +1,4 @@
-"""What a block has, and barriers can count."""
+"""The limits of a block and of the counts of barriers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tegula.types import MbarrierType
 MOST_COUNTED = (1 << 20) - 1
 """Arrivals, and bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
 REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""Of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
+"""The registers of a multiprocessor; the least and the most of a thread, and their step. PTX ISA, "setmaxnreg"."""
 
 
 def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threads: int) -> None:
-    """Refuted where something is exceeded."""
+    """Refuted where a schedule exceeds a limit."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     _barriers_made(kernel, roles)
     _counts(kernel)
@@ -140,7 +140,8 @@ def _warps(roles: Roles, threads: int) -> None:
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """What is asked for is allowed, one budget for each warp group, and in all no more than a block starts with."""
+    """The registers that roles ask for are allowed, one budget for each warp group, and in all no more than a block
+    starts with."""
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):

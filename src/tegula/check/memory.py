@@ -138,5 +138,5 @@ def _own(buffer: Value) -> bool:
 
 
 def cuts(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:
-    """Where buffers given as (offset, size, parts) and their parts begin and end."""
+    """The bytes at which buffers, given as (offset, size, parts), and their parts begin and end."""
     return [offset + k * (size // parts) for offset, size, parts in ranges.values() for k in range(parts + 1)]

@@ -1,4 +1,4 @@
-"""What a proof takes for granted, and whether a kernel's results are determined."""
+"""The premises of proofs, and whether a kernel's results are determined."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tegula.ops.schedule import MbarrierNew, NamedNew
 from tegula.passes.runner import GpuCompilation
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a program that is wrong raises."""
+"""The exceptions that a wrong program raises."""
 
 
 def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:

@@ -72,7 +72,7 @@ class Program:
         self.leaves = Leaves(kernel)
         self.followed = Followed(kernel, self.places)
         self.cuts: set[int] = set()
-        """Where parts of stages begin and end."""
+        """The bytes at which parts of stages begin and end."""
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
 
     def trace(self, role: Region, launch: Launch) -> Trace:
@@ -348,7 +348,7 @@ class _Known:
         return at * size, (at + count) * size
 
     def _stage(self, buffer: Value, whole: Value) -> int:
-        """Where the innermost view of the ring, which picks one stage, starts."""
+        """The stage that the innermost view of the ring picks."""
         view = buffer
         while view is not whole:
             assert isinstance(view.owner, ViewLike)

@@ -30,7 +30,7 @@ SHORT, LONG, LONGEST = 40, 400, 2_000
 """Inequalities after which a model is looked for in which an answer is no; after which a question is given up; after
 which one about residues is."""
 MODEL_WORK = 10
-"""What it takes to look for a model, in inequalities."""
+"""The work of a search for a model, in inequalities."""
 
 
 class Known:
@@ -234,7 +234,7 @@ class Known:
         return found
 
     def _searched(self, p: Sum) -> bool:
-        """Looks for a model in which p is negative where a search takes long."""
+        """Whether p >= 0 follows; where a search takes long, a model is looked for in which p is negative."""
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
@@ -426,7 +426,8 @@ class Known:
         return None
 
     def solved(self, c: Condition) -> Condition | None:
-        """What a symbol is equal to, where a condition says its remainder, and facts leave one number with that."""
+        """The condition that a symbol is equal to a sum, where a condition says its remainder, and facts leave one
+        number with that."""
         if isinstance(c, bool) or c[0] != "eq":
             return None
         found = [a for a in c[1].atoms() if a.kind == "mod"]

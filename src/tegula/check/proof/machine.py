@@ -88,7 +88,7 @@ class Machine:
         return state
 
     def _guarded(self, guard: Guard) -> Iterator[Condition]:
-        """What holds in launches that satisfy a guard."""
+        """The conditions that hold in launches that satisfy a guard."""
         if guard.kind == "assert":
             for op in self.program.guards.computes(guard.value):
                 p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
@@ -171,7 +171,7 @@ class Machine:
         return made
 
     def _exact(self, op: Op, args: list[Any], t: Any) -> Any:
-        """What an op on integers and bools means before it wraps; None where that is not looked into."""
+        """The result of an op on integers and bools before it wraps; None where it is not looked into."""
         kinds = {v.type.kind for v in op.operands if isinstance(v.type, DType)}
         known = self.state.known
         if isinstance(op, S.Select) and isinstance(t, DType):
@@ -309,7 +309,7 @@ class Machine:
         return ("is", made) if v.type is DTYPES["bool"] else made
 
     def condition(self, state: State, r: int) -> Condition | None:
-        """What a role decides next; None where it decides nothing, or threads may decide differently."""
+        """The condition that a role decides next; None where it decides nothing, or threads may decide differently."""
         self.state, self.role = state, r
         spot = self.spot(state, r)
         op = self.op(state, r)
@@ -371,7 +371,7 @@ class Machine:
             self._hand(role, op.results, [spot.held.get(a) for a in _carried(op)], _carried(op))
 
     def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
-        """What a region gives are the results of its op."""
+        """The values that a region yields are the results of its op."""
         spot = role.spots[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
@@ -543,7 +543,7 @@ class Machine:
         )
 
     def _note(self, role: Role, b: int) -> None:
-        """How far an arrival is ahead of what the role has waited for."""
+        """Note how far an arrival is ahead of the items that the role has waited for."""
         if b not in role.arrived:
             raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)
         c = role.arrived[b]
@@ -683,7 +683,7 @@ class Machine:
 
 
 def _carried(op: For | While) -> list[Value]:
-    """What stands for the values that a loop carries in its body."""
+    """The arguments of a loop's body, which stand for the values that the loop carries."""
     return op.arguments
 
 

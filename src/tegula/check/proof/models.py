@@ -10,7 +10,7 @@ from zlib import crc32
 from tegula.check.proof.terms import Atom, Condition, Sum
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
-"""Between which numbers what is not known is chosen, of each model."""
+"""The range that each model chooses unknown numbers from."""
 STEPS, TRIES = 8, 2
 """Numbers that are changed in a model until everything holds; models in which that is tried for one question."""
 
@@ -72,7 +72,7 @@ class Model:
         return self._chosen(self.key(a), a.limits)
 
     def key(self, a: Atom) -> Any:
-        """What a symbol, or the result of a function, is known by."""
+        """The key by which a model knows a symbol, or the result of a function."""
         return a if a.kind == "sym" else (a.given[0], tuple(map(self._any, a.given[1])))
 
     def _chosen(self, key: Any, limits: tuple[Any, Any]) -> int:
@@ -83,7 +83,7 @@ class Model:
         return int(min(max(x, limits[0]), limits[1]))
 
     def changed(self, key: Any, x: int) -> Model:
-        """The same, but for one number."""
+        """The same model, but for one number."""
         return Model(self.kind, {**self.given, key: x})
 
     # Repair ----------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Model:
 
 
 def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
-    """A model of conditions, near others that synchronise most of them."""
+    """A model of conditions near one of the first other models; None if none is found."""
     for model in others[:TRIES]:
         made = model.repaired(conditions)
         if made is not None:

@@ -41,7 +41,7 @@ UNROLLED = 8
 
 
 Rates: TypeAlias = dict[tuple[str, int], Sum]
-"""How often an iteration arrives, or waits, at barriers."""
+"""The number of arrivals or waits of an iteration, by barrier."""
 Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
@@ -65,12 +65,12 @@ class Iteration:
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
-        """With another iteration of one role."""
+        """These iterations with one more of one role."""
         depth, turn = self.parts[r]
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """With an iteration of another role meanwhile, which is to begin."""
+        """These iterations with one of another role meanwhile, which is to begin."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
@@ -103,7 +103,7 @@ class Search(Forms):
         self.shapes: dict[Any, State] = {}
 
     def certificate(self) -> Certificate:
-        """Stuck where no proof is found."""
+        """A certificate of the kernel; Stuck where no proof is found."""
         state = self.machine.start()
         self.work = state.known.work
         start = self._sides(state)

@@ -347,7 +347,7 @@ def primitive(p: Sum) -> Sum:
 
 
 def divided(x: Any) -> Iterator[Sum]:
-    """What is divided in a sum or condition (see `primitive`); what is outside first."""
+    """The sums that are divided in a sum or condition (see `primitive`), outer ones first."""
     if isinstance(x, Sum):
         for a in sorted(x.atoms()):
             if a.kind == "sym":
@@ -361,7 +361,7 @@ def divided(x: Any) -> Iterator[Sum]:
 
 
 def period(x: Any, base: Sum) -> int:
-    """After how much of a base all remainders of it, and of its quotients, repeat."""
+    """The number after which all remainders of a base, and of its quotients, repeat."""
     if isinstance(x, tuple):
         return lcm(*(period(y, base) for y in x if isinstance(y, tuple | Sum)))
     total = 1

@@ -67,7 +67,8 @@ class Verifier(Obligations):
             self._replay(label["tree"], False)
 
     def _guard(self, kind: str, v: Any) -> None:
-        """What holds in launches that satisfy a guard: the host has computed the value, in whole numbers."""
+        """Assume the condition of a guard, which the launch satisfies: the host has computed the value, in whole
+        numbers."""
         facts, p = self.state.facts, self.value(v)
         if p is None or not self.layout.of_launch(v):
             self.reject("the host does not know what a guard is about")
@@ -93,7 +94,7 @@ class Verifier(Obligations):
             f.env.clear()
 
     def _computed_whole(self, v: Any) -> None:
-        """No number on the way to what an assert says wraps."""
+        """Assume that no number wraps on the way to the condition of an assert."""
         facts, ops, cone = self.state.facts, self.kernel.body.ops, {v}
         for op in reversed(ops):
             cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()
@@ -281,7 +282,7 @@ class Verifier(Obligations):
         return len(pairs) == len(keys) and all(same)
 
     def _ends(self) -> None:
-        """O8: all roles have ended, and nothing is under way."""
+        """All roles have ended, with no matmul, copy or byte outstanding (O8)."""
         for r, role in enumerate(self.state.roles):
             self.role, f = r, role.frames[-1]
             self.op = f.region.ops[max(f.at, 0)]
@@ -300,7 +301,7 @@ class Verifier(Obligations):
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:
-    """What a certificate names by its number."""
+    """The item that a certificate names by its number."""
     if not 0 <= k < len(items):
         raise Rejected("the certificate names something that there is not")
     return items[k]

@@ -21,7 +21,7 @@ RANGES = {
     "block.count": (1, LAST),
     "logical_blocks/2": (1, inf),
 }
-"""What is known of numbers that a launch decides; launches of more threads and blocks are refused."""
+"""The ranges of numbers that a launch decides; launches of more threads and blocks are refused."""
 
 Mono: TypeAlias = tuple[int, ...]
 Poly: TypeAlias = tuple[tuple[Mono, int], ...]
@@ -115,7 +115,7 @@ class Atoms:
         self.keys: list[tuple[Any, ...]] = []
         self.numbers: dict[tuple[Any, ...], int] = {}
         self.inside: list[frozenset[int]] = []
-        """Of each atom, all atoms in it, itself too."""
+        """The atoms in each atom, itself too."""
 
     def of(self, *key: Any) -> Poly:
         """The polynomial that is the atom of a key; a new key gets the next number."""
@@ -260,19 +260,20 @@ class Atoms:
 
 
 class Facts:
-    """What is known on a path: polynomials that are at least 0, and conditions that hold."""
+    """The facts that are known on a path: polynomials that are at least 0, and conditions that hold."""
 
     def __init__(self, atoms: Atoms, other: Facts | None = None) -> None:
         self.atoms = atoms
         self.ge: list[Poly] = list(other.ge) if other else []
         self.least: dict[Poly, int] = dict(other.least) if other else {}
-        """Of what is at least 0, without the number at its end: the least such number."""
+        """Of polynomials that are at least 0, without the number at their end: the least such number."""
         self.true: set[Cond] = set(other.true) if other else set()
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
         self.same: dict[Mono, Poly] = dict(other.same) if other else {}
         self.shown: dict[tuple[Poly, int], bool] = other.shown if other else {}
-        """What was found to be at least 0, or not, from so many facts; shared until one of the copies knows more."""
+        """Polynomials that were found to be at least 0, or not, from so many facts; shared until one of the copies
+        knows more."""
         self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
         """Conditions of which one holds each."""
 

@@ -15,13 +15,13 @@ from tegula.ops.schedule import BulkLoad, ClusterEnd, ClusterPeer
 
 
 class Clusters:
-    """What is the same in both CTAs of a cluster. `unwritten`: whether an array stays as it is while the kernel
-    runs."""
+    """The values that are the same in both CTAs of a cluster. `unwritten`: whether an array stays as it is while the
+    kernel runs."""
 
     def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
         self.kernel, self.unwritten = kernel, unwritten
         self.differ: set[Value] = set()
-        """Values that may be others in the other block: the least set that is closed under what ops compute."""
+        """Values that may differ in the other CTA: the least set that is closed under ops."""
         size = -1
         while size != len(self.differ):
             size = len(self.differ)
@@ -52,7 +52,7 @@ class Clusters:
             self.differ.update(op.results)
 
     def _own(self, op: Op) -> bool:
-        """Whether an op may give something else in the other block, of the same operands."""
+        """Whether an op of the same operands may have another result in the other CTA."""
         if isinstance(op, ArrayLoad):
             return not self.unwritten(op.array)
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
@@ -67,7 +67,7 @@ class Clusters:
         return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.walks(op)
 
     def walks(self, op: For) -> bool:
-        """Whether a loop takes neighbouring numbers in the two blocks, in even steps up to an even end."""
+        """Whether a loop takes neighbouring numbers in the two CTAs, in even steps up to an even end."""
         start, step = op.start.owner, op.step.owner
         if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
             walks = op.start is start.first and op.step is step.step
@@ -76,7 +76,7 @@ class Clusters:
         return walks and isinstance(op.stop.owner, ClusterEnd) and op.stop not in self.differ
 
     def shared(self, op: BulkLoad) -> str:
-        """Why the blocks may not fetch a tile for each other; nothing where they may."""
+        """The reason why the CTAs may not fetch a tile for each other; empty where they may."""
         assert op.both is not None
         equal = list(_equations(op.both))
         if not all(self._twins(a, b) for a, b in equal):
@@ -87,7 +87,7 @@ class Clusters:
         return ""
 
     def _twins(self, mine: Value, other: Value) -> bool:
-        """Whether the other CTA has as its own what is `other` here, and vice versa."""
+        """Whether `mine` has in the other CTA the number that `other` has here, and vice versa."""
         a, b = mine.owner, other.owner
         if isinstance(b, ClusterPeer):
             loop = getattr(a, "parent", None)
@@ -100,7 +100,7 @@ class Clusters:
         return same and all(self._twins(x, y) for x, y in zip(a.operands, b.operands, strict=True))
 
     def _given(self, v: Value, known: set[Value]) -> bool:
-        """Whether a value is the same in two blocks in which the known ones are."""
+        """Whether a value is the same in two CTAs in which the known ones are."""
         if v in known or v not in self.differ:
             return True
         op: Any = v.owner
@@ -109,8 +109,8 @@ class Clusters:
 
 
 def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
-    """What a condition says: all of these are equal. A condition that is more than that says that something is not
-    itself."""
+    """The pairs of values that a condition says are equal. Of a condition that says more, one pair is the condition
+    itself, twice."""
     op = same.owner
     if isinstance(op, S.And):
         for v in op.operands:

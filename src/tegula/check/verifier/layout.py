@@ -1,4 +1,4 @@
-"""What the verifier sees of a kernel that does not depend on a path: roles, barriers, rings, and who counts what."""
+"""The part of a kernel that does not depend on a path: roles, barriers, rings, and the counts of barriers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ CONTROL = (If, For, While)
 
 
 LARGEST = 2**28
-"""How large a number may be that a guard is about."""
+"""The largest size of a number that a guard is about."""
 COMPUTED = (
     S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
     S.Not, S.Shl, S.Shr, Cast,
 )  # fmt: skip
-"""What the host computes for guards."""
+"""The ops that the host computes for guards."""
 
 
 class Rejected(Exception):
@@ -113,8 +113,8 @@ def fingerprint(kernel: Kernel) -> int:
 
 
 class Layout:
-    """What of a kernel does not depend on the path: its roles, barriers and rings. Rejected where a schedule is outside
-    of what certificates are about, or breaks a rule that can be seen at once."""
+    """The part of a kernel that does not depend on the path: its roles, barriers and rings. Rejected where a schedule
+    is outside of what certificates are about, or breaks a rule that can be seen at once."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
@@ -167,7 +167,7 @@ class Layout:
         )
 
     def _asserted(self) -> set[Value]:
-        """What a kernel asserts before its roles begin."""
+        """The conditions that a kernel asserts before its roles begin."""
         first = (
             self.kernel.body.ops[: self.kernel.body.ops.index(self.parent)] if self.parent is not None else []
         )

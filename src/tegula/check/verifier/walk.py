@@ -44,7 +44,7 @@ Key: TypeAlias = tuple[int, Any]
 
 @dataclass(slots=True)
 class Frame:
-    """Where a role stands in a region, and what its values are; `at` -1: before the next iteration of the loop."""
+    """The place of a role in a region, and its values there; `at` -1: before the next iteration of the loop."""
 
     region: Region
     at: int
@@ -227,7 +227,7 @@ class Walk(ABC):
         return self.atoms.choose(c, x, y)
 
     def _integer(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """What an op on integers computes before the result wraps; None where it is no polynomial."""
+        """The result of an op on integers before it wraps; None where it is no polynomial."""
         x, y = args[0], args[1] if len(args) > 1 else ()
         n, whole = constant(y), self.state.facts.at_least
         if isinstance(op, S.Add | S.Sub):
