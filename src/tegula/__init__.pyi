@@ -3136,7 +3136,7 @@ def tile_stack_clear(s: Any) -> None:
     Raises:
         type-mismatch: `s` is no stack.
     Gradient:
-        none: no value comes of it.
+        none: it has no result.
     """
 
 def tile_stack_count(s: Any) -> Any:
@@ -3313,7 +3313,7 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
     Returns:
         a view: changes of it change `t`, where `t` is bound to a name.
     Raises:
-        type-mismatch: `t` is no tile, an offset is no integer, or `shape` comes with a slice.
+        type-mismatch: `t` is no tile, an offset is no integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
         out-of-range: a constant offset or the shape leaves the tile, or a length is below 1.
         tile-too-large: `shape` has more than 2**26 elements.

@@ -25,7 +25,7 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) 
     """Make a class of its annotated names: `__init__`, `__repr__` and `__eq__` by value; `frozen`: immutable, with a
     `__hash__` by value; `slots`: without a dictionary. Methods that the class defines itself are left alone.
 
-    All fields come in order, bases' first; class variables and keyword-only fields are not supported."""
+    All fields stand in order, bases' first; class variables and keyword-only fields are not supported."""
 
     def make(cls: Any) -> Any:
         return _made(cls, frozen, slots)

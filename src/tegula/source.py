@@ -120,7 +120,7 @@ def line_of(text: Text, line: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSource:
-    """The parsed definition of a Python function. Its lines come `above` lines later in the text than in the tree."""
+    """The parsed definition of a Python function. Line n of the tree is line n + `above` of the text."""
 
     tree: ast.FunctionDef
     text: Text

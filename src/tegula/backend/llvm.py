@@ -61,7 +61,7 @@ def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
 def _optimise(module: Any, target: CpuTarget) -> None:
     """What LLVM's O2 does to a function between inlining and vectorising, once.
 
-    The code comes inlined, vectorised and blocked: O2 as a whole takes twice as long for the same instructions."""
+    The code is already inlined, vectorised and blocked: O2 as a whole takes twice as long for the same instructions."""
     builder = _pass_builder(_machine(target), speed=2)
     with _disposed(llvm.create_new_module_pass_manager()) as inline:
         inline.add_always_inliner_pass()
@@ -73,7 +73,7 @@ def _optimise(module: Any, target: CpuTarget) -> None:
 
 
 def _pass_builder(machine: Any, speed: int) -> Any:
-    """For the passes of one module. The code comes vectorised and unrolled."""
+    """For the passes of one module. The code is already vectorised and unrolled."""
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
     options.loop_vectorization = False

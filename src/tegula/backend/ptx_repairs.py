@@ -1,7 +1,7 @@
 """PTX that assemblers translate as it is meant.
 
 The compiler in NVIDIA's driver (580) takes `neg` and `abs` of signed integers to be free of overflow: the least 16-bit
-integer negated and widened, or the least 64-bit one's absolute value compared with 0, come out wrong. It and ptxas 13.0
+integer negated and widened, or the least 64-bit one's absolute value compared with 0, are wrong. It and ptxas 13.0
 compare the larger of a 16-bit integer and 1 with 1 wrongly. The same by complement and addition, and on 32 bits, is
 right (docs/design/004)."""
 

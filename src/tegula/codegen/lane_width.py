@@ -22,7 +22,7 @@ WIDEST_ELEMENT = 16
 
 
 def lane_width(s: State, op: Lanes) -> int:
-    """A power of two; 1 is a loop over single lanes: for code that reports to the host, where lanes come in their
+    """A power of two; 1 is a loop over single lanes: for code that reports to the host, where lanes run in their
     order and are named, and for code that does little but take the lanes in turn."""
     inner = [o for o in op.body.walk() if not isinstance(o, Yield)]
     if s.debug or any(isinstance(o, REPORTS) for o in inner):

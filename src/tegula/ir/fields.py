@@ -1,7 +1,7 @@
 """What an op is given, declared by name on its class: operands, attributes, regions and results.
 
-The lists of `ir.Op` stay the storage; a declared name reads and assigns its place in them. From the declarations come
-what `Op` checks and says of an op without being told again: how many operands there are, which of them are per
+The lists of `ir.Op` stay the storage; a declared name reads and assigns its place in them. The declarations determine
+what `Op` checks and says of an op: how many operands there are, which of them are per
 lane, which say where something is, and what happens to the memory of each.
 
     class BufSet(Op):

@@ -245,7 +245,7 @@ class Region:
 
 
 def _walk(regions: Sequence[Region]) -> Iterator[Op]:
-    """The ops of regions and those nested in them. Each region is seen as it is when its turn comes."""
+    """The ops of regions and those nested in them. Each region is seen as it is when the walk reaches it."""
     pending = [_ops(regions)]
     while pending:
         for op in pending[-1]:

@@ -65,7 +65,7 @@ def _attribute(owner: object, name: str) -> Any:
 
 
 def _may_change(x: object) -> bool:
-    """Whether an object may come to hold something else."""
+    """Whether the contents of an object may change."""
     return isinstance(x, list | dict | np.ndarray) or (isinstance(x, tuple) and any(map(_may_change, x)))
 
 

@@ -24,7 +24,7 @@ def end_of(node: ast.AST) -> Position:
 
 
 class Flow:
-    """Reads and bindings of one function. Conservative: a name counts as live wherever a read might still come."""
+    """Reads and bindings of one function. Conservative: a name counts as live wherever a read might still follow."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.reads: dict[str, list[Position]] = {}

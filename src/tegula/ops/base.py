@@ -141,7 +141,7 @@ class Unary(Elementwise):
 
 class Binary(Elementwise):
     """An elementwise op on two operands. `TAKES_PART`: of integers, the result is a part of the first operand, its
-    quotient, remainder or some of its bits, so that it comes in turns where that goes up."""
+    quotient, remainder or some of its bits, so that its values repeat where those of the operand grow."""
 
     __slots__ = ()
     TAKES_PART: ClassVar[bool] = False

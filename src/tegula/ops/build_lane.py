@@ -198,7 +198,7 @@ def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     """Empties a stack.
 
     Gradient:
-        none: no value comes of it.
+        none: it has no result.
     """
     b.emit(StackClear, [_stack(s)[0]])
 

@@ -61,7 +61,7 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     Returns:
         a view: changes of it change `t`, where `t` is bound to a name.
     Raises:
-        type-mismatch: `t` is no tile, an offset is no integer, or `shape` comes with a slice.
+        type-mismatch: `t` is no tile, an offset is no integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
         out-of-range: a constant offset or the shape leaves the tile, or a length is below 1.
         tile-too-large: `shape` has more than 2**26 elements.

@@ -55,7 +55,7 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
-    """The arrays that are written otherwise. Additions by threads and by copies may come in any order."""
+    """The arrays that are written otherwise. Additions by threads and by copies may happen in any order."""
     for op in kernel.walk():
         if op in staged or (isinstance(op, TileAtomic) and not op.alone):
             continue

@@ -41,8 +41,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class LaunchPlan:
-    """A launch shape: its class, blocks, and the bytes that kernels read it from; the address of a report, which comes
-    last, is 0."""
+    """A launch shape: its class, blocks, and the bytes that kernels read it from; the last of these, the
+    address of a report, is 0."""
 
     __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
 

@@ -1,4 +1,5 @@
-"""A process that compiles kernels for another: jobs come as lines of JSON, what is wrong with each goes back."""
+"""A process that compiles kernels for another: it reads jobs as lines of JSON, and answers each with its
+error, if any."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tegula.tune.build import decoded, done
 
 
 def main() -> None:
-    """Compile the jobs that come as lines of text, and answer each with a line."""
+    """Compile the jobs that are read as lines of text, and answer each with a line."""
     # What compilers print must not be taken for an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -2,8 +2,8 @@
 how they are read from shared memory.
 
 Facts are from the PTX manual, "Matrix Fragments for mma". Shapes of every type follow one rule: a register holds
-neighbours along K, as many as fit 32 bits; four lanes follow each other along K, then eight rows or columns; then come
-the registers: of a left operand eight rows further, and both operands four lanes' worth of K further."""
+neighbours along K, as many as fit 32 bits; four lanes follow each other along K, then eight rows or columns. The next
+register is eight rows further, in a left operand, or four lanes' worth of K further, in both."""
 
 from __future__ import annotations
 

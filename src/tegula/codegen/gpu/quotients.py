@@ -2,7 +2,7 @@
 
 A GPU has an instruction for approximate reciprocals, and divides by a few steps from there, which are right as long as
 no number leaves the normal ones; else a subroutine does it. The assembler tests and branches for every quotient on its
-own, so that each waits for the one before. Here the numbers are scaled such that next to all divisions come out right,
+own, so that each waits for the one before. Here the numbers are scaled so that nearly all divisions are right,
 zeros and divisors as large as infinity included, and one branch is for all the others. So with roots, which take a few
 steps from an approximate reciprocal of the root, for all but very small and infinite numbers."""
 

@@ -260,8 +260,8 @@ CONSTRAINTS = {"float": "f", "i32": "r"}
 
 
 class _Assembly:
-    """One block of assembly that changes accumulators, or makes so many: for a whole matmul, so that nothing comes
-    between its instructions."""
+    """One block of assembly that changes accumulators, or makes so many: for a whole matmul, so that no other
+    instruction is scheduled between its own."""
 
     def __init__(self, types: list[str], accumulators: list[str]) -> None:
         """`types`: LLVM's, of the accumulators, of which none are given where they are made."""

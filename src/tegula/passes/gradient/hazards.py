@@ -36,7 +36,7 @@ from tegula.passes.prove_bounds import Prover, is_attained
 
 
 class Hazard(IntEnum):
-    """How a number may come to be infinite or a NaN: never; as an array holds it; or by what computes it."""
+    """How a number may become infinite or a NaN: never; as an array holds it; or by what computes it."""
 
     NONE = 0
     DATA = 1
@@ -92,7 +92,7 @@ class Hazards:
     # What a value may be ---------------------------------------------------------------------------------------------
 
     def of(self, x: Value) -> Hazard:
-        """How a value may come to be infinite or a NaN."""
+        """How a value may become infinite or a NaN."""
         x = source(x)
         if x not in self.known:
             self.known[x] = self._of_op(x.owner) if isinstance(x.owner, Op) else self._of_argument(x)
