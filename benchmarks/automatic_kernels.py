@@ -69,7 +69,7 @@ def silu(x: float):
     return x / (1.0 + tg.exp(-x))
 
 
-def product(activation: Any, right: Any) -> Any:
+def matmul(activation: Any, right: Any) -> Any:
     """A matmul rounded to bfloat16 after an activation; `right`: the type of B, which is converted."""
 
     @tg.kernel
@@ -85,8 +85,8 @@ def product(activation: Any, right: Any) -> Any:
     return gemm
 
 
-PLAIN, RELU, SILU = product(identity, bf16), product(relu, bf16), product(silu, bf16)
-CONVERTED = product(identity, tg.int8)
+PLAIN, RELU, SILU = matmul(identity, bf16), matmul(relu, bf16), matmul(silu, bf16)
+CONVERTED = matmul(identity, tg.int8)
 
 
 @tg.kernel

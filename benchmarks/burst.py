@@ -17,7 +17,7 @@ from benchmarks.measure import TOLERANCE, Row
 
 BURST, PAUSE = 4e-3, 20e-3
 """Seconds of work, and of idleness before it."""
-ROUNDS = 15
+ITERATIONS = 15
 MOST_CALLS = 200
 CYCLES = 2e9
 """Clock cycles in a second, about: how long the GPU is held back until a burst is queued."""
@@ -41,12 +41,12 @@ class Timed:
         return statistics.median(self.seconds)
 
 
-def bursts(calls: Mapping[str, Call], sets: int, rounds: int = ROUNDS) -> dict[str, Timed]:
+def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -> dict[str, Timed]:
     """Time implementations in turn, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
     default one."""
     timed = {name: _prepared(call, sets) for name, call in calls.items()}
-    for k in range(rounds):
-        # The order turns around, so that nobody is always the first.
+    for k in range(iterations):
+        # The order alternates, so that no implementation is always the first.
         for name in list(timed) if k % 2 else reversed(list(timed)):
             timed[name].seconds.append(_burst(timed[name], sets))
     return timed

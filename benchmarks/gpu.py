@@ -80,7 +80,7 @@ class _Worker:
         try:
             found = self.told.get(timeout=max(seconds, 0.0))
         except queue.Empty:
-            return f"nothing came within {seconds:.0f} s; the process was ended"
+            return f"no result within {seconds:.0f} s; the process was ended"
         if found is not None:
             return found
         status = self.process.wait()

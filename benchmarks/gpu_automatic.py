@@ -30,15 +30,15 @@ ATTENTIONS = {"8k": (16, 8192), "2k": (64, 2048)}
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
-def product(
+def matmul(
     m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
     """bfloat16 operands; the peer's result has the type of ours."""
-    turned, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
-    converted, shape = turned or kernel is kernels.CONVERTED, (n, k) if turned else (k, n)
+    transposed, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
+    converted, shape = transposed or kernel is kernels.CONVERTED, (n, k) if transposed else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [_right(shape, seed + 9, converted) for seed in range(SETS)]
-    narrow = [t.to(torch.bfloat16).T if turned else t.to(torch.bfloat16) for t in b]
+    narrow = [t.to(torch.bfloat16).T if transposed else t.to(torch.bfloat16) for t in b]
     dtype = torch.float32 if wide else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
     d = [torch.empty((m, n), device="cuda", dtype=dtype) for _ in range(SETS)]
@@ -60,7 +60,7 @@ def product(
     name = "torch.mm to float32" if wide else "torch.matmul"
     name += "" if after is None else " and activation"
     yield compared(
-        product_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
+        matmul_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s", note=scheduled(kernel),
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ def scheduled(kernel: Any) -> str:
     return next(line for line in lines if line.startswith("automatic schedule"))
 
 
-def product_name(m: int, n: int, k: int, what: str) -> str:
+def matmul_name(m: int, n: int, k: int, what: str) -> str:
     return f"automatic {what} bfloat16 {m}x{n}x{k}"
 
 
@@ -113,9 +113,9 @@ def attention_name(size: str, exact: bool, causal: bool) -> str:
     return f"automatic attention bfloat16 {size}{' causal' if causal else ''}, {'tg.exp' if exact else 'tg.fast.exp2'}"
 
 
-PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
+MATMULS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
     ("tile_gemm, float32 result", kernels.tile_gemm, 0.95, None),
-    ("product", kernels.PLAIN, 0.97, None),
+    ("matmul", kernels.PLAIN, 0.97, None),
     ("one tile ahead", kernels.one_tile_ahead, 0.95, None),
     ("matmul and relu", kernels.RELU, 0.95, torch.relu),
     ("matmul and silu", kernels.SILU, 0.93, torch.nn.functional.silu),
@@ -124,12 +124,12 @@ PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
 )
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{
-        product_name(*shape, what): partial(product, *shape, what, kernel, threshold, after)
-        for what, kernel, threshold, after in PRODUCTS
+        matmul_name(*shape, what): partial(matmul, *shape, what, kernel, threshold, after)
+        for what, kernel, threshold, after in MATMULS
         for shape in SIZES
     },
     **{
-        product_name(*shape, what): partial(product, *shape, what, kernels.PLAIN, threshold)
+        matmul_name(*shape, what): partial(matmul, *shape, what, kernels.PLAIN, threshold)
         for what, shapes, threshold in (
             ("ragged matmul", RAGGED, 0.85),
             ("unaligned matmul", UNALIGNED, None),

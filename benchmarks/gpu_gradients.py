@@ -25,7 +25,7 @@ COPIED, LOADED = 2, 5
 and writes the gradients."""
 
 
-def product(n: int) -> Iterator[Row]:
+def matmul(n: int) -> Iterator[Row]:
     """bfloat16: the gradients of both operands."""
     a, b, g = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
     c, da, db, taken = ([torch.zeros_like(t) for t in a] for _ in range(4))
@@ -100,7 +100,7 @@ def _reference(which: str, x: torch.Tensor, *weights: torch.Tensor) -> torch.Ten
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
-    **{f"gradients of a matmul {n}": partial(product, n) for n in (2048, 4096)},
+    **{f"gradients of a matmul {n}": partial(matmul, n) for n in (2048, 4096)},
     **{
         f"gradients of {which} {dtype}": partial(norm, which, dtype)
         for which in WEIGHTS

@@ -81,7 +81,7 @@ COLD_ATTENTION = (
     + "kernels.attention(*arrays)\n"
     + PRINT
 )
-COLD_PRODUCT = (
+COLD_MATMUL = (
     CONTEXT
     + TENSORS
     + "arrays = [tg.zeros((256, 256), tg.bfloat16, device='cuda:0') for _ in range(3)]\n"
@@ -141,7 +141,7 @@ def recorded() -> Iterator[Row]:
 
 
 def mapped() -> Iterator[Row]:
-    """A kernel whose operands come by bulk copies, described by tensor maps that travel with each launch; the peer is a
+    """A kernel whose bulk copies are described by tensor maps that are passed with each launch; the peer is a
     kernel with as many arguments and no maps."""
     a, b, c = (tg.full((64, 64), k, tg.bfloat16, "cuda:0") for k in (1, 2, 3))
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
@@ -238,7 +238,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "bfloat16 GEMM, cold": partial(
         process,
         "bfloat16 GEMM 128x128x64, source to loaded machine code, cold",
-        COLD_PRODUCT,
+        COLD_MATMUL,
         None,
         warm=False,
     ),

@@ -21,7 +21,7 @@ from tegula.kernels import gemm
 from tegula.kernels.operands import processors
 from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, DeviceRates, Tile, choose
 
-PRODUCTS = (
+MATMULS = (
     (4096, 4096, 4096),
     (8192, 8192, 8192),
     (8192, 8192, 1024),
@@ -47,7 +47,7 @@ ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8,
 DEPTH = 128
 
 
-def product(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0.98) -> Iterator[Row]:
+def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0.98) -> Iterator[Row]:
     """bfloat16 in and out, B as it is or transposed in memory."""
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
@@ -61,13 +61,13 @@ def product(m: int, n: int, k: int, transposed: bool, threshold: float | None = 
     run(0)
     error = relative_error(c[0], a[0].double() @ right[0].double())
     yield compared(
-        product_name(m, n, k, transposed), run,
+        matmul_name(m, n, k, transposed), run,
         {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s",
     )  # fmt: skip
 
 
-def narrow_product(n: int, transposed: bool) -> Iterator[Row]:
+def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     """float8_e4m3 into bfloat16. The peer adds up as our kernels do, in the sums of the tensor cores; the note has its
     speed where it adds them to others on the way. Both read B with K along rows, and transpose one that is not so."""
     a, b = ([random((n, n), "float8_e4m3", seed + 9 * which) for seed in range(SETS)] for which in range(2))
@@ -93,12 +93,12 @@ def narrow_product(n: int, transposed: bool) -> Iterator[Row]:
         one_of_them(0)
         theirs.append(f"{relative_error(c[0], exact):.2e}")
     yield compared(
-        product_name(n, n, n, transposed, "float8_e4m3"), run, peers, SETS, error, "bfloat16",
+        matmul_name(n, n, n, transposed, "float8_e4m3"), run, peers, SETS, error, "bfloat16",
         0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s", note=f"errors of the peers {', '.join(theirs)}",
     )  # fmt: skip
 
 
-def float32_product(precision: str, n: int, transposed: bool) -> Iterator[Row]:
+def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     """float32, with "tf32" through tensor cores, which read it rounded. For these ours read B with K along rows, and
     transpose one that is not so."""
     rounded = precision == "tf32"
@@ -116,7 +116,7 @@ def float32_product(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     torch.backends.cuda.matmul.allow_tf32 = rounded
     try:
         yield compared(
-            product_name(n, n, n, transposed, "tf32" if rounded else "float32"), run,
+            matmul_name(n, n, n, transposed, "tf32" if rounded else "float32"), run,
             {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error,
             "tf32" if rounded else "float32", 0.93 if rounded and transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
         )  # fmt: skip
@@ -126,7 +126,7 @@ def float32_product(precision: str, n: int, transposed: bool) -> Iterator[Row]:
 
 def small_matmuls() -> Iterator[Row]:
     """Each by itself, then the geometric mean of their ratios."""
-    rows = [row for shape in SMALL for row in product(*shape, False, None)]
+    rows = [row for shape in SMALL for row in matmul(*shape, False, None)]
     yield from rows
     mean = math.exp(sum(math.log(row.ratio or math.nan) for row in rows) / len(rows))
     yield Row(
@@ -170,7 +170,7 @@ def ways_name(m: int, n: int, k: int) -> str:
     return f"ways to cut bfloat16 {m}x{n}x{k}"
 
 
-def tuned_product() -> Iterator[Row]:
+def tuned_matmul() -> Iterator[Row]:
     """`tg.autotune` over the tiles against the one that is chosen by estimate; its first launch tunes."""
     m = n = k = 2048
     a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
@@ -199,7 +199,7 @@ def tuned_product() -> Iterator[Row]:
     )  # fmt: skip
 
 
-def product_name(m: int, n: int, k: int, transposed: bool, dtype: str = "bfloat16") -> str:
+def matmul_name(m: int, n: int, k: int, transposed: bool, dtype: str = "bfloat16") -> str:
     return f"library matmul {dtype} {m}x{n}x{k}{', B transposed' if transposed else ''}"
 
 
@@ -252,27 +252,27 @@ def attention_name(size: str, causal: bool, depth: int = DEPTH, groups: int = 1)
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{
-        product_name(*shape, transposed): partial(product, *shape, transposed)
-        for shape in PRODUCTS
+        matmul_name(*shape, transposed): partial(matmul, *shape, transposed)
+        for shape in MATMULS
         for transposed in (False, True)
     },
     **{
-        product_name(n, n, n, transposed, dtype): partial(case, n, transposed)
+        matmul_name(n, n, n, transposed, dtype): partial(case, n, transposed)
         for dtype, case, n in (
-            ("float8_e4m3", narrow_product, 8192),
-            ("tf32", partial(float32_product, "tf32"), 4096),
-            ("tf32", partial(float32_product, "tf32"), 8192),
+            ("float8_e4m3", narrow_matmul, 8192),
+            ("tf32", partial(float32_matmul, "tf32"), 4096),
+            ("tf32", partial(float32_matmul, "tf32"), 8192),
         )
         for transposed in (True, False)
     },
-    product_name(4096, 4096, 4096, False, "float32"): partial(float32_product, "default", 4096, False),
+    matmul_name(4096, 4096, 4096, False, "float32"): partial(float32_matmul, "default", 4096, False),
     "library matmul bfloat16, small and thin": small_matmuls,
     **{
-        product_name(*shape, False): partial(product, *shape, False, threshold)
+        matmul_name(*shape, False): partial(matmul, *shape, False, threshold)
         for shapes, threshold in ((RAGGED, 0.85), (SHARED, None))
         for shape in shapes
     },
-    "library tg.autotune over tiles": tuned_product,
+    "library tg.autotune over tiles": tuned_matmul,
     **{
         attention_name(size, causal): partial(attention, size, causal)
         for size in ATTENTIONS

@@ -153,14 +153,14 @@ def machine() -> dict[str, object]:
 
 
 def interleaved(
-    ours: Callable[[], object], peer: Callable[[], object], rounds: int = 9, repeats: int = 6
+    ours: Callable[[], object], peer: Callable[[], object], iterations: int = 9, repeats: int = 6
 ) -> tuple[float, float, float]:
     """Median seconds of both, and the median over iterations of peer / ours. Each turn repeats one of them, so that a
     peer's idle threads do not disturb the other's turn for long."""
     ours()
     peer()
     ratios, mine, theirs = [], [], []
-    for _ in range(rounds):
+    for _ in range(iterations):
         a, b = turn(ours, repeats), turn(peer, repeats)
         mine.append(a)
         theirs.append(b)

@@ -8,11 +8,11 @@ from tegula.backend.pool import KernelFunction, run
 from tegula.target import get_target
 
 CHAINS = 12
-ROUNDS = 400_000
+ITERATIONS = 400_000
 
 
 def loop_text(width: int, scalar: str, suffix: str) -> str:
-    """A kernel whose blocks each run ROUNDS x CHAINS independent multiply-adds in registers."""
+    """A kernel whose blocks each run ITERATIONS x CHAINS independent multiply-adds in registers."""
     t = f"<{width} x {scalar}>"
     names = range(CHAINS)
     phis = "\n".join(f"  %a{k} = phi {t} [ %x, %block ], [ %b{k}, %loop ]" for k in names)
@@ -32,7 +32,7 @@ loop:
 {phis}
 {steps}
   %j = add i64 %i, 1
-  %more = icmp ult i64 %j, {ROUNDS}
+  %more = icmp ult i64 %j, {ITERATIONS}
   br i1 %more, label %loop, label %after
 after:
 {sums.replace("store", "store volatile")}
@@ -57,7 +57,7 @@ class Peak:
         self.loaded = load(compile_object(loop_text(width, scalar, suffix), target))
         self.function = KernelFunction(self.loaded.address("kernel"))
         self.blocks = blocks
-        self.work = 2 * width * CHAINS * ROUNDS * blocks / 1e9
+        self.work = 2 * width * CHAINS * ITERATIONS * blocks / 1e9
 
     def __call__(self) -> None:
         run(self.function, bytes(64), self.blocks, 64)

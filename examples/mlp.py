@@ -1,4 +1,4 @@
-"""A two-layer perceptron that learns to tell two spirals apart: tile kernels, a tape, and Adam.
+"""A two-layer perceptron, trained to tell two spirals apart: tile kernels, a tape, and Adam.
 
 python examples/mlp.py [steps]"""
 
@@ -41,8 +41,8 @@ def hidden_layer(
 def output_layer(h: tg.array2d[float], w: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float]):
     i = tg.tid()
     rows = tg.tile_load(h, shape=(ROWS, HIDDEN), offset=(i * ROWS, 0))
-    product = rows @ tg.tile_load(w, shape=(HIDDEN, CLASSES))
-    tg.tile_store(out, product + tg.tile_load(b, shape=(1, CLASSES)), offset=(i * ROWS, 0))
+    scores = rows @ tg.tile_load(w, shape=(HIDDEN, CLASSES))
+    tg.tile_store(out, scores + tg.tile_load(b, shape=(1, CLASSES)), offset=(i * ROWS, 0))
 
 
 @tg.kernel
@@ -74,8 +74,8 @@ def spirals(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Points of two spirals that turn around each other, and which of them each is on."""
     labels = np.arange(BATCH) % CLASSES
     angle = rng.uniform(0.5, 2.0 * np.pi, BATCH)
-    turned = angle + np.pi * labels
-    points = angle[:, None] / 4.0 * np.stack([np.cos(turned), np.sin(turned)], 1)
+    turn = angle + np.pi * labels
+    points = angle[:, None] / 4.0 * np.stack([np.cos(turn), np.sin(turn)], 1)
     return points.astype(np.float32), labels.astype(np.int32)
 
 

@@ -46,7 +46,7 @@ def test_one_case_does_not_spoil_the_others(tmp_path: Path) -> None:
         ("good", True), ("wrong", False), ("fatal", False), ("slow", False), ("last", True)
     ]  # fmt: skip
     assert found[2].failure == "the process ended with 3: memory fault"
-    assert found[3].failure == "nothing came within 2 s; the process was ended"
+    assert found[3].failure == "no result within 2 s; the process was ended"
     kept = json.loads((tmp_path / "found.json").read_text())
     assert {kept["machines"][row["machine"]]["gpu"] for row in kept["rows"]} == {"none"}
     assert [row["value"] for row in kept["rows"]] == [2.0, None, None, None, 2.0]

@@ -1,9 +1,9 @@
 """Programs that may be wrong in any way: the compiler must take them or say why not, by an error of its own, soon.
 
 Valid kernels are changed at random places of their syntax trees: numbers become odd ones, names, operators and
-functions others, arguments come and go, statements move. Each program is traced, goes through the passes and becomes
-LLVM IR, for a CPU and by turns for a GPU. Anything but a Tegula error is a finding: a traceback, an internal error,
-more than the time limit, more than the memory limit. Findings that end in the same place are one.
+functions others, arguments are added and removed, statements move. Each program is traced, goes through the passes and
+becomes LLVM IR, for a CPU and by turns for a GPU. Anything but a Tegula error is a finding: a traceback, an internal
+error, more than the time limit, more than the memory limit. Findings that end in the same place are one.
 
     python tools/fuzz_programs.py --count 100000 --seed 1 --jobs 2
     python tools/fuzz_programs.py --seed 71234 --count 1 --show       one program, with what became of it
@@ -336,7 +336,7 @@ def _argument(function: Any, rng: random.Random) -> None:
 
 
 def _statement(function: Any, rng: random.Random) -> None:
-    """Statements move, come twice, go, or get a loop or a condition around them."""
+    """Statements move, are doubled or removed, or get a loop or a condition around them."""
     bodies = [n.body for n in ast.walk(function) if isinstance(getattr(n, "body", None), list)]
     body = rng.choice(bodies)
     k, way = rng.randrange(len(body)), rng.randrange(6)

@@ -8,8 +8,8 @@ Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --r
 
 Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
 which it failed, died, or worked for more than `--limit` seconds: a fault ends a process's use of a GPU. Prints failures
-as they come, the outcomes so far every `--every` seconds, and all of them at the end, which an interrupt or SIGTERM
-only brings nearer. `--into` adds a line of JSON to a file as each program ends; programs that are in the file already
+as they happen, the outcomes so far every `--every` seconds, and all of them at the end, which an interrupt or SIGTERM
+only makes earlier. `--into` adds a line of JSON to a file as each program ends; programs that are in the file already
 are counted, and not run again. Exits with 1 if there are failures."""
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ OUTCOMES = {
 
 
 def work(device: str, kind: str) -> None:
-    """Answer each seed that comes with its outcome."""
+    """Answer each seed of the input with its outcome."""
     own = "tests/gradients" if kind in ("gradients", "tapes", "rounded") else "tests/generated"
     for folder in ("tests/semantics", own, "src"):
         sys.path.insert(0, str(ROOT / folder))
@@ -144,7 +144,7 @@ class Worker:
     process: subprocess.Popen[str] | None = None
 
     def outcome(self, seed: int) -> str:
-        """What comes of the program; of one that fails, and with it perhaps the GPU for its process, nothing stays."""
+        """The outcome of the program. A process whose program fails is ended: perhaps it can use its GPU no more."""
         said = self.answer(seed)
         if said.startswith("failed"):
             self.end()

@@ -36,7 +36,7 @@ from tegula.dataclass import dataclass
 ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {"torch.py", "jax.py"}
 """Files that only tests of other environments run."""
-QUICK = "-m 'not slow and not campaign'"
+FAST = "-m 'not slow and not campaign'"
 RELATED = {
     "backend": ("backend", "runtime"),
     "check": ("check", "roles", "gpu_codegen"),
@@ -53,7 +53,7 @@ RELATED = {
     "tune": ("tune", "runtime"),
 }
 """Tests that begin, by the part of the source; `ir`, `lang` and `errors` for all others."""
-TURNED = {
+REPLACED = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
     ast.Gt: (ast.GtE, ast.LtE),
@@ -125,7 +125,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
     """The faults that a node may have: their kind, and texts in its place (of an `if`: in that of its condition)."""
     match node:
         case ast.Compare(left, [op], [right]):
-            others = [ast.Compare(left, [other()], [right]) for other in TURNED[type(op)]]
+            others = [ast.Compare(left, [other()], [right]) for other in REPLACED[type(op)]]
             yield "comparison transposed", [f"({ast.unparse(other)})" for other in others]
         case ast.Constant(bool(value)):
             yield "constant changed", [str(not value)]
@@ -191,8 +191,8 @@ def commands(file: str, asked: list[str]) -> list[list[str]]:
         return [shlex.split(each) for each in asked]
     part = file.partition("/")[0].removesuffix(".py")
     first = [f"tests/{name}" for name in RELATED.get(part, ("ir", "lang", "errors"))]
-    quick = shlex.split(QUICK)
-    return [*([*quick, folder] for folder in first), [*quick, *(f"--ignore={folder}" for folder in first)]]
+    fast = shlex.split(FAST)
+    return [*([*fast, folder] for folder in first), [*fast, *(f"--ignore={folder}" for folder in first)]]
 
 
 class Checkout:

@@ -179,10 +179,10 @@ def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
             ):
                 for splits in (1, 4) if dtype is tg.bfloat16 else (1,):
                     exact = "" if precision == "default" else f" {precision}"
-                    turned = ", B transposed" if transposed else ""
+                    b_transposed = ", B transposed" if transposed else ""
                     split = f", split in {splits}" if splits > 1 else ""
                     yield (
-                        f"library matmul {dtype}{exact}, tile {tile.rows}x{tile.columns}{turned}{split}",
+                        f"library matmul {dtype}{exact}, tile {tile.rows}x{tile.columns}{b_transposed}{split}",
                         partial(library_matmul, tile.shared_by(splits), transposed, dtype, precision, result),
                     )
     for depth in (64, 128):

@@ -347,11 +347,11 @@ def integers(*shape: int, dtype: Any = bf16, seed: int = 0) -> tg.array:
 
 
 def gemm(
-    m: int, n: int, k: int, dtype: Any = bf16, out: Any = bf16, turned: str = "", right: Any = None
+    m: int, n: int, k: int, dtype: Any = bf16, out: Any = bf16, transposed: str = "", right: Any = None
 ) -> Callable[[], list[Any]]:
     def arguments() -> list[Any]:
-        a = integers(*((k, m) if "a" in turned else (m, k)), dtype=dtype, seed=m + k)
-        b = integers(*((n, k) if "b" in turned else (k, n)), dtype=right or dtype, seed=n + k)
+        a = integers(*((k, m) if "a" in transposed else (m, k)), dtype=dtype, seed=m + k)
+        b = integers(*((n, k) if "b" in transposed else (k, n)), dtype=right or dtype, seed=n + k)
         return [a, b, tg.zeros((m, n), dtype=out)]
 
     return arguments
@@ -390,7 +390,9 @@ LAUNCHES = [
     Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
     Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
     Launch(right_scaled, gemm(256, 256, 320), (2, 1)),
-    Launch(right_transposed_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
+    Launch(
+        right_transposed_and_converted, gemm(64, 256, 192, out=float, transposed="b", right=tg.int8), (1, 2)
+    ),
     Launch(few_rows, gemm(24, 384, 200, right=tg.int8), (2, 3)),
     Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
     Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1)),
@@ -400,6 +402,6 @@ LAUNCHES = [
     Launch(attention, heads(2, 128, 384, 128), (2, 1), exact=False),
     Launch(attention, heads(1, 128, 128, 128), (1, 1), exact=False),
     Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),
-    Launch(left_transposed, gemm(128, 256, 256, out=float, turned="a"), (2, 2), 512),
+    Launch(left_transposed, gemm(128, 256, 256, out=float, transposed="a"), (2, 2), 512),
     Launch(stepped, with_numbers(gemm(128, 256, 320, out=float), 4, -1, -1), (1, 1)),
 ]

@@ -24,7 +24,7 @@ def store(tmp_path):
     return Cache(tmp_path / "deep" / "cache")
 
 
-def test_what_is_put_comes_back(store):
+def test_an_entry_that_was_put_is_found(store):
     assert store.get("a") is None
     store.put("a", ENTRY)
     assert store.get("a") == ENTRY
@@ -72,10 +72,10 @@ def test_an_entry_under_another_name_is_a_miss(store, names, seed):
         store.put(name, Entry({"k": k}, bytes([k])))
     contents = {name: (store.path / name).read_bytes() for name in names}
     for name in names:
-        came_from = seed.choice(names)
-        (store.path / name).write_bytes(contents[came_from])
+        source = seed.choice(names)
+        (store.path / name).write_bytes(contents[source])
         found = store.get(name)
-        assert found is None if came_from != name else found.metadata["k"] == names.index(name)
+        assert found is None if source != name else found.metadata["k"] == names.index(name)
 
 
 @pytest.mark.machine_code

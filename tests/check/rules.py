@@ -114,7 +114,7 @@ RULES: dict[str, Rule] = {
     "threads go the same way": Rule(Program, "parts", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
     "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),
-    "large numbers come together": Rule(
+    "large numbers are combined": Rule(
         Candidates, "at_random", (), (), "a fence where two numbers are large"
     ),
     "elements differ": Rule(Candidates, "_patterns", (), [EQUAL], "a fence where two elements are alike"),

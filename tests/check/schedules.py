@@ -276,7 +276,7 @@ def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
 
 
 def last(name: str) -> Spoil:
-    """The op comes at the end of its region."""
+    """The op is moved to the end of its region."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name)[0]

@@ -36,7 +36,7 @@ def test_right_far_away_passes(parts: dict[str, str]) -> None:
         {"phase": "(k // S & 1) ^ (k // (m + 100) & 1)"},
     ],
 )
-def test_products_and_quotients_of_what_loops_count_are_followed(parts: dict[str, str]) -> None:
+def test_multiples_and_quotients_of_loop_indices_are_followed(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     assert verdict.status == "refuted", verdict.message
 

@@ -36,10 +36,10 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
     tile, dtype, precision = TILES[number]
     result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
     # Other orders are transposed before.
-    turned = transposed or dtype.bits == 8 or precision == "tf32"
+    b_transposed = transposed or dtype.bits == 8 or precision == "tf32"
     exact = dtype is tg.float32 and precision == "default"
     epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
-    kernel = gemm.matmul_kernel(dtype, tile, turned, epilogue, precision)
+    kernel = gemm.matmul_kernel(dtype, tile, b_transposed, epilogue, precision)
     made, parts = lowered(kernel)
     found = check_schedule(made, parts)
     assert found.passed, found.message

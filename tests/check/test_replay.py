@@ -142,12 +142,12 @@ LIBRARY: dict[str, tuple[Any, str, str, list[tuple[int, ...]]]] = {
 @pytest.mark.parametrize("name", LIBRARY)
 def test_matmuls_of_the_library(name: str) -> None:
     tile, dtype, precision, sizes = LIBRARY[name]
-    turned = len(sizes) == 2
+    b_transposed = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
     epilogue = gemm.Epilogue(getattr(tg, result), exact=dtype == "float32" and precision == "default")
-    made, parts = lowered(gemm.matmul_kernel(operand, tile, turned, epilogue, precision))
+    made, parts = lowered(gemm.matmul_kernel(operand, tile, b_transposed, epilogue, precision))
     a, b = (np.zeros(size, to_numpy(operand)) for size in sizes[:2])
-    c = np.zeros((sizes[0][0], sizes[1][0 if turned else 1]), to_numpy(getattr(tg, result)))
+    c = np.zeros((sizes[0][0], sizes[1][0 if b_transposed else 1]), to_numpy(getattr(tg, result)))
     assert failure(ready(made, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
 
 

@@ -26,7 +26,7 @@ BOUNDS += [
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_a_verdict_comes(bound: str) -> None:
+def test_a_verdict_is_given(bound: str) -> None:
     """Proved or not, by a verdict or an error that names the line; never a traceback."""
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float], n: int, m: int):\n"

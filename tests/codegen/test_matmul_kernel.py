@@ -56,12 +56,12 @@ def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
             f"  %p{at} = getelementptr i64, ptr %values, i64 {at}\n  %x{at} = load {type}, ptr %p{at}"
         )
         arguments.append(f"{type} %x{at}")
-    text = emit_matmul("product", spec, vector_bytes)
+    text = emit_matmul("matmul", spec, vector_bytes)
     entry = "\n".join(
         [
             "define void @run(ptr %values) {",
             *loads,
-            f"  call void @product({', '.join(arguments)})",
+            f"  call void @matmul({', '.join(arguments)})",
             "  ret void",
             "}",
         ]
@@ -104,8 +104,8 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     kind = to_numpy(spec.acc).type
     alpha, beta = kind(3), kind(2)
     with np.errstate(over="ignore"):
-        product = (a.astype(kind) @ b.astype(kind)) * (alpha if spec.scaled else kind(1))
-        expected = product + c * (beta if spec.scaled else kind(1)) if spec.accumulate else product
+        result = (a.astype(kind) @ b.astype(kind)) * (alpha if spec.scaled else kind(1))
+        expected = result + c * (beta if spec.scaled else kind(1)) if spec.accumulate else result
     untouched = whole.copy()
     scratch = aligned(scratch_bytes(spec, vector_bytes) + 64)
     scratch[-64:] = 77
@@ -282,7 +282,7 @@ def test_compiles_for_neon(m: int, n: int, k: int) -> None:
     ):
         for b_strides in ((n, 1), (1, k)):
             spec = MatmulSpec(m, n, k, a, a, acc, (k, 1), b_strides, (n, 1))
-            text = emit_matmul("product", spec, 16).replace("define internal", "define", 1)
+            text = emit_matmul("matmul", spec, 16).replace("define internal", "define", 1)
             assert compile_object(text, get_target("armv8.2"))
 
 
@@ -293,4 +293,4 @@ def test_compiles_for_neon(m: int, n: int, k: int) -> None:
 def test_text_stays_short(m: int, n: int, k: int, vector_bytes: int) -> None:
     for dtype in (float32, float16, float64):
         acc = float64 if dtype is float64 else float32
-        assert len(emit_matmul("product", packed(m, n, k, dtype, dtype, acc), vector_bytes)) < 60_000
+        assert len(emit_matmul("matmul", packed(m, n, k, dtype, dtype, acc), vector_bytes)) < 60_000

@@ -76,7 +76,7 @@ def run_two_readers() -> None:
     assert np.array_equal(sums.numpy(), x.numpy().sum(1)) and np.array_equal(tops.numpy(), x.numpy().max(1))
 
 
-def run_product(dtype: str, **options: Any) -> Callable[[], None]:
+def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
     """Of ragged tiles, with exact sums."""
 
     def run() -> None:
@@ -105,9 +105,9 @@ WITH_ROLES = {
     "chain": run_chain,
     "two_producers": run_two_producers,
     "two_readers": run_two_readers,
-    "matmul_bfloat16": run_product("bfloat16"),
-    "matmul_bfloat16_transposed": run_product("bfloat16", transpose_b=True),
-    "matmul_float32": run_product("float32"),
+    "matmul_bfloat16": run_matmul("bfloat16"),
+    "matmul_bfloat16_transposed": run_matmul("bfloat16", transpose_b=True),
+    "matmul_float32": run_matmul("float32"),
     "attention": run_attention(causal=False),
     "attention_causal": run_attention(causal=True),
 }

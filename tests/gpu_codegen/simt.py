@@ -176,7 +176,7 @@ def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
 
 
 def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> str:
-    """Asks with its arguments in memory, 8 bytes each, where the results come back."""
+    """Asks with its arguments in memory, 8 bytes each, where the results are returned."""
     parts = result[1:-1].split(",") if result.startswith("{") else [] if result == "void" else [result]
     slots = max(1, len(parts), len(types))
     lines = [f"  %at = alloca [{slots} x i64]"]
@@ -202,7 +202,7 @@ def _without_subnormals(x: np.ndarray) -> np.ndarray:
 
 
 Turn = Generator[None, Any, Any]
-"""An instruction that a thread has reached: it yields where the thread must wait, and is given what comes of that."""
+"""An instruction that a thread has reached: it yields where the thread must wait, and is sent the result."""
 
 
 class _Thread:
@@ -272,7 +272,7 @@ class _Cluster:
     def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
     ) -> Turn:
-        """What so many threads do together, in the order of their numbers: the last one that comes does it for all."""
+        """A step that `size` threads do together, in the order of their numbers: the last to arrive does it for all."""
         present = self.gathered.setdefault(key, [])
         present.append((thread.fiber, thread, value))
         if len(present) < size:
@@ -421,7 +421,7 @@ class _Block:
     def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Turn:
         return self._together(thread, 32, value, act)
 
-    def _matrices(self, thread: _Thread, rows: list[int], turned: bool) -> list[list[int]]:
+    def _matrices(self, thread: _Thread, rows: list[int], transposed: bool) -> list[list[int]]:
         """Four 8 x 8 matrices of 16 bits, whose rows the lanes name, eight each."""
         assert all(r % 16 == 0 for r in rows), "a row of a matrix is not aligned"
         assert all(SHARED - WINDOW <= r - self.window < BYTES for r in rows), (
@@ -429,7 +429,7 @@ class _Block:
         )
         self._accesses(thread, rows, False)
         whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
-        if turned:
+        if transposed:
             whole = whole.transpose(0, 2, 1)
         pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]

@@ -120,16 +120,16 @@ def swizzled(offset: Any, row_bytes: int) -> Any:
 
 
 def matrix(
-    memory: np.ndarray, descriptor: int, across: int, depth: int, dtype: np.dtype, turned: bool
+    memory: np.ndarray, descriptor: int, across: int, depth: int, dtype: np.dtype, mn_major: bool
 ) -> np.ndarray:
-    """The matrix (across, depth) of a descriptor. `turned`: it is MN-major."""
+    """The matrix (across, depth) of a descriptor. `mn_major`: the order of its elements, instead of K-major."""
     start, leading = (descriptor & 0x3FFF) << 4, (descriptor >> 16 & 0x3FFF) << 4
     stride, swizzle = (descriptor >> 32 & 0x3FFF) << 4, descriptor >> 62
     assert descriptor >> 49 & 7 == 0
     row = {1: 128, 2: 64, 3: 32}[swizzle]
     size = dtype.itemsize
     mn, k = np.meshgrid(np.arange(across), np.arange(depth), indexing="ij")
-    if turned:
+    if mn_major:
         per = row // size
         offset = mn % per * size + mn // per * leading + k % 8 * row + k // 8 * stride
     else:
@@ -214,13 +214,11 @@ def _one(line: str, held: np.ndarray, names: dict[str, int], operand: Any, memor
             assert not (x.astype(np.float32).view(np.uint32) & np.uint32(0x1FFF)).any(), (
                 "an operand is not rounded"
             )
-    product = np.nan_to_num(A, nan=1e30) @ np.nan_to_num(B, nan=1e30).T
+    matmul = np.nan_to_num(A, nan=1e30) @ np.nan_to_num(B, nan=1e30).T
     kind = np.float32 if total == "f32" else np.int32
     at = _group_places(n // 2)
     out = held.copy()
-    part = (
-        np.ascontiguousarray(held[:, registers]).view(kind).astype(np.float64) * (adds == "1") + product[at]
-    )
+    part = np.ascontiguousarray(held[:, registers]).view(kind).astype(np.float64) * (adds == "1") + matmul[at]
     fits = part.astype(np.float32) if kind is np.float32 else part.astype(np.int64).astype(np.int32)
     out[:, registers] = fits.view(np.uint32)
     return out

@@ -73,7 +73,7 @@ def test_arrivals_are_those_of_the_warps_that_take_part(texts: Texts) -> None:
     assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES
 
 
-def test_bytes_that_will_come_are_announced_once_a_stage(texts: Texts) -> None:
+def test_bytes_that_will_arrive_are_announced_once_a_stage(texts: Texts) -> None:
     announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["matmul"][1])
     assert announced == [str(2 * (M * K + K * N))]
     announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["two_producers"][1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import product as product_of
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
 @pytest.mark.parametrize(
     ("arch", "name"),
     rest_slow(
-        product_of(("sm_80", "sm_86", "sm_89"), KERNELS),
+        product(("sm_80", "sm_86", "sm_89"), KERNELS),
         lambda arch, name: arch == "sm_80" or name == "matmul",
     ),
 )
@@ -55,7 +55,7 @@ def test_before_hopper(arch: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("arch", "name"),
     rest_slow(
-        product_of(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "matmul"
+        product(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "matmul"
     ),
 )
 def test_after_hopper(arch: str, name: str) -> None:

@@ -123,7 +123,7 @@ def test_groups_wait_for_each_other_where_they_store_the_same(
 @pytest.mark.parametrize(
     ("down", "across", "groups", "rows", "columns"), [s for s in STEPS if not crossing(*s)]
 )
-def test_groups_wait_where_offsets_may_wrap_and_come_back(
+def test_groups_wait_where_offsets_may_wrap_and_repeat(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     """After 2**32 rows int32 is where it was. Steps of a power of two then hit a part as a whole."""

@@ -17,36 +17,39 @@ HALF = tg.bfloat16
 
 
 def matmul(
-    shape: tuple[int, int, int], source: Any, result: Any, turned: bool = False, groups: int = 1
+    shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False, groups: int = 1
 ) -> Any:
-    """A sum over tiles, of which the right ones are converted; `turned`: the left ones lie with K along the columns."""
+    """A sum over tiles, of which the right ones are converted; `transposed`: the left ones have K along
+    their columns."""
     m, n, k = shape
 
     @tg.kernel
     def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
-        p = tg.tile_pipe(shape=(k, m) if turned else (m, k), dtype=HALF, stages=2)
+        p = tg.tile_pipe(shape=(k, m) if transposed else (m, k), dtype=HALF, stages=2)
         q = tg.tile_pipe(shape=(k, n), dtype=source, stages=2)
         with tg.role("fetch", warps=4):
             for i in range(steps):
-                tg.tile_pipe_load(p, x, offset=(i * k, 0) if turned else (0, i * k))
+                tg.tile_pipe_load(p, x, offset=(i * k, 0) if transposed else (0, i * k))
                 tg.tile_pipe_load(q, y, offset=(i * k, 0))
         with tg.role("multiply", warp_groups=groups):
             total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
             for _i in range(steps):
                 left, right = tg.tile_pipe_pop(p), tg.tile_astype(tg.tile_pipe_pop(q), HALF)
-                tg.tile_matmul(tg.tile_transpose(left) if turned else left, right, total)
+                tg.tile_matmul(tg.tile_transpose(left) if transposed else left, right, total)
             tg.tile_store(z, tg.tile_astype(total, result))
 
     return multiply
 
 
-def check(kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, turned: bool = False) -> str:
+def check(
+    kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False
+) -> str:
     m, n, k = shape
     long = 2 * k - 16
-    x = numbers(*((long, m) if turned else (m, long)), dtype=HALF)
+    x = numbers(*((long, m) if transposed else (m, long)), dtype=HALF)
     y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, z, 2])
-    wanted = ((wide(x).T if turned else wide(x)) @ wide(y)).astype(z.numpy().dtype).astype(np.float64)
+    wanted = ((wide(x).T if transposed else wide(x)) @ wide(y)).astype(z.numpy().dtype).astype(np.float64)
     np.testing.assert_array_equal(wide(z), wanted)
     return text
 
@@ -63,10 +66,10 @@ def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, res
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("turned", [False, True])
-def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_two_warp_groups_and_left_operands_in_both_orders(transposed: bool) -> None:
     shape = (128, 256, 32)
-    text = check(matmul(shape, tg.int8, HALF, turned, 2), shape, tg.int8, HALF, turned)
+    text = check(matmul(shape, tg.int8, HALF, transposed, 2), shape, tg.int8, HALF, transposed)
     assert "m64n128k16" in text
 
 

@@ -67,7 +67,7 @@ KINDS = [
     (tg.bfloat16, tg.float16, tg.float32, MIXED),
     (tg.float32, tg.float16, tg.float64, DOUBLE),
 ]
-STRAIGHT, TURNED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
+STRAIGHT, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
 kinds = pytest.mark.parametrize(("a", "b", "c", "name"), KINDS, ids=str)
 
 
@@ -75,7 +75,10 @@ kinds = pytest.mark.parametrize(("a", "b", "c", "name"), KINDS, ids=str)
 @kinds
 @pytest.mark.parametrize(
     "turns",
-    [pytest.param(STRAIGHT, id="straight"), pytest.param(TURNED, id="turned", marks=pytest.mark.slow)],
+    [
+        pytest.param(STRAIGHT, id="straight"),
+        pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
+    ],
 )
 def test_whole_tiles(a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]) -> None:
     assert name in check((32, 24, 32), a, b, c, turns, precision="tf32")
@@ -94,7 +97,7 @@ def test_small_tiles() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("turns", [STRAIGHT, TURNED], ids=["straight", "turned"])
+@pytest.mark.parametrize("turns", [STRAIGHT, TRANSPOSED], ids=["straight", "transposed"])
 def test_loops_and_several_warps(turns: tuple[bool, bool]) -> None:
     check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
 

@@ -93,7 +93,7 @@ def piped(x: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def in_products(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[tg.float32]):
+def in_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[tg.float32]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
     for k in range(a.shape[1] // 64):
@@ -110,7 +110,7 @@ def test_promises_of_copies_past_the_registers_are_checked(arch: str) -> None:
     a, c = tg.zeros((256, 256), dtype=tg.float16), tg.zeros((256, 256))
     for launch, promises in (
         (tiled(piped, [x, x], (1,), 256), 1),
-        (tiled(in_products, [a, a, c], (2, 2), 128), 2),
+        (tiled(in_matmuls, [a, a, c], (2, 2), 128), 2),
     ):
         found = reports(*distributed(launch, False, arch), False, arch)
         assert found == ["misaligned"] * promises

@@ -62,7 +62,7 @@ def crossing(kernel: Any) -> int:
         (of_length, 47, 1),
     ],
 )
-def test_iterations_wait_where_offsets_may_come_back(bound: Any, factor: int, waits: int) -> None:
+def test_iterations_wait_where_offsets_may_repeat(bound: Any, factor: int, waits: int) -> None:
     assert crossing(stepping(bound, factor)) == waits
 
 
@@ -93,7 +93,7 @@ def test_iterations_side_by_side_are_fewer_than_int32_counts(step: int) -> None:
 
 
 @tg.kernel
-def product(a: tg.array2d[float], out: tg.array2d[float], n: Any):
+def matmul(a: tg.array2d[float], out: tg.array2d[float], n: Any):
     total = tg.tile_zeros(shape=(16, 16))
     for k in tg.pipelined(n, stages=4):
         x = tg.tile_load(a, shape=(16, 16), offset=(0, k * 16))
@@ -116,5 +116,5 @@ def test_nothing_is_fetched_beyond_the_last_iteration(
     known = HANDLERS[AsyncCopy]
     monkeypatch.setitem(HANDLERS, AsyncCopy, counted)
     a = tg.array(np.random.default_rng(n).integers(-3, 4, (96, 96)).astype(np.float32))
-    agrees(tiled(product, [a, tg.zeros((16, 16)), TYPED[dtype](n)], (1,), 64))
+    agrees(tiled(matmul, [a, tg.zeros((16, 16)), TYPED[dtype](n)], (1,), 64))
     assert len(fetched) == 2 * n

@@ -199,7 +199,7 @@ def vectors(a: tg.array[D], y: tg.array[D]):
 @case((5,), (5,), out=(5,), dtypes=(tg.vec3d, tg.mat33d))
 def composites(a: tg.array[tg.vec3d], b: tg.array[tg.mat33d], y: tg.array[D]):
     v, m = tg.tile_load(a, shape=5), tg.tile_load(b, shape=5)
-    w = tg.tile_map(turned, m, v)
+    w = tg.tile_map(mapped, m, v)
     s = tg.tile_sum(w)[0]
     w[1] = w[0] * s[1]
     w[2, 1] = s[0] * v[3, 2]
@@ -210,7 +210,7 @@ def composites(a: tg.array[tg.vec3d], b: tg.array[tg.mat33d], y: tg.array[D]):
 
 
 @tg.func
-def turned(m: tg.mat33d, v: tg.vec3d):
+def mapped(m: tg.mat33d, v: tg.vec3d):
     return m * v + v * m[0, 1]
 
 
@@ -326,7 +326,7 @@ def element_of_tiles(a: tg.array[D], y: tg.array[D]):
 
 
 @case((8, 6), (6, 4), out=(8, 4))
-def products_in_flight(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
+def matmuls_in_flight(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
     p, q = tg.tile_load(a, shape=(8, 6)), tg.tile_load(b, shape=(6, 4))
     acc = tg.tile_zeros(shape=(8, 4), dtype=D)
     tg.tile_matmul(p, q, acc, wait=False)

@@ -47,7 +47,7 @@ SHAPES = {A: (8, 20), Y: (2, CELLS)}
 @dataclass
 class Launches:
     """Launches of a kernel and of its adjoint, none of which needs what another gives: their arrays go to the device
-    together and come back together. On a GPU that several processes share, each wait is for all of them.
+    together and are copied back together. On a GPU that several processes share, each wait is for all of them.
 
     `run` makes `values` of y after each launch, and `gradients` of a and y before it, given those after it."""
 
@@ -98,7 +98,7 @@ def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> Non
 def check(
     program: SmoothProgram, directions: int = 2, forward: Collection[int] = TRIP_COUNTS
 ) -> dict[int, str]:
-    """What came of each trip count: "right", "wrong: ...", "unstable" where nothing can be said because the kernel
+    """The outcome of each trip count: "right", "wrong: ...", "unstable" where nothing can be said because the kernel
     magnifies rounding, or the code of the error by which it was refused, one that is listed. `forward`: the trip
     counts that also run in forward mode, the only ones of a program with kinks."""
     kinked = isinstance(program, KinkedProgram)

@@ -227,7 +227,7 @@ def _cast(m: Tangents, op: Op, mask: Mask) -> Any:
     return paired(value, m.env[x].imag) if to.is_float and has_adjoint(x.type) else value
 
 
-def _product(m: Tangents, op: Op, mask: Mask) -> Any:
+def _matmul(m: Tangents, op: Op, mask: Mask) -> Any:
     """alpha * a @ b + beta * c, by the rule for matmuls."""
     tiles, factors = op.operands[:3], op.operands[3:]
     value = TileMatmul.ref(op.attrs, *map(m.plain, tiles), *(m.plain(v)[0] for v in factors), rank=2)
@@ -302,7 +302,7 @@ def _roles(m: Tangents, op: Op, mask: Mask) -> None:
 RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
     **{
         "cast": _cast,
-        "tile.matmul": _product,
+        "tile.matmul": _matmul,
         "call": _call,
         "call.cooperative": _cooperative,
         "lane.reduce": _segment,

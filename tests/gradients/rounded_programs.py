@@ -179,7 +179,7 @@ class RoundedProgram:
             "u": [self.summary, self.element],
             "l": [self.of_tile, self.vector],
             "t": [self.of_lanes, self.shifted, self.scan],
-            "m": [self.product, self.turned],
+            "m": [self.matmul, self.transposed],
         }
         forms += own[kind] * 2
         if self.lane_code:
@@ -278,15 +278,15 @@ class RoundedProgram:
 
         return Expr(f"tg.length(tg.vector({x.text}, {y.text}))", "l", value)
 
-    def product(self, kind: str, depth: int) -> Expr:
+    def matmul(self, kind: str, depth: int) -> Expr:
         x, y = self.expr("m", depth), self.leaf("m")
         return Expr(
             f"(({x.text} @ {y.text}) * D(0.25))",
             "m",
-            lambda run: run.rounded(run.rounded(_product(x.value(run), y.value(run))) * 0.25),
+            lambda run: run.rounded(run.rounded(_matmul(x.value(run), y.value(run))) * 0.25),
         )
 
-    def turned(self, kind: str, depth: int) -> Expr:
+    def transposed(self, kind: str, depth: int) -> Expr:
         x = self.leaf("m")
         return Expr(f"tg.tile_transpose({x.text})", "m", lambda run: x.value(run).T)
 
@@ -508,7 +508,7 @@ def _square(x: Any) -> Any:
     return x * x
 
 
-def _product(x: Any, y: Any) -> Any:
+def _matmul(x: Any, y: Any) -> Any:
     """Of two matrices."""
     return (x.reshape(SIDE, SIDE, 1) * y.reshape(1, SIDE, SIDE)).sum(1)
 

@@ -24,7 +24,7 @@ FEW, SHARDS = 3, 6
 
 
 def outcomes(seeds: Iterable[int]) -> Counter[str]:
-    """What came of the trip counts of programs, none of which is wrong."""
+    """The outcomes of the trip counts of programs, none of which is wrong."""
     found: Counter[str] = Counter()
     for seed in seeds:
         program = SmoothProgram(seed)

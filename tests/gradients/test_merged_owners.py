@@ -15,11 +15,11 @@ pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 T = 32
 
 
-def product_kernel(left: bool, right: bool) -> Any:
+def matmul_kernel(left: bool, right: bool) -> Any:
     """A new kernel of a matmul whose left and right operands lie transposed, or not."""
 
     @tg.kernel
-    def product(iterations: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+    def matmul(iterations: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
         i, j = tg.tid()
         total = tg.tile_zeros(shape=(T, T), dtype=c.dtype)
         for k in range(iterations):
@@ -34,11 +34,11 @@ def product_kernel(left: bool, right: bool) -> Any:
             tg.tile_matmul(x, y, total)
         tg.tile_store(c, total, offset=(i * T, j * T))
 
-    return product
+    return matmul
 
 
 def gradients(
-    turned: tuple[bool, bool],
+    transposed: tuple[bool, bool],
     data: list[np.ndarray],
     g: np.ndarray,
     cores: int,
@@ -46,8 +46,10 @@ def gradients(
 ) -> tuple[list[np.ndarray], list[str]]:
     """Those of both operands, added to ones, and the names of the kernels that were launched."""
     monkeypatch.setenv("TEGULA_NUM_THREADS", str(cores))
-    kernel = product_kernel(*turned)
-    a, b = (tg.array(x.T.copy() if t else x, requires_grad=True) for x, t in zip(data, turned, strict=True))
+    kernel = matmul_kernel(*transposed)
+    a, b = (
+        tg.array(x.T.copy() if t else x, requires_grad=True) for x, t in zip(data, transposed, strict=True)
+    )
     c = tg.zeros(g.shape, dtype=a.dtype, requires_grad=True)
     for leaf in (a, b):
         leaf.grad.fill_(1.0)
@@ -55,9 +57,9 @@ def gradients(
         iterations, *grid = (-(-n // T) for n in (data[0].shape[1], *g.shape))
         tg.launch_tiled(kernel, grid, inputs=[iterations, a, b], outputs=[c], block_dim=32)
     tape.backward(grads={c: g})
-    found = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), turned, strict=True)]
+    found = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), transposed, strict=True)]
     launched = next(iter(kernel.adjoints.values())).launched
-    return found, [part.name.removeprefix("product_adjoint") for part in launched]
+    return found, [part.name.removeprefix("matmul_adjoint") for part in launched]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def gradients(
     ),
 )
 @pytest.mark.parametrize(
-    ("turned", "wide"),
+    ("transposed", "wide"),
     [
         ((False, False), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),
         ((False, True), ["_of_adj_a", "_of_adj_b_wide", ""]),
@@ -77,7 +79,7 @@ def gradients(
     ],
 )
 def test_as_owners_of_one_tile(
-    turned: tuple[bool, bool],
+    transposed: tuple[bool, bool],
     wide: list[str],
     size: tuple[int, int, int],
     dtype: Any,
@@ -86,9 +88,9 @@ def test_as_owners_of_one_tile(
     """Where the matmul of a gradient has an operand that lies transposed, blocks own several tiles."""
     rng, (m, k, n) = np.random.default_rng(1), size
     a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
-    few, names = gradients(turned, [a, b], g, 1, monkeypatch)
+    few, names = gradients(transposed, [a, b], g, 1, monkeypatch)
     assert names == wide
-    many, names = gradients(turned, [a, b], g, 100, monkeypatch)
+    many, names = gradients(transposed, [a, b], g, 100, monkeypatch)
     assert names == [name.removesuffix("_wide") for name in wide]
     wanted = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
     for x, y, z in zip(few, many, wanted, strict=True):

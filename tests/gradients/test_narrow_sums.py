@@ -129,7 +129,7 @@ def test_sums_are_rounded_once(dt: Any, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", ["silu", None])
 def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -> None:
-    """Of a product with an activation: what blocks add was rounded before it was added."""
+    """For a matmul with an activation: the sums of blocks were rounded before they were added."""
     a = tg.ones((4096, 16), dtype=tg.bfloat16, requires_grad=True)
     b = tg.full((16, 16), 1 / 16, dtype=tg.bfloat16, requires_grad=True)
     with tg.Tape() as tape:

@@ -59,7 +59,7 @@ STEPS = (13, 18, 23)
 
 
 def twin_is_smooth(seed: int) -> bool:
-    """Its derivative along a random direction is what differences of its values come to as their step is made smaller:
+    """Its derivative along a random direction is the limit of difference quotients as their step is made smaller:
     AssertionError if not. False if it has none: a length may be 0 because squares of small numbers are."""
     program, rng = RoundedProgram(seed), np.random.default_rng(seed)
     a = rng.uniform(-1.5, 1.5, INPUTS).astype(TYPES[program.dtype]).astype(np.float64)

@@ -339,7 +339,7 @@ def test_writes_by_adjoints_that_ran_before_are_seen_too() -> None:
 
 
 @tg.kernel
-def turned_over(x: tg.array2d[D], y: tg.array2d[D]):
+def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
     t = tg.tile_load(x, shape=(4, 4))
     s = t
     t[0:2] = (s[:, ::-1] * s[:, ::-1])[1:3]
@@ -352,7 +352,7 @@ def test_a_tile_is_overwritten_by_what_is_made_of_it() -> None:
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))
     x, y = tg.array(values, dtype=D, requires_grad=True), tg.zeros((4, 4), dtype=D, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(turned_over, 1, [x], [y], block_dim=32)
+        tg.launch_tiled(mirrored, 1, [x], [y], block_dim=32)
     seed = np.arange(16.0).reshape(4, 4)
     tape.backward(grads={y: seed})
     wanted = np.concatenate([np.zeros((2, 4)), seed[2:]])

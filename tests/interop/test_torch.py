@@ -56,7 +56,7 @@ def test_tensors_that_are_not_contiguous() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_that_come_expanded_and_shared_stay_as_they_are() -> None:
+def test_expanded_and_shared_gradients_stay_as_they_are() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0)
     seed = torch.ones(1, dtype=torch.float64).expand(3, 4)

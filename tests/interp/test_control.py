@@ -125,7 +125,7 @@ def test_branches_inside_branches_keep_the_outer_mask():
     assert a.tolist() == [0, 0, 1, 2]
 
 
-def test_a_lane_that_left_a_loop_does_not_come_back():
+def test_a_lane_that_left_a_loop_does_not_return():
     """The condition reads memory: lane 0 leaves at once, and what it saw then changes."""
     m = KernelMaker(INTS, INTS)
     flags, counts = m.params

@@ -263,8 +263,10 @@ def test_a_view_outside_its_tile_is_reported():
 
 def test_reshape_needs_packed_elements():
     m = KernelMaker()
-    turned = m("buf.view", buffer(m, (2, 3)), m.const(0), m.const(0), shape=(3, 2), dims=(1, 0), steps=(1, 1))
-    m("buf.reshape", turned, shape=(6,))
+    transposed = m(
+        "buf.view", buffer(m, (2, 3)), m.const(0), m.const(0), shape=(3, 2), dims=(1, 0), steps=(1, 1)
+    )
+    m("buf.reshape", transposed, shape=(6,))
     with pytest.raises(InternalError, match="packed"):
         m.run()
 

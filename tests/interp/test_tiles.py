@@ -189,7 +189,7 @@ def test_matmuls_in_the_type_of_the_result():
     assert out == [[6.25]]
 
 
-def test_integer_products_wrap():
+def test_integer_matmuls_wrap():
     a = np.full((1, 2), 100, np.int8)
     wide = evaluate(lambda m, *t: matmul(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int32))
     wrapped = evaluate(lambda m, *t: matmul(m, *t, 1, 1), a, a.T.copy(), np.zeros((1, 1), np.int8))

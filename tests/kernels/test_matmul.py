@@ -136,13 +136,13 @@ def test_epilogues(activation: str | None, dtype: str) -> None:
     )
     old = normal(40, 48, dtype=dtype, seed=3)
     activate = ACTIVATIONS[activation]
-    product = wide(a) @ wide(b)
+    plain = wide(a) @ wide(b)
     arrays = [tg.array(x) for x in (a, b)]
     for alpha, beta, added in ((1.0, 0.0, None), (0.5, 0.0, bias), (1.0, -1.5, None), (-0.25, 2.0, bias)):
         out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
         inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
         assert matmul(*arrays, out, activation=activation, **inputs) is out
-        wanted = alpha * product + beta * wide(old) + (0.0 if added is None else wide(added))
+        wanted = alpha * plain + beta * wide(old) + (0.0 if added is None else wide(added))
         assert_near(out, activate(wanted), dtype)
 
 
@@ -244,16 +244,16 @@ def test_calls_that_differ_in_how_arguments_lie() -> None:
 @pytest.mark.machine_code
 def test_numbers_and_options_of_later_calls() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
-    x, y, product = tg.array(a), tg.array(b), wide(a) @ wide(b)
+    x, y, plain = tg.array(a), tg.array(b), wide(a) @ wide(b)
     bias = tg.ones(24, dtype=tg.bfloat16)
     for alpha, beta in ((1, 0), (2.0, 0), (0.5, 0), (1, 1.0), (2.0, 3), (0.0, 0)):
         out = tg.ones((8, 24), dtype=tg.float32)
         matmul(x, y, out, alpha=alpha, beta=beta)
-        np.testing.assert_array_equal(wide(out), alpha * product + beta)
+        np.testing.assert_array_equal(wide(out), alpha * plain + beta)
         if not beta:
-            np.testing.assert_array_equal(wide(matmul(x, y, alpha=alpha, bias=bias)), alpha * product + 1)
+            np.testing.assert_array_equal(wide(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
             relu = matmul(x, y, alpha=alpha, activation="relu")
-            np.testing.assert_array_equal(wide(relu), np.maximum(alpha * product, 0.0))
+            np.testing.assert_array_equal(wide(relu), np.maximum(alpha * plain, 0.0))
 
 
 @pytest.mark.machine_code

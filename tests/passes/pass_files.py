@@ -1,7 +1,7 @@
 """Tests of single passes as text: `<pass>/<idea>.ir` holds the idea in a sentence, options, a kernel, a line `----`,
 and what the pass makes of the kernel, or the error that it raises. What stays as it was is `unchanged`.
 
-Options come one a line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
+Options stand one a line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
 adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are made of the kernel as it
 is here. What an analysis finds is shown as comments."""
 

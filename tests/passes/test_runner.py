@@ -49,7 +49,7 @@ def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compila
     assert seen == ["look"]
 
 
-def test_what_comes_in_is_verified_too() -> None:
+def test_the_kernel_before_the_first_pass_is_verified_too() -> None:
     kernel = parse_kernel(TEXT)
     kernel.body.ops.pop()
     with pytest.raises(InternalError) as raised:

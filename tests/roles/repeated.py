@@ -22,7 +22,7 @@ Arrays = list[np.ndarray]
 
 @dataclass
 class Variant:
-    """A kernel with scalars after its arrays. `data`: its inputs, of a seed; `want`: what comes of them."""
+    """A kernel with scalars after its arrays. `data`: its inputs, of a seed; `want`: the results of these."""
 
     name: str
     kernel: Any

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.machine_code
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_all_elements_come_through(shape: tuple[int, ...]) -> None:
+def test_all_elements_are_copied(shape: tuple[int, ...]) -> None:
     whole = (5 * shape[0] - 1, *shape[1:]) if shape[0] > 1 else (5, *shape[1:])
     x = small_integers(*whole)
     _, y = agree(copying(shape), [x, tg.zeros(whole), 5], 1)

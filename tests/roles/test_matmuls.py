@@ -14,7 +14,7 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("shape", [(64, 32, 48), (33, 17, 9), (1, 1, 1), (70, 50, 100)], ids=str)
-def test_product(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
+def test_matmul(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = small_integers(m, k, seed=1), small_integers(k, n, seed=2)
     *_, c = agree(kernel, [a, b, tg.zeros((m, n)), -(-k // K)], (-(-m // M), -(-n // N)))

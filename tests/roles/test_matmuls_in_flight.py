@@ -69,7 +69,7 @@ def downwards(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], 
 
 @pytest.mark.parametrize("kernel", [at_once, in_the_next_iteration, downwards], ids=lambda k: k.name)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
-def test_product(kernel: Any, n: int) -> None:
+def test_matmul(kernel: Any, n: int) -> None:
     a, b = small_integers(M, max(n, 1) * K), small_integers(max(n, 1) * K, N, seed=1)
     *_, c = agree(kernel, [a, b, tg.zeros((M, N)), n], 1)
     assert np.array_equal(c, (a.numpy() @ b.numpy()) * (n > 0))

@@ -101,9 +101,9 @@ def elements_and_views(x: tg.array2d[float], out: tg.array1d[float], n: int):
         for _k in range(n):
             tile = tg.tile_pipe_pop(pipe)
             row = tile[1]
-            turned = tg.tile_transpose(tile)
+            transposed = tg.tile_transpose(tile)
             if lane < N:
-                total += row[lane] + 2.0 * turned[lane, 3]
+                total += row[lane] + 2.0 * transposed[lane, 3]
         if lane < N:
             out[lane] = total
 

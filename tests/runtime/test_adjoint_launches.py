@@ -1,4 +1,4 @@
-"""Launches of adjoints that come again are planned once, and done in machine code: the same bytes reach the driver."""
+"""Repeated launches of adjoints are planned once, and done in machine code: the same bytes reach the driver."""
 
 from __future__ import annotations
 

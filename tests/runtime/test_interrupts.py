@@ -21,8 +21,8 @@ import tegula as tg
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 LONG = 2_000_000_000
 DELAY, SOON = 0.05, 1.0
-"""Seconds: when a signal comes, and what may pass on a busy machine until it has ended a launch. Without a look at
-signals every kernel here takes at least three times as long."""
+"""Seconds: when a signal is sent, and the limit until it has ended a launch on a busy machine. A kernel that ignores
+signals takes at least three times as long here."""
 
 
 class Stopped(Exception):
@@ -186,7 +186,7 @@ def launched(kernel: Any, n: int, blocks: int = 1) -> np.ndarray:
 
 
 def check_stopped(alarm: Callable[..., None], kernel: Any, blocks: int) -> None:
-    launched(kernel, 3, blocks)  # compiled: the signal is to come while the kernel runs
+    launched(kernel, 3, blocks)  # compiled: the signal is to arrive while the kernel runs
     begin = time.monotonic()
     alarm(DELAY, stop)
     with pytest.raises(Stopped):

@@ -54,7 +54,7 @@ def test_numbers_that_do_not_fit_are_refused_before_and_after_a_launch(args):
 
 
 @pytest.mark.machine_code
-def test_arrays_that_come_to_overlap_or_change_type_get_forms_of_their_own():
+def test_arrays_that_overlap_later_or_change_type_get_forms_of_their_own():
     a = tg.array(np.arange(4, dtype=np.float32))
     out = tg.zeros(4)
     for _ in range(2):

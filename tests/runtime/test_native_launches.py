@@ -272,7 +272,7 @@ def test_other_modes_and_captured_values(driver: Spied) -> None:
 
 
 def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
-    """An equal number is another object; where the first one was, a different number may come to lie."""
+    """An equal number is another object; where the first one was, a different number may be placed later."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     scale, space = scaling(float("1.5"))

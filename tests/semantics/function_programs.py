@@ -19,7 +19,7 @@ SLOTS = 6
 
 class Writer:
     """Writes one program as cells of a notebook. A function of level i is called g<i> and calls lower ones only, so
-    that nothing calls itself whatever the names come to mean."""
+    that no function calls itself, whatever the names are bound to later."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

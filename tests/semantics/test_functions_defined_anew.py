@@ -1,4 +1,4 @@
-"""Functions under names that come to mean others: an object means itself, a name what it is bound to at the launch."""
+"""Functions whose names are bound anew: an object means itself, a name what it is bound to at the launch."""
 
 from __future__ import annotations
 

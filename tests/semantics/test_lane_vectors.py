@@ -201,7 +201,7 @@ def plane(x: tg.array2d[float], y: tg.array2d[float], z: tg.array[int]):
 
 
 @tg.kernel
-def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], v: tg.array[tg.vec3]):
+def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], v: tg.array[tg.vec3]):
     """One element a lane; `v`: read in whole rows of lanes."""
     i, j = tg.tid()
     if i % 3 != 1:
@@ -225,7 +225,7 @@ def test_rows_may_end_between_lanes(shape: tuple[int, int], block_dim: int) -> N
     small = tg.array(RNG.integers(-4, 4, (shape[0], 5)).astype(np.float32))
     wide = tg.array(RNG.integers(-4, 4, (5, shape[1])).astype(np.float32))
     points = tg.array(RNG.integers(-4, 4, (shape[0], 3)).astype(np.float32), dtype=tg.vec3)
-    agree(product, [small, wide, floats(*shape), points], shape, block_dim)
+    agree(matmul, [small, wide, floats(*shape), points], shape, block_dim)
     agree(volume, [floats(2, *shape), floats(2, *shape)], (2, *shape), block_dim)
 
 

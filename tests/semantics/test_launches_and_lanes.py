@@ -149,8 +149,8 @@ def test_order_inside_a_block_back_edges_included() -> None:
     _, sums = agree(tree, [tg.array(x), tg.zeros(4)], 4, 64, tiled=True)
     np.testing.assert_array_equal(sums, x.reshape(4, 64).sum(1))
     y = np.arange(16, dtype=np.int32)
-    _, turned = agree(rotate, [tg.array(y), tg.zeros(16, dtype=int)], 1, 16, tiled=True)
-    np.testing.assert_array_equal(turned, np.roll(y, -8))
+    _, rotated = agree(rotate, [tg.array(y), tg.zeros(16, dtype=int)], 1, 16, tiled=True)
+    np.testing.assert_array_equal(rotated, np.roll(y, -8))
 
 
 @tg.kernel

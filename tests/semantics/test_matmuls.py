@@ -36,7 +36,7 @@ def plain(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
 
 
 @tg.kernel
-def turned(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+def transposed(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
     a = tg.tile_load(x, shape=(K, M), storage="shared")
     b = tg.tile_load(y, shape=(N, K))
     total = tg.tile_load(z, shape=(M, N))
@@ -76,7 +76,7 @@ def test_every_type(a: Any, b: Any, c: Any) -> None:
 @pytest.mark.parametrize(("a", "b", "c"), KINDS[::2], ids=str)
 def test_transposed_operands(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, found = agree(turned, [x, y, z], 1, 96, tiled=True)
+    *_, found = agree(transposed, [x, y, z], 1, 96, tiled=True)
     wanted = wide(z) + wide(x).T @ wide(y).T
     np.testing.assert_array_equal(wide(found), wanted if c.bits > 8 else wide(wanted.astype(found.dtype)))
 

@@ -132,7 +132,7 @@ s[0] -= 1"""
 
 
 @pytest.mark.machine_code
-def test_what_may_conflict_waits_where_all_lanes_come() -> None:
+def test_accesses_that_may_conflict_wait_where_all_lanes_arrive() -> None:
     s, t = np.arange(SIZE), np.arange(LANES)
     u = t % 5
     for r in range(2):

@@ -142,7 +142,7 @@ def graded(
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (0.0, 3.0), (3.0, 0.0)], ids=str)
 def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
-    """Whatever it is that is scaled, and that comes back to it."""
+    """Whether the zero scales the matmul or what is added to it."""
     shapes = ((M, K), (K, N), (M, N))
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
     alpha, beta = factors

@@ -48,7 +48,7 @@ def test_sums_of_short_floats(dtype: Any, n: int) -> None:
 @pytest.mark.parametrize("dtype", SHORT[1:], ids=str)
 @pytest.mark.parametrize("which", range(3), ids=["sums", "sums before", "minima"])
 def test_gradients_of_short_floats(dtype: Any, which: int) -> None:
-    """Many small gradients come together at one element."""
+    """Many small gradients are added to one element."""
     n, kind = 640, kind_of(dtype)
     x = np.ones(n, kind)
     x[n // 4] = 0.5

@@ -1,6 +1,6 @@
 """The library's functions run as plain Python on NumPy arrays give the bits that compiled kernels give.
 
-This shows that compiling changes nothing: in particular that no product and sum are fused behind their back."""
+This shows that compiling changes nothing: in particular that the compiler fuses no product and sum unasked."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
 
 
 @ring("matmuls that overlap")
-def overlapped_products(rng: Random, walk: Walk) -> Program:
+def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
     """A stage is given back when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
     made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]

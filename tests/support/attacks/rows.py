@@ -13,7 +13,7 @@ CLASSES = (
 OBLIGATIONS = {
     "O1": "stages and phases are those of the item",
     "O2": "each phase gets its arrivals, and the bytes that were announced",
-    "O3": "what is waited for comes",
+    "O3": "each arrival that is waited for happens",
     "O4": "nobody is two phases ahead of one who waits",
     "O5": "stages are used between the waits and the arrivals of their items",
     "O6": "what threads use is fenced before copies and tensor cores use it",

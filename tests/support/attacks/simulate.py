@@ -367,7 +367,7 @@ class Run:
         role.synced = role.known.all[role.number]
         return True, None
 
-    # Products and copies out ------------------------------------------------------------------------------------------
+    # Matmuls and copies out -------------------------------------------------------------------------------------------
 
     def matmul(
         self, role: Role, elected: bool, a: Any, b: Any, sum: Tile, wait: bool = True
