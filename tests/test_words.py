@@ -135,10 +135,11 @@ def wrong(path: str, line: str) -> list[str]:
 
 
 def test_the_fields_words_are_used() -> None:
+    """In names of files, as line 0, and in all lines."""
     found = [
         f"{path}:{number}: {what}"
         for path, text in texts()
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate([path, *text.splitlines()])
         for what in wrong(path, line)
     ]
     assert not found, "\n".join(found)
