@@ -302,11 +302,11 @@ class TileTooLarge(CompileError):
 
 
 class UnrolledTooFar(CompileError):
-    """A loop over constants whose body would be written out too often."""
+    """A loop over constants that would be unrolled too often."""
 
     CODE = "unrolled-too-far"
-    MESSAGE = "the body of this loop would be written out {count} times, more than {limit:,}"
-    HELP = "loop over range(...), which stays a loop when the kernel is compiled"
+    MESSAGE = "this loop would be unrolled into {count} copies of its body, more than {limit:,}"
+    HELP = "loop over range(...), which is compiled as a loop"
 
 
 class NotConstant(CompileError, ValueError, TypeError):
@@ -356,7 +356,7 @@ class UnorderedAccess(CompileError):
 
     CODE = "unordered-access"
     MESSAGE = "a thread may access an element of a tile here that another thread {other}, in no fixed order"
-    HELP = "split the code so that all threads do the one before any does the other, outside the condition"
+    HELP = "split the code so that all threads finish one access before any starts the other, outside the condition"
 
 
 class MergedSharedTiles(CompileError):
@@ -548,7 +548,7 @@ class NoComparison(TegulaError, TypeError):
     CODE: ClassVar[str] = "comparison"
 
     def __init__(self) -> None:
-        self.message = "arrays have no == and no !="
+        self.message = "arrays do not support == and !="
         self.help = (
             "compare elements by a.numpy() == b.numpy(), all at once by numpy.array_equal; objects by `is`"
         )

@@ -131,7 +131,7 @@ def test_without_a_majority_nothing_is_chosen() -> None:
     kernel = tg.autotune(FACTOR=[2.0, 3.0])(scale)
     y = tg.full(N, -1.0)
     with pytest.raises(
-        tg.TuningError, match="give 2 different results, none of them most often: FACTOR=2.0; FACTOR=3"
+        tg.TuningError, match="give 2 different results, none of them the most frequent: FACTOR=2.0; FACTOR=3"
     ):
         tg.launch(kernel, N, [numbers()], [y])
     np.testing.assert_array_equal(y.numpy(), -1.0)

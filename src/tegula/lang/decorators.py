@@ -327,7 +327,7 @@ def static(x: T) -> T:
     Returns:
         the value of the expression, a constant.
     Raises:
-        unrolled-too-far: a loop over the value would be written out more than 4096 times.
+        unrolled-too-far: a loop over the value would be unrolled more than 4096 times.
     Gradient:
         none: it is a constant.
     """

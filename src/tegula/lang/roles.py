@@ -53,7 +53,8 @@ class RoleTracer(ElectedTracer):
         wanted = self._wanted(node)
         if not self.frame.is_kernel or self.builder.region is not self.body:
             raise E.RolePlacement(
-                wanted.loc, what="roles are at the top level of a kernel, not in a branch, loop or function"
+                wanted.loc,
+                what="roles must be at the top level of a kernel, not in a branch, loop or function",
             )
         self._check_outer_names(node, wanted.name)
         before = self.builder.lanes

@@ -221,7 +221,7 @@ class TracerState:
         if scalar is not None and not scalar.is_bool:
             text = f"{text} != {0 if scalar.is_int else 0.0}"
         help = (
-            f"to choose element by element write tg.where({text}, x, y); for one answer of all, "
+            f"to choose element by element write tg.where({text}, x, y); for one condition over all elements, "
             f"tg.tile_max(tg.where({text}, 1, 0))[0] > 0 is true if any holds, with tile_min if all hold"
         )
         return E.TypeMismatch(self.location(node), what=what, help=help)

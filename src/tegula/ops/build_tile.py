@@ -89,9 +89,9 @@ def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
     if not isinstance(axis, int):
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
     have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
-    help = f"axes go from {-len(shape)} to {len(shape) - 1}"
+    help = f"axes are {-len(shape)} to {len(shape) - 1}"
     require_range(
-        -len(shape) <= axis < len(shape), f"axis {axis} is out of bounds for tile with {have}", help
+        -len(shape) <= axis < len(shape), f"axis {axis} is out of bounds for a tile with {have}", help
     )
     return axis % len(shape)
 

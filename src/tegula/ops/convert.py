@@ -85,7 +85,7 @@ class Cast(Op):
         source = scalar_of(element(self.x.type))
         if not source.is_float:
             help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
-            b.refuse(self, "floats were made integers on the way", help)
+            b.refuse(self, "its operand holds no floats, so it has no gradient", help)
         return (b.as_scalar(g, scalar_of(element(b.primal(self.x).type))),)
 
 

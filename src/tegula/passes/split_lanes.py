@@ -127,7 +127,10 @@ class _Splitter:
                 UnorderedAccess(
                     first.loc,
                     other={"read": "reads", "write": "writes", "atomic": "updates"}[b.kind],
-                    notes=[(b.op.loc, other), (op.loc, "inside this, which differs between threads")],
+                    notes=[
+                        (b.op.loc, other),
+                        (op.loc, "inside this branch or loop, whose condition differs between threads"),
+                    ],
                 )
             )
 

@@ -228,8 +228,9 @@ class Tuned(KernelChoice):
         groups = agreeing(list(results.values()), self.tolerance)
         if len(groups) > 1 and len(groups[0]) == len(groups[1]):
             kinds = "; ".join(str(report.outcomes[at[g[0]]].candidate) for g in groups[:NAMED])
-            what = f"the candidates of kernel {self.name} give {len(groups)} different results, none of them most often"
-            help = "find the wrong ones, or allow a larger relative difference: tolerance=..."
+            many = f"{len(groups)} different results, none of them the most frequent"
+            what = f"the candidates of kernel {self.name} give {many}"
+            help = "find the wrong candidates, or allow a larger relative difference: tolerance=..."
             raise TuningError(f"{what}: {kinds}", help)
         for group in groups[1:]:
             for k in group:
