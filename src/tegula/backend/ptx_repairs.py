@@ -1,9 +1,9 @@
-"""PTX that assemblers translate as it is meant.
+"""Rewrites of PTX instructions that assemblers miscompile.
 
-The compiler in NVIDIA's driver (580) takes `neg` and `abs` of signed integers to be free of overflow: the least 16-bit
-integer negated and widened, or the least 64-bit one's absolute value compared with 0, are wrong. It and ptxas 13.0
-compare the larger of a 16-bit integer and 1 with 1 wrongly. The same by complement and addition, and on 32 bits, is
-right (docs/design/004)."""
+The compiler in NVIDIA's driver (580) assumes that `neg` and `abs` of signed integers never overflow: the least 16-bit
+integer, negated and widened, and the absolute value of the least 64-bit integer, compared with 0, are wrong. This
+compiler and ptxas 13.0 also miscompile a comparison of max(x, 1) with 1 for 16-bit x. Negation by complement and
+addition, and extremes of 32 bits, are compiled right (docs/design/004)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), ([%\w-]+), ([%\w-]+)
 
 
 def repaired(ptx: str) -> str:
-    """The same program without `neg` and `abs` of integers, and `min` and `max` of 16-bit ones."""
+    """The same program without `neg` and `abs` of integers, and `min` and `max` of 16-bit integers."""
     return _EXTREME.sub(_widened, _NEGATION.sub(_replacement, ptx))
 
 

@@ -10,8 +10,8 @@ from tegula.types import DType
 
 
 def trips(s: State, op: For, width: int = 1) -> str:
-    """How often the loop runs, as an unsigned number: an index past the last one may not exist in its type. `width`:
-    for so many lanes at once."""
+    """The trip count of the loop, as an unsigned number: the index after the last iteration may overflow its type.
+    `width`: the number of lanes that are counted at once."""
     code, owner = s.code, op.step.owner
     dtype: DType = op.start.type  # type: ignore[assignment]
     t, flag = register_type(dtype, width), vector_of("i1", width)

@@ -1,4 +1,4 @@
-"""What loops carry in registers."""
+"""Values that loops carry in registers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tegula.types import scalar_of
 
 
 class CarriedRegisters:
-    """The values that a loop carries in registers, one phi for each component. `arguments`: what they are called in
-    each of the loop's regions."""
+    """The values that a loop carries in registers, one phi for each component. `arguments`: the names of these
+    values in each of the loop's regions."""
 
     def __init__(
         self, s: State, initial: list[Value], arguments: list[list[Value]], results: list[Value]
@@ -28,7 +28,7 @@ class CarriedRegisters:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
     def close(self, yielded: list[Value], active: str = "") -> None:
-        """At the end of a trip. `active`: the lanes that made it; the others keep what they carry."""
+        """Set the next values at the end of an iteration. `active`: the lanes that ran it; others keep their values."""
         s = self.s
         made = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (
@@ -60,5 +60,5 @@ class CarriedRegisters:
         return out
 
     def finish(self) -> None:
-        """After the loop the results are what the head holds."""
+        """Bind the results to the values that the loop's head holds when it is left."""
         self.s.scalars.update(zip(self.results, self.registers, strict=True))

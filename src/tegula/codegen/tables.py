@@ -10,7 +10,7 @@ from tegula.types import DType
 
 
 def of_table(code: Code, op: TableGet, at: Sequence[str], width: int) -> str:
-    """The elements at `width` indices; an index outside is the last one."""
+    """The elements at `width` indices; an index out of bounds reads the last element of its dimension."""
     dtype: DType = op.type
     wide, flags = vector_of("i64", width), vector_of("i1", width)
     number = ""
@@ -45,7 +45,7 @@ def _wide(n: int, width: int) -> str:
 
 
 def _added(code: Code, number: str, index: str, size: int, width: int) -> str:
-    """Row-major."""
+    """The row-major number of an element, one more dimension included."""
     if not number:
         return index
     t = vector_of("i64", width)

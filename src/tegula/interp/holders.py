@@ -13,8 +13,8 @@ from tegula.layout import COPY, Layout, Mode
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Pairs of a thread and an element that it holds: `threads` [n], `at` [rank, n]. `owner` [n]: whether the thread is
-    the one that acts for all those that hold copies."""
+    """Pairs of a thread and an element that it holds: `threads` [n], `at` [rank, n]. `owner` [n]: whether the thread
+    acts for all threads that hold copies of the element."""
 
     threads: np.ndarray
     at: np.ndarray
@@ -32,7 +32,7 @@ class Held:
 
 @lru_cache(maxsize=512)
 def held(layout: Layout) -> Held:
-    """Everything that threads hold, without padding."""
+    """All pairs of threads and elements of a layout, without padding."""
     rank = len(layout.shape)
     of_threads, first = _offsets(rank, layout.threads)
     of_registers, _ = _offsets(rank, layout.registers)
@@ -45,8 +45,8 @@ def held(layout: Layout) -> Held:
 
 @lru_cache(maxsize=512)
 def parts(layout: Layout, axis: int | None) -> np.ndarray:
-    """For each element of a tile the part that its warp makes of it when the tile is reduced along `axis` (None: all
-    dimensions) inside warps."""
+    """For each element of a tile, the number of the partial result that contains it when warps reduce the tile along
+    `axis` (None: all dimensions)."""
     of_parts, _, _ = layout.parts(axis)
     number = _offsets(len(layout.shape), of_parts.threads)[0][axis or 0]
     every = held(layout).owned
@@ -56,7 +56,7 @@ def parts(layout: Layout, axis: int | None) -> np.ndarray:
 
 
 def _offsets(rank: int, modes: Sequence[Mode]) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinates that each number gives, [rank, count], and whether it is the first of its copies."""
+    """The coordinates of each thread or register, [rank, count], and whether it is the first of its copies."""
     count = 1
     for mode in modes:
         count *= mode.size

@@ -1,4 +1,4 @@
-"""How matmuls are cut into tiles, by an estimate of the time that each way takes."""
+"""How matmuls are cut into tiles, by an estimate of the time that each tile takes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,10 +9,10 @@ import tegula as tg
 
 
 class Tile(NamedTuple):
-    """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
-    are fetched ahead, by so many warp groups. `rate`: how fast a block multiplies, relative to the largest tile.
+    """How the output is cut: a block computes `rows` x `columns` of it at a time, in steps of `depth` along K, of
+    which `stages` are fetched ahead, with `groups` warp groups. `rate`: the block's speed relative to the largest tile.
     `splits`: how many blocks split the steps of one tile; their sums are added up afterwards, in order. `swapped`:
-    the columns are rows of the tensor cores, which have at least 64: no work is done for rows that are not there."""
+    the operands are exchanged: the columns are the M of wgmma, which is at least 64, so that few rows waste no work."""
 
     rows: int
     columns: int
@@ -24,7 +24,7 @@ class Tile(NamedTuple):
     swapped: bool = False
 
     def shared_by(self, splits: int) -> "Tile":
-        """The same tile, whose steps so many blocks split."""
+        """The same tile with its steps split over `splits` blocks."""
         return Tile(*self[:6], splits, self.swapped)
 
 
@@ -36,24 +36,24 @@ TENSOR_CORES = (
     Tile(32, 64, 128, stages=9, groups=1, rate=0.5, swapped=True),
     Tile(16, 64, 128, stages=11, groups=1, rate=0.3, swapped=True),
 )
-"""For 16-bit operands; those of 8 and 32 bits have steps of as many bytes."""
+"""Tiles for 16-bit operands; those for 8 and 32 bits have steps of as many bytes."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
-"""For float32."""
+"""Tiles for float32 operands without tf32."""
 MOST_CROWDED = 128 * 128
-"""Elements of the largest tile next to which the registers hold more than its sums."""
+"""Elements of the largest tile whose sums leave registers for a costly epilogue."""
 SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
-"""Steps that a chunk of a tile has at least."""
+"""The least number of steps of a chunk of a tile."""
 SECTOR, WITHIN_SECTORS = 32, 1.6
-"""Bytes of a sector of the cache, and how much longer it takes for tiles of arrays whose rows start within one."""
+"""Bytes of a sector of the cache, and by which factor reads are slower for arrays whose rows start inside a sector."""
 
 
 class DeviceRates(NamedTuple):
-    """What a device does in a second; the numbers are an H200's. `blocks`: that run side by side; `rate`: operations of
-    a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches; `cache`, `memory`: bytes
-    read by all blocks; `stream`: bytes of memory that one block reads. `start`: seconds of a launch; `store`: of a
-    block before and after its steps, and twice as many more for a tile of 128 x 256; `absent`: of 128 bytes of a row
-    that is not there, which a block fetches as zeros; `second`: of the launch that adds up chunks."""
+    """Throughputs and latencies of a device; the numbers are an H200's. `blocks`: how many run at once. In a second:
+    `rate`: operations of a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches;
+    `cache`, `memory`: bytes read by all blocks; `stream`: bytes of memory that one block reads. Seconds: `start`: of a
+    launch; `store`: of a block before and after its steps, three times as many for a tile of 128 x 256; `absent`: of
+    128 bytes of a row outside the array, which are fetched as zeros; `second`: of the launch that adds up chunks."""
 
     blocks: int
     rate: float = 6.4e12
@@ -67,21 +67,21 @@ class DeviceRates(NamedTuple):
     second: float = 2.6e-6
 
     def reading(self, *distances: int) -> "DeviceRates":
-        """The same, for arrays whose rows are so many bytes apart: a row that starts within a sector of the cache takes
-        one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
+        """The rates for arrays whose rows are `distances` bytes apart: a row that starts inside a sector of the cache
+        takes one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
         aligned = all(n % SECTOR == 0 for n in distances)
         return self if aligned else self._replace(cache=self.cache / WITHIN_SECTORS)
 
 
 def cpu(cores: int) -> DeviceRates:
-    """A processor, on which only the matmuls of whole tiles count: its rate does not matter, since no time is compared
-    with it."""
+    """The rates of a CPU, where only the multiplications of whole tiles cost time. `rate` is 1, as times are compared
+    with each other only."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
 def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
-    """The time of an m x n matmul of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
-    relative to those of 16-bit operands."""
+    """The time of an m x n matmul of k terms. `size`: bytes of an element; `speed`: that of the units that
+    multiply, relative to 16-bit operands."""
     high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
     tiles = high * wide * tile.splits
     waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
@@ -100,7 +100,7 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
 def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
-    """The tile, with its splits, that is done first. CPUs neither split nor swap."""
+    """The tile, with its splits, whose estimated time is the least. On CPUs no tile is split or swapped."""
     on_gpu = machine.second < inf
     ways = [
         tile.shared_by(splits)
@@ -114,7 +114,7 @@ def choose(
 
 @lru_cache(maxsize=64)
 def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
-    """The tiles for operands of a type. `crowded`: whether the end of a tile needs many registers."""
+    """The tiles for operands of a type. `crowded`: whether the epilogue of a tile needs many registers."""
     if dtype == tg.float32 and precision == "default":
         tiles = VECTOR_UNITS
     else:
@@ -123,5 +123,5 @@ def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[T
 
 
 def speed(dtype: Any, precision: str) -> float:
-    """Of the units that multiply operands of a type, relative to those of 16-bit operands."""
+    """The speed of the units that multiply operands of a type, relative to 16-bit operands."""
     return 0.06 if dtype == tg.float32 and precision == "default" else 16 / dtype.bits

@@ -1,4 +1,4 @@
-"""Names that a kernel finds outside itself, as bindings."""
+"""Bindings of names that a kernel reads but does not bind itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.source import Location
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
 MOST_UNROLLED = 4096
-"""Iterations of loops over constants, all around a place together: each is compiled by itself."""
+"""The most copies of a body that nested loops over constants make, each of which is compiled."""
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -87,8 +87,8 @@ Library = Mapping[str, FuncDef]
 
 
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
-    """A Python object as a binding; UnsupportedCapture, with `help` where there is a better way, if kernels cannot use
-    it."""
+    """A Python object as a binding; UnsupportedCapture if kernels cannot use the object, with `help` if
+    that is given."""
     if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction):
         return x
     if isinstance(x, bool | int | float):
@@ -125,7 +125,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
 
 
 def check_unrolled(count: int, loc: Location) -> None:
-    """UnrolledTooFar at a loop over constants whose body would be compiled so often."""
+    """UnrolledTooFar if the body of a loop over constants would be compiled `count` times and that is too often."""
     if count > MOST_UNROLLED:
         written = f"{count:,}" if count.bit_length() < 256 else f"2**{count.bit_length() - 1} or more"
         raise UnrolledTooFar(loc, count=written, limit=MOST_UNROLLED)
@@ -162,7 +162,7 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
 
 
 def public(name: str, library: Library) -> Any:
-    """What `tegula.name` is in kernels; None if nothing."""
+    """The binding of `tegula.name` in kernels; None if there is none."""
     if name in SPECIAL:
         return Builtin(name)
     if name in PUBLIC:
@@ -178,7 +178,7 @@ def public(name: str, library: Library) -> Any:
 
 
 def _similar(name: str, library: Library) -> str:
-    """What may have been meant. "tile_" is no likeness: half of all names begin with it."""
+    """A help that names the most similar known name. The prefix "tile_" is not compared: half of all names have it."""
     import difflib
 
     prefix = "tile_"

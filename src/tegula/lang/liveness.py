@@ -13,24 +13,24 @@ NONE: Names = frozenset()
 
 @dataclass(slots=True)
 class _Loop:
-    """What is live where `break` leads, and where `continue` does."""
+    """The names that are live at the target of `break`, and at that of `continue`."""
 
     left: Names
     again: Names
 
 
 class Liveness:
-    """Of the statements of one function. A name of which nested functions read is not followed here.
+    """The live names of the statements of one function; names that nested functions read are not tracked.
 
-    `after`: what is live where a statement ends, and where a path ends that has left the rest of a loop's body: the
-    tracer brings such paths to the end of the body."""
+    `after`: the names that are live after a statement, or after a path that has left the loop's body by `break` or
+    `continue`: the tracer joins such paths at the end of the body."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[ast.AST, Names] = {}
         self._block(body, NONE, None)
 
     def _block(self, statements: Sequence[ast.stmt], out: Names, loop: _Loop | None) -> Names:
-        """What is live before the statements, given what is after them."""
+        """The names that are live before the statements, given those that are live after them."""
         for statement in reversed(statements):
             self.after[statement] = out if loop is None else out | loop.left | loop.again
             out = self._before(statement, out, loop)
@@ -66,8 +66,8 @@ class Liveness:
                 return out | _read(node)
 
     def _loop(self, body: Sequence[ast.stmt], left: Names, head: Names, target: Names) -> Names:
-        """What is live where an iteration starts or the loop ends; `head` is so by what is read there. The second pass
-        is the last: what it finds live at the end of the body is what the first one found at the start."""
+        """The names that are live at the head of a loop; `head`: those that are read in it or later. Two passes
+        reach the fixed point: the second adds the names that the first found live at the start of the body."""
         for _ in range(2):
             head |= self._block(body, head, _Loop(left, head)) - target
         return head

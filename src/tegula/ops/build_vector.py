@@ -33,7 +33,7 @@ from tegula.types import (
 
 
 def convert(b: OpBuilder, to: ElementType, args: Sequence[Operand], kwargs: dict[str, Operand]) -> Operand:
-    """What calling a type does: `tg.float64(x)`, `tg.vec3(x, y, z)`, `tg.mat22(...)`, `float(i)`."""
+    """Calls of types: `tg.float64(x)`, `tg.vec3(x, y, z)`, `tg.mat22(...)`, `float(i)`."""
     if isinstance(to, DType):
         require(len(args) <= 1 and not kwargs, f"{to}(...) takes one argument")
         return b.cast(args[0] if args else 0, to)
@@ -70,7 +70,7 @@ def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
 
 
 def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
-    """What each thread reads of a tile, or of its view of one."""
+    """The components that each thread reads of a tile, or of its view of a tile."""
     t = x.type
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)

@@ -1,4 +1,4 @@
-"""Subscripts, attributes and element assignment: what `x[...]` and `x.name` build."""
+"""Subscripts, attributes and element assignment: the ops that `x[...]` and `x.name` build."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class ViewSpec:
 
 
 class KernelBuilder(OpBuilder):
-    """OpBuilder for what users write: with subscripts and attributes, and nothing that is too large."""
+    """The OpBuilder of user code: with subscripts and attributes, and limits on the size of results."""
 
     __slots__ = ()
 
     def insert(self, op: Op) -> Op:
-        """Put an op at the end of the current region; TypeRule for results that are too large."""
+        """Append an op to the current region; TypeRule if a result is too large."""
         for value in op.results:
             _check_size(value.type)
         return super().insert(op)
@@ -196,7 +196,7 @@ class KernelBuilder(OpBuilder):
         return self.one(VecExtract, [x, *self._component_indices(t, index)])
 
     def _picked(self, t: VecType | MatType, index: Sequence[Operand]) -> NDArray[Any]:
-        """The row-major numbers of the components that constant slices and indices show, in their shape."""
+        """The row-major numbers of the components that constant slices and indices select, in their shape."""
         shape = element_shape(t)
         require(len(index) <= len(shape), f"{t} takes at most {len(shape)} indices, got {len(index)}")
         parts: list[int | slice[Any, Any, Any]] = []
@@ -376,7 +376,7 @@ class KernelBuilder(OpBuilder):
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
     def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
-        """x with the components that slices show replaced, by those of a vector or matrix or by one number."""
+        """x with the components that slices select replaced by those of a vector or matrix or by one number."""
         picked, made = self._picked(t, index), self.value(value, t.dtype)
         if made.type == t.dtype:
             new = [made] * picked.size

@@ -1,14 +1,14 @@
 """Pipes become rings of stages in shared memory, with two memory barriers for each stage: full and empty.
 
 A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
-of parity n / stages mod 2. Whoever fills waits until the stage is empty, whoever pops until it is full. A load is a
-bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else it is a load to
-registers and a push, or a copy by the threads where registers are too few or bulk copies do not exist.
+of parity n / stages mod 2. A role that fills waits until the stage is empty, one that pops until it is full. A load
+becomes a bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else a load to
+registers and a push, or copies by the threads where registers are too few or the target has no bulk copies.
 
 Where threads read a stage that copies fill, a proxy fence stands between their reads and the release: an arrival orders
-what they do against what other threads do, not against copies, whose writes would overtake the reads.
+accesses of threads among each other, but not against copies, whose writes could overtake the reads.
 
-Pipes that are filled, popped and released together share two barriers, with the bytes of all."""
+Pipes that are filled, popped and released together share two barriers, which count the bytes of all."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MOST_HELD, ADDRESSES = 64, 24
-"""Elements of a tile that a thread loads to registers; the registers that it needs besides."""
+"""Elements of a tile that a thread loads to registers; the registers that it needs for addresses."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
-"""What a release consists of."""
+"""The ops that a release is lowered to."""
 Key = tuple[Value, str]
-"""A pipe and what of it a role counts: "fill", "pop" or "release"."""
+"""A pipe, and which of its items a role counts: "fill", "pop" or "release"."""
 
 
 @dataclass(slots=True)
 class _Pipe:
     """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies. `leader`: the first of
-    the pipes that it shares barriers with; `bytes`: of an item of all of them. `rounds`: whether what is filled in is
+    the pipes that it shares barriers with; `bytes`: of one item of all of these. `rounds`: whether items are
     rounded to tf32."""
 
     type: PipeType
@@ -92,8 +92,8 @@ def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Region, Value]]:
-    """The roles whose threads read stages that copies fill, by loads of their own, each with the pipe whose barriers it
-    arrives at. Tensor cores of warp groups read through the proxy of the copies."""
+    """The roles whose threads read stages that copies fill, by loads of their own, each with the pipe on whose barriers
+    the role arrives. Tensor cores of warp groups read through the proxy of the copies."""
     users = uses(kernel.body)
     return {
         (_home(kernel, op), pipes[op.pipe].leader)
@@ -116,7 +116,7 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
 
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Pipes that may share barriers do. Of the ops on them that stand together, the first and the last."""
+    """Let pipes share barriers where they may. The first and the last of the ops on such pipes at each place."""
     groups: list[list[Value]] = []
     for pipe in pipes:
         group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
@@ -154,7 +154,7 @@ def _position(op: Op) -> int:
 def _together(
     pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
 ) -> bool:
-    """Whether all that is done to a pipe is done to those of the group at the same place."""
+    """Whether each op on a pipe stands at the same place as one on every pipe of the group."""
     one, other = pipes[group[0]], pipes[pipe]
     ours, theirs = users[group[0]], users[pipe]
     if not (one.bulk and other.bulk and one.type.stages == other.type.stages and len(ours) == len(theirs)):
@@ -166,7 +166,7 @@ def _together(
 
 
 def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
-    """Whether nothing that waits, or that others see, stands between two ops of a region."""
+    """Whether only `members` and ops that read at most stand between two ops of a region."""
     assert a.parent is not None
     low, high = sorted((_position(a), _position(b)))
     return all(op in members or _quiet(op) for op in a.parent.ops[low + 1 : high])
@@ -181,7 +181,7 @@ def _home(kernel: Kernel, op: Op) -> Region:
 
 
 def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op], threads: int) -> _Pipe:
-    """The memory and the barriers of a pipe, in its place."""
+    """Replace a pipe by its memory and its barriers."""
     t = new.result.type
     assert isinstance(t, PipeType) and new.parent is not None
     fills = [op for op in users if isinstance(op, PipeLoad | PipePush)]
@@ -212,7 +212,7 @@ def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op],
 
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
-    """The warps of all roles that one of the ops stands in."""
+    """The number of warps of all roles that contain one of the ops."""
     homes = dict.fromkeys(_home(kernel, op) for op in ops)
     return max(1, sum(group_of(region, threads).warps for region in homes))
 
@@ -230,7 +230,7 @@ class _Lowering:
     popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
     counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
     waits: list[MbarrierWait] = field(default_factory=list[MbarrierWait])
-    """Of the role, for stages that copies fill."""
+    """Waits of the current role for stages that copies fill."""
 
     def role(self, region: Region) -> None:
         """Every count starts at the first stage; a fresh barrier counts as one whose phase of parity 1 has ended."""
@@ -243,8 +243,8 @@ class _Lowering:
         _publish(self.kernel)
         self.region(region)
         if not only_starts_copies(region):
-            # Only the warp that starts the copies waits for a stage: the others do not end the phase that follows, so
-            # it could be over before they look, and parity would take that for none.
+            # Only the warp that starts the copies waits for a stage: the next phase does not depend on the others,
+            # so it could end before they test the parity, which would then be the old one again.
             for wait in self.waits:
                 wait.elected = True
         for op in start.ops:
@@ -270,7 +270,7 @@ class _Lowering:
             region.append(op)
 
     def control(self, op: Carrier) -> None:
-        """What is counted inside is carried."""
+        """Let a loop or branch carry the counts of the ops inside."""
         keys = self._keys([op], nested=True)
         if not keys:
             return
@@ -285,7 +285,7 @@ class _Lowering:
         self._bind(keys, op.results[before:])
 
     def _counting(self, region: Region, keys: Sequence[Key], entry: Sequence[Value]) -> None:
-        """Lower a region that yields what is counted, too."""
+        """Lower a region, which then yields its counts as well."""
         self._bind(keys, entry)
         self.region(region)
         region.yielded = [*region.yielded, *self._counted(keys)]
@@ -294,7 +294,7 @@ class _Lowering:
         return [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
 
     def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
-        """What the ops count, in program order. `nested`: also in role regions inside."""
+        """The counts that the ops advance, in program order. `nested`: also in role regions inside."""
         found: dict[Key, None] = {}
         for top in ops:
             for op in top.walk() if nested or not isinstance(top, Roles) else ():
@@ -338,7 +338,8 @@ class _Lowering:
         self._filled(build, pipe, loaded.result)
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
-        """Whether threads that load a tile had better not hold it, and need not change it."""
+        """Whether threads copy a tile to shared memory without registers: it is not rounded, and it is too large for
+        registers or the target has no bulk copies."""
         roles, room = self.home.parent, MOST_HELD
         if isinstance(roles, Roles):
             asked = roles.registers[roles.roles.index(self.home)]
@@ -355,7 +356,7 @@ class _Lowering:
         self._arrived(build, pipe, stage)
 
     def _arrived(self, build: Builder, pipe: Value, stage: Value) -> None:
-        """Threads have filled a stage."""
+        """Arrive on the full barrier after threads have filled a stage."""
         if self.pipes[pipe].swizzled:
             build.insert(FenceAsync())
         build.insert(MbarrierArrive([self.pipes[pipe].full, stage], []))
@@ -395,7 +396,7 @@ class _Lowering:
         return build.insert(made).result
 
     def _advance(self, build: Builder, key: Key) -> None:
-        """The next item: its stage, and the other parity where the ring starts anew."""
+        """Advance a count to the next item: to its stage, and to the other parity after the last stage."""
         count, stages = self.counts[key], self.pipes[key[0]].type.stages
         one = _number(build, 1)
         flipped = build.insert(S.Xor([count.parity, one], [int32])).result
@@ -410,13 +411,13 @@ class _Lowering:
 
 
 def _fenced(ops: Sequence[Op]) -> bool:
-    """Whether nothing but arrivals and counting has followed a proxy fence."""
+    """Whether only arrivals and counting follow the last proxy fence."""
     since = next((op for op in reversed(ops) if not isinstance(op, COUNTING)), None)
     return isinstance(since, FenceAsync)
 
 
 def _publish(kernel: Kernel) -> None:
-    """Barriers are used only when all see them."""
+    """Insert the op that makes initialised barriers visible to all threads, before any is used."""
     body = kernel.body
     if any(isinstance(op, MbarrierReady) for op in body.ops) or not _after_barriers(body):
         return

@@ -1,6 +1,6 @@
-"""What happens to arrays while a tape wants to know: launches and methods of its thread, and writes by anyone.
+"""Notifications to tapes: of launches and array methods of a tape's thread, and of writes to arrays by any thread.
 
-`on` is False while no tape does, so that launches elsewhere pay for one look at it."""
+`on` is False while no tape observes, so that a launch without tapes only tests this flag."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 
 class Observer(Protocol):
-    """What is told of launches and assignments: a tape."""
+    """A tape, which is notified of launches and assignments."""
 
     def launched(self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any) -> None:
         """A kernel was launched."""
@@ -32,8 +32,8 @@ class _OfThread(threading.local):
 
 
 class Recording:
-    """`tape` records the launches of this thread; `watching` are the tapes that have records, which later writes may
-    spoil."""
+    """`tape` records the launches of this thread; `watching` are the tapes with records, which later writes may
+    invalidate."""
 
     def __init__(self) -> None:
         self.on = False
@@ -60,7 +60,7 @@ class Recording:
     def launched(
         self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
     ) -> None:
-        """A compiled form of a kernel ran. `args`: what was given, with other libraries' arrays as ours."""
+        """A compiled form of a kernel ran. `args`: the arguments, with arrays of other libraries wrapped."""
         self.wrote(args[k] for k in form.writes)
         if record and self.tape is not None:
             self.tape.launched(kernel, plan, given, args, form)
@@ -78,13 +78,13 @@ class Recording:
             self.tape.assigned(target, source, True)
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None:
-        """The adjoint of a kernel ran. `gradients`: of the arguments at some positions."""
+        """The adjoint of a kernel ran. `gradients`: those of arguments, by position."""
         if self.tape is not None:
             self.tape.differentiated(name, args, gradients)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What this thread does in the block belongs to no tape; what it overwrites is seen."""
+        """Nothing that this thread does in the `with` block is recorded on a tape; its writes are still reported."""
         tape, self._here.tape = self._here.tape, None
         try:
             yield

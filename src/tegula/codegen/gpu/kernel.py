@@ -116,11 +116,11 @@ GLOBAL = "addrspace(1)"
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """LLVM IR of a kernel and what the launch needs besides: shared memory, threads per block. `multiplies`: whether
-    it has matmuls, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
-    `budgets`: registers a thread of each warp group, where roles change how many they have; then each thread starts
-    with `start_registers`, and the code must be assembled for exactly so many. `clustered`: whether CTAs 2 k and 2 k +
-    1 work together, if the launch makes clusters of them."""
+    """LLVM IR of a kernel, with the shared memory and threads per block of its launch. `multiplies`: whether the kernel
+    has matmuls, whose operands are worth many registers. `maps`: tensor maps that follow the arguments. `budgets`:
+    registers a thread of each warp group, where roles change their numbers; then each thread starts with
+    `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether CTAs 2 k and 2 k + 1
+    work together, if the launch makes clusters of them."""
 
     text: str
     shared: MemoryMap
@@ -140,11 +140,11 @@ class GpuCode:
 
     def check_registers(self, assembled: int) -> None:
         """InternalError if code that was assembled for so many registers a thread cannot change them as its roles do:
-        `setmaxnreg.dec` must go down and `.inc` up, and what goes up must have been let go."""
+        `setmaxnreg.dec` must lower and `.inc` raise their number, and only released registers can be added."""
         if not self.budgets:
             return
         if assembled != self.start_registers:
-            what = f"the roles change {self.start_registers} registers a thread"
+            what = f"the roles start with {self.start_registers} registers a thread"
             raise InternalError(f"{what}, and the code was assembled for {assembled}")
         if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
             raise InternalError(
@@ -311,7 +311,7 @@ class _Walk:
             s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
 
     def lanes(self, op: Lanes) -> None:
-        """What each lane does; surplus threads skip it, and hold zeros for its results."""
+        """Code of each lane; surplus threads skip it, and hold zeros as its results."""
         s, body = self.s, op.body
 
         def act() -> list[str]:
@@ -339,7 +339,7 @@ class _Walk:
         return [self.s.components(v) for v in region.yielded]
 
     def publish(self, op: Op) -> None:
-        """The lane's value by that lane; zeros by lane 0 where there is no such lane."""
+        """Store the value of a lane, by this lane; lane 0 stores zeros if the lane is absent."""
         s, code = self.s, self.code
         buffer, value, lane = op.operands
         wanted = s.i64(lane)
@@ -379,7 +379,7 @@ class _Walk:
         dim = max(range(len(layout.shape)), key=lambda d: layout.shape[d])
         first = s.base(layout)[dim]
         if s.budgets:
-            # Roles that divide the registers need them: LLVM would compute the numbers before the loops around.
+            # Roles that divide the registers have none to spare: LLVM would hoist these numbers out of the loops.
             first = s.code.emit(f'call i64 asm sideeffect "mov.b64 $0, $1;", "=l,l"(i64 {first})')
         made: list[Components] = []
         for r in range(layout.register_count):
@@ -408,7 +408,7 @@ class _Walk:
         self.s.held[op.result] = self.s.held[op.tile]
 
     def broadcast(self, op: TileBroadcast) -> None:
-        """Each register from the one that holds the element that is repeated there."""
+        """Copy each register from the one that holds the broadcast element."""
         s, source = self.s, op.tile
         small, whole = s.layouts[source], s.layouts[op.result]
         lead = len(whole.shape) - len(small.shape)
@@ -454,7 +454,7 @@ class _Walk:
         (s.held[op.result],) = exchange.reduced(s, [reduction])
 
     def _part_there(self, op: TileReduce, layout: Layout, r: int) -> str:
-        """Whether the warps that gave a part had an element of it."""
+        """Whether a warp's partial result has any element."""
         s, axis = self.s, op.axis or 0
         base = op.bases[layout.register_offsets(r)[axis]]
         extent, last = op.extent, len(op.extent) - 1
@@ -502,7 +502,7 @@ class _Walk:
             s.held[op.result] = access.buffer_load(s, view, layout, whole)
 
     def buf_update(self, op: BufUpdate) -> None:
-        """Once per lane, atomically. What shared memory has no instruction for goes by a compare-and-swap loop of ours:
+        """Atomic update by each lane. Where shared memory has no instruction, we emit the compare-and-swap loop:
         that of assemblers may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
@@ -513,7 +513,7 @@ class _Walk:
             update(self.code, kind, at, scalar, value)
 
     def buf_exchange(self, op: BufExchange) -> None:
-        """Once per lane, atomically: an exchange of 32 bits is one instruction, others are compare-and-swap loops."""
+        """Atomic exchange by each lane: one instruction for 32 bits, else a compare-and-swap loop."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar = scalar_of(t)
@@ -552,7 +552,7 @@ class _Walk:
         s.held[op.result] = made
 
     def barrier(self, op: Barrier) -> None:
-        """Of the block, a warp, or the named barrier of a role."""
+        """The barrier of the block or of a warp, or the named barrier of a role."""
         group = self.s.group
         if op.of_warps or group.warps == 1:
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
@@ -603,7 +603,7 @@ class _Walk:
         when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
 
     def stack_fill(self, op: Op) -> None:
-        """A lane's slot: what was there, the pushes of earlier warps, and those of earlier lanes of its warp."""
+        """A lane's slot: the old count, plus the pushes of earlier warps and of earlier lanes of its warp."""
         s, code = self.s, self.code
         stack, votes, value, flag = op.operands
         count, view = s.stacks[stack]
@@ -665,7 +665,7 @@ class _Walk:
     # Reports ---------------------------------------------------------------------------------------------------------
 
     def print_tile(self, op: PrintTile) -> None:
-        """The elements of all operands through the report buffer, one record each, numbered through."""
+        """Write the elements of all operands to the report buffer, one record each, numbered consecutively."""
         site, first = self.s.site("tile", op.loc, **printed_tiles(op)), 0
         for tile in op.operands:
             assert isinstance(tile.type, TileType)
@@ -691,7 +691,7 @@ class _Walk:
 
 
 def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileAtomic:
-    """The load or store that a copy from or to shared memory stands for: what promises were made of."""
+    """The load or store that a copy from or to shared memory replaces, with its promises."""
     if isinstance(op, BulkStore):
         return TileStore([op.array, op.tile, *op.offset], [], op.promises, [], op.loc)
     if isinstance(op, TileLoad | TileStore | TileAtomic):
