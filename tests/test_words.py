@@ -22,7 +22,7 @@ REPLACED: dict[str, str] = {
     r"meets?|met|meetings?": "synchronise, join, satisfy",
     r"comes?|came|coming": "arrive, happen, return, repeat",
     r"(?:a|its|each|own|squarest|consecutive) shares?": "chunk, part",
-    r"pairs? of blocks|blocks? of (?:a|the) pair": "2-CTA cluster, CTA",
+    r"pairs? of blocks|blocks? of (?:a|the) pair|blocks? of the hardware": "2-CTA cluster, CTA",
     r"touch(?:es|ed|ing)?": "access",
     r"beside|behind": "overlapped with, next to, after",
     r"quick(?:ly|est)?|general way": "fast path, slow path",

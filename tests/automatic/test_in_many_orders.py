@@ -50,7 +50,7 @@ LAUNCHES = {
         Launch(causal_attention, heads(1, 128, 128, 64), (1, 1), 384, exact=False),
     )
 }
-"""One block of the hardware each."""
+"""One CTA each."""
 
 
 @pytest.mark.parametrize("name", LAUNCHES)

@@ -1,4 +1,4 @@
-"""What blocks of the hardware copy and store in a launch, by computing the scalars of a lowered kernel, with pairs."""
+"""What CTAs copy and store in a launch, by computing the scalars of a lowered kernel, with pairs."""
 
 from __future__ import annotations
 

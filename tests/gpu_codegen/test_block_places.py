@@ -1,4 +1,4 @@
-"""Where blocks stand in a launch that blocks of the hardware walk over: every block once, in groups of rows."""
+"""Where blocks stand in a launch that CTAs walk over: every block once, in groups of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short blocks that only add to arrays are run several by one block of the hardware, with the same sums."""
+"""Short blocks that only add to arrays are run several by one CTA, with the same sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches of kernels with automatic schedules: blocks of the hardware, explanations, the kernels that are timed."""
+"""Launches of kernels with automatic schedules: CTAs, explanations, the kernels that are timed."""
 
 from __future__ import annotations
 

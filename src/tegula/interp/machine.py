@@ -64,7 +64,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A launch: its dimensions, its blocks, and how many blocks of the hardware run them."""
+    """A launch: its dimensions, its blocks, and how many CTAs run them."""
 
     dims: tuple[int, ...]
     blocks: int

@@ -46,7 +46,7 @@ class Tid(Op):
 
 
 class LogicalBlocks(Op):
-    """The blocks of the launch that one block of the hardware runs, one after the other: the number of the first, their
+    """The blocks of the launch that one CTA runs, one after the other: the number of the first, their
     end, and the step from one to the next, int64."""
 
     __slots__ = ()

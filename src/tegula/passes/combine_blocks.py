@@ -21,7 +21,7 @@ NARROWEST = 32
 
 
 def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
-    """Put the body into a loop over the blocks of the launch that one block of the hardware runs.
+    """Put the body into a loop over the blocks of the launch that one CTA runs.
 
     The kernel is left as it is unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
     in every block and whose previous elements nobody uses. Blocks without loops are short. A sum of the whole tile that

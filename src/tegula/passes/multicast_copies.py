@@ -1,4 +1,4 @@
-"""Two neighbouring blocks of the hardware that need the same tile fetch it once: each copies one half of it to both.
+"""Two neighbouring CTAs that need the same tile fetch it once: each copies one half of it to both.
 
 Where the rows of an array start within a sector of the cache, each row of a tile takes a sector more than it has bytes
 for, and fetching tiles takes longer than multiplying them. Blocks that walk over numbered tiles in the same order often

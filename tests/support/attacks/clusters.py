@@ -1,4 +1,4 @@
-"""Two blocks of the hardware that fetch for each other: programs that get such pairs, ways to spoil them, and what two
+"""Two CTAs that fetch for each other: programs that get such pairs, ways to spoil them, and what two
 blocks then do, counted on integers."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of the launch that one block of the hardware runs, one after the other."""
+"""Blocks of the launch that one CTA runs, one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tegula.ops.lane import BlockPlace
 
 
 def logical_blocks(s: GpuState, op: Op) -> None:
-    """Every so many as there are blocks of the hardware."""
+    """The blocks of a CTA: from its own number on, in steps of the number of CTAs."""
     end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
     step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))
@@ -16,7 +16,8 @@ def logical_blocks(s: GpuState, op: Op) -> None:
 
 
 def block_place(s: GpuState, op: BlockPlace) -> None:
-    """In 32 bits: a launch of a kernel that asks has fewer blocks."""
+    """The place of a block in one dimension of the launch, in 32 bits: launches of kernels that ask for places have no
+    more blocks than 32 bits count."""
     code, dim, raster = s.code, op.dim, op.raster
     grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     across = grid[-1]

@@ -55,7 +55,7 @@ class CudaCompiled:
     `launch_on_device`)."""
 
     most_blocks: int | None = None
-    """How many blocks of the hardware are worth starting; None: as many as the launch has."""
+    """How many CTAs are worth starting; None: as many as the launch has."""
 
     placed: bool = False
     """Whether they find their places in the launch by numbers of 32 bits."""

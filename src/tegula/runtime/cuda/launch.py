@@ -144,7 +144,7 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
-    """How many blocks of the hardware run so many of the launch."""
+    """How many CTAs run so many of the launch."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
         # The other CTA of a cluster is there too; if there is nothing left for it, it stores nothing.
         return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
