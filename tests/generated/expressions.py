@@ -79,7 +79,7 @@ class Expressions:
         if not is_float(dtype):
             kinds.append((3, self.bits))
         if shape and self.cooperative:
-            kinds += [(3, self.reshaped), (2, self.reduced), (1, self.scanned), (2, self.matmul)]
+            kinds += [(3, self.reshaped), (2, self.reduced), (1, self.scanned), (2, self.matmul_expression)]
         return self.c.of(kinds)(dtype, shape, uniform, depth - 1)
 
     def small(self, dtype: str, shape: Shape, uniform: bool, depth: int, limit: int = WIDE) -> Term:
@@ -323,7 +323,7 @@ class Expressions:
         grown = math.prod(shape) if kind.endswith("clusive") and "_" not in kind else 1
         return self.added_up(Term(f"tg.tile_scan_{kind}({a.text})", a.bound * grown), dtype)
 
-    def matmul(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+    def matmul_expression(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
         if len(shape) != 2:
             return self.arithmetic(dtype, shape, uniform, depth)
         inner = self.c.pick([4, 3, 8])

@@ -391,6 +391,7 @@ import os, signal, sys, threading, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
 from test_interrupts import KERNELS, LONG, launched, python_counted, counted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 for kernel in KERNELS:
     for blocks in (1, 9):
         launched(kernel, 3, blocks)
