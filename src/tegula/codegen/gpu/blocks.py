@@ -1,4 +1,4 @@
-"""Blocks of the launch that one CTA runs, one after the other."""
+"""The blocks of the launch that one CTA runs, one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tegula.ops.lane import BlockPlace
 
 
 def logical_blocks(s: GpuState, op: Op) -> None:
-    """The blocks of a CTA: from its own number on, in steps of the number of CTAs."""
+    """The bounds of a CTA's loop over blocks: it starts at the CTA's own number, with the number of CTAs as step."""
     end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
     step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))

@@ -76,20 +76,20 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
 
 
 def _of_warp_group(s: GpuState) -> str:
-    """The thread's number in its warp group."""
+    """The number of the thread in its warp group."""
     return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
 
 
 def _sync(s: GpuState, number: str) -> None:
-    """The threads of a warp group synchronise."""
+    """Synchronise the threads of a warp group by its named barrier."""
     first = GROUP_BARRIERS + s.group.first // 4
     barrier = s.code.emit(f"add i32 {number}, {first}")
     s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
 
 
 class _Pieces:
-    """The pieces of a result of warp groups. `group_tile`: rows and columns of a warp group, of which `across` lie side
-    by side."""
+    """The pieces in which warp groups store a result. `group_tile`: the rows and columns that one warp group holds;
+    `across`: how many warp groups lie side by side along the columns."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
@@ -110,7 +110,8 @@ class _Pieces:
 
 
 def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
-    """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
+    """Store a warp group's registers of one piece to its staging slot. A thread holds two pairs for each 8 columns: one
+    of its row, and one eight rows below."""
     view = s.buffers[staging]
     dtype = scalar_of(view.dtype)
     if dtype.bits == 16:
@@ -127,10 +128,11 @@ def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -
 
 
 def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
-    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on.
+    """Store a piece by stmatrix: lane l gives the address of row l mod 16, and lanes from 16 on that of the next 8
+    columns.
 
-    Addresses are computed here each time: LLVM would do it before the loops around, and keep them in registers that
-    the matmuls need."""
+    Addresses are recomputed here each time: LLVM would hoist them out of the enclosing loops and keep them in registers
+    that the matmuls need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
     here = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
@@ -146,8 +148,8 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
 
 
 class _TransposedPieces:
-    """The pieces of a matmul that is done as the transposed one: all warp groups lie side by side, and a thread holds
-    pairs of columns."""
+    """The pieces of a matmul that is computed as its transpose: all warp groups lie side by side along the columns, and
+    a thread holds pairs of columns."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
@@ -172,7 +174,7 @@ class _TransposedPieces:
         when(s, mine, lambda: self._write(slot, i, half, first))
 
     def _write(self, slot: str, i: int, half: int, first: int) -> None:
-        """Two pairs for each 8 rows. `first`: of the columns of the half that are the piece's."""
+        """Store two pairs for each 8 rows. `first`: the first of the half's columns that belong to the piece."""
         s, dtype = self.s, scalar_of(self.view.dtype)
         t, align = vector_of(memory_type(dtype), 2), 2 * element_bytes(dtype)
         warp_column = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
@@ -188,8 +190,8 @@ class _TransposedPieces:
 
 
 def _paired(s: GpuState, dtype: DType, held: Iterable[tuple[Components, Components]]) -> list[str]:
-    """Neighbours as vectors of two. Where that is before the code branches, LLVM makes one instruction of rounding two
-    values and putting them together."""
+    """Neighbouring values as vectors of two. Placed before the code branches, so that LLVM fuses rounding two values
+    and packing them into one instruction."""
     code, one = s.code, memory_type(dtype)
     made: list[str] = []
     for (a,), (b,) in held:

@@ -1,5 +1,5 @@
-"""Two neighbouring blocks that work together, as a cluster. A launch of an odd number of blocks has none: what is here
-does for a CTA by itself what it would do without clusters."""
+"""Two neighbouring CTAs that work together as a cluster. A launch with an odd number of CTAs has no clusters: the code
+here then makes a CTA act by itself as it would without clusters."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ ARRIVE_AT_BOTH = (
 
 
 def cluster_size(s: GpuState) -> str:
-    """How many CTAs the cluster has, 1 or 2."""
+    """The number of CTAs in the cluster, 1 or 2."""
     return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.nctaid.x()")
 
 
 def rank(s: GpuState) -> str:
-    """The number of the CTA in its cluster."""
+    """The rank of the CTA in its cluster."""
     return s.first("call i32 @llvm.nvvm.read.ptx.sreg.cluster.ctaid.x()")
 
 
 def other_rank(s: GpuState) -> str:
-    """The number of the other block, or its own if there is none."""
+    """The rank of the peer CTA, or this CTA's own rank if it has no peer."""
     return s.first(f"xor i32 {rank(s)}, {s.first(f'sub i32 {cluster_size(s)}, 1')}")
 
 
@@ -38,20 +38,20 @@ def of_cluster(barrier: Value) -> bool:
 
 
 def cluster_end(s: GpuState, op: ClusterEnd) -> None:
-    """Rounded up to a multiple of the cluster's CTAs."""
+    """Lower `cluster.end`: the number rounded up to a multiple of the cluster's CTAs."""
     code, (t, size, last) = s.code, _size(s, op)
     above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
     s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
 
 
 def cluster_peer(s: GpuState, op: ClusterPeer) -> None:
-    """Of the two numbers of a cluster the first is even."""
+    """Lower `cluster.peer`: the number with its lowest bit flipped, as the first number of a cluster is even."""
     t, _, last = _size(s, op)
     s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
 
 
 def _size(s: GpuState, op: Op) -> tuple[str, str, str]:
-    """The type of a number, the CTAs of the cluster as one, and one less."""
+    """The LLVM type of the result, the cluster's number of CTAs in that type, and that number less one."""
     t = register_type(scalar_of(op.result.type), 1)  # type: ignore[arg-type]
     size = cluster_size(s) if t == "i32" else s.code.emit(f"zext nneg i32 {cluster_size(s)} to {t}")
     return t, size, s.code.emit(f"sub {t} {size}, 1")

@@ -1,4 +1,4 @@
-"""What threads of a warp tell each other: reductions, extremes, votes."""
+"""Exchange of values between the threads of a warp: shuffles, reductions and votes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ def combination(s: GpuState, region: Region) -> Combine:
 
 
 def identity(region: Region, dtype: ElementType) -> str | None:
-    """The scalar that changes nothing when it is combined, for the combinations that are one op of their two
-    arguments; None where none is known."""
+    """The neutral scalar of a combination that is a single op on its two arguments; None where none is known."""
     if len(region.ops) != 2 or sorted(map(id, region.ops[0].operands)) != sorted(map(id, region.args)):
         return None
     scalar, kind = scalar_of(dtype), type(region.ops[0])
@@ -87,7 +86,7 @@ def identity(region: Region, dtype: ElementType) -> str | None:
 
 
 def _loser(scalar: DType, smallest: bool) -> str | None:
-    """What every other number wins against: NaN among floats."""
+    """The scalar that loses against every other in min or max: NaN among floats."""
     if scalar.is_float:
         return constant(scalar, float("nan"))
     if scalar.is_bool:
@@ -102,8 +101,8 @@ def _select(s: GpuState, ok: str, a: Components, b: Components, dtype: ElementTy
 
 
 class _Reducer:
-    """Combines values of which some may be missing: by an identity where the combination has one, else by keeping
-    track."""
+    """Combines values of which some may be missing: a missing value is replaced by the neutral element where the
+    combination has one; otherwise a flag for each value tells whether it is there."""
 
     def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
         self.s, self.dtype = s, dtype
@@ -127,7 +126,7 @@ class _Reducer:
         return tuple(made), code.emit(f"or i1 {has_x}, {has_y}")
 
     def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:
-        """Joined with what the thread at distance `by` (a power of two) holds."""
+        """The value combined with the one held by the thread at distance `by`, a power of two."""
         x, has = a
         other = shuffled(self.s, x, self.dtype, "bfly", str(by))
         its = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(by))
@@ -136,8 +135,8 @@ class _Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A tile to be reduced along `axis` (None: all) by what a region combines. `checked`: whether a register holds an
-    element."""
+    """A tile to be reduced along `axis` (None: over all elements) with `region` as the combination. `checked`: for the
+    number of a register, whether it holds an element, as an i1."""
 
     tile: Value
     axis: int | None
@@ -146,8 +145,8 @@ class Reduction:
 
 
 def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
-    """Tiles reduced in registers and within warps, all of them step by step: the threads of a warp tell each other
-    something for one while what they told for another is on its way."""
+    """The registers of tiles reduced within threads and warps. The shuffle steps of all reductions are interleaved, so
+    that the latency of one hides that of another."""
     made: list[list[tuple[Components, str]]] = []
     chains: list[tuple[_Reducer, list[int]]] = []
     for one in reductions:
@@ -183,7 +182,7 @@ def partial_reduce(s: GpuState, op: PartialReduce) -> None:
 
 
 def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
-    """Pairs of neighbours, so that the chain of dependent operations is short."""
+    """All values combined as a balanced tree, so that the chain of dependent operations is short."""
     while len(values) > 1:
         pairs = [reducer.join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
         values = pairs + values[len(pairs) * 2 :]
@@ -191,7 +190,7 @@ def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Comp
 
 
 def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
-    """The distances of the threads of a warp that share an element's row along `dims`."""
+    """The xor distances between the lanes of a warp that hold elements differing along `dims` only."""
     steps: list[int] = []
     period = 1
     for mode in layout.warp_modes[0]:

@@ -1,12 +1,13 @@
-"""Launches that overlap: the blocks of a kernel start while the last ones of the kernel before are at work.
+"""Launches that overlap: the CTAs of a kernel start while the last CTAs of the preceding kernel are still running.
 
-A kernel tells the hardware at its start that the next one may start where there is room. What the next one does before
-it waits, as making its barriers, costs no time then. The wait ends when all launches before are complete and what they
-wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all.
+A kernel tells the hardware at its start that the next launch may start where there is room. What the next kernel does
+before its wait, such as initialising barriers, then costs no time. The wait ends when all preceding launches are
+complete and their writes are visible. Every kernel waits, even one that reads nothing: a kernel that waits for it has
+thereby waited for all launches before.
 
-Launches of an adjoint may wait at their end (`ir.LaunchOverlap`): that they have started says already that all they
-depend on is complete. Only those do that read arrays by bulk copies alone, which find what is in the cache of all
-multiprocessors; what is in that of one is renewed by waiting."""
+Launches of an adjoint may wait at their end (`ir.LaunchOverlap`): their start already implies that everything they
+depend on is complete. Only kernels that read arrays by bulk copies alone do so: bulk copies read the cache that all
+multiprocessors share, while the cache of a single multiprocessor is refreshed by the wait."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from tegula.types import ArrayType
 
 
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
-    """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
-    or what may use it, is reached."""
+    """Lower the kernel op by op. The wait for preceding launches is placed as late as possible: before the first op
+    that accesses memory of arrays, or may do so."""
     waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.place
     late, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
     last = loops[-1] if lets == LOOPED and loops else None
@@ -41,8 +42,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 
 
 def launch_next(s: GpuState, op: Op) -> None:
-    """All that this block reads has arrived; the next launch may rely on those before this one too. Where no op says
-    so, the next one may start when the block has ended."""
+    """Let the next launch start once this block has read all its input: the next launch may then rely on the launches
+    before this one too. Without such an op the next launch starts when the blocks have ended."""
     if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)
@@ -55,12 +56,12 @@ def waits_at_end(s: GpuState) -> bool:
 
 
 def start_next_launch(s: GpuState) -> None:
-    """The next launch of the stream may start when all blocks of this one have arrived here, or have ended."""
+    """Let the next launch of the stream start once all CTAs of this launch have executed this instruction or ended."""
     s.code.line('call void asm sideeffect "griddepcontrol.launch_dependents;", ""()')
 
 
 def wait_for_last_launch(s: GpuState) -> None:
-    """All launches before are complete, and their results can be seen."""
+    """Wait until all preceding launches are complete and their results are visible."""
     s.code.line('call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()')
 
 
@@ -75,7 +76,7 @@ def reads_by_copies(kernel: Kernel) -> bool:
 
 
 def accesses_arrays(op: Op) -> bool:
-    """Whether an op may read or write memory of arrays, itself or in its regions."""
+    """Whether an op, or an op in its regions, may read or write memory of arrays."""
     if isinstance(op, ArrayView | ArrayShape):
         return False
     return bool(op.regions) or any(isinstance(v.type, ArrayType) for v in op.operands)

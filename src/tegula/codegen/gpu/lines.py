@@ -1,4 +1,4 @@
-"""Which Python line each instruction is of, as the debug metadata of LLVM that becomes PTX's line directives."""
+"""The Python line of each instruction, as LLVM debug metadata that becomes PTX's line directives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from tegula.source import UNKNOWN, Location
 
 FIRST = 1 << 20
-"""Numbers of metadata below are left to loops."""
+"""The first number of debug metadata; lower numbers are left to loop metadata."""
 
 
 class LineTable:
-    """Metadata for the locations that occur, each once. `kernel`: where the kernel's definition begins."""
+    """Debug metadata of source locations, each defined once. `kernel`: where the kernel's definition begins."""
 
     def __init__(self, name: str, kernel: Location) -> None:
         self.nodes: dict[str, int] = {}
@@ -25,11 +25,11 @@ class LineTable:
         self.function = self._function(name, file, kernel.line)
 
     def mark(self, loc: Location) -> str:
-        """What stands after an instruction of that place; where it was inlined belongs to it."""
+        """The suffix that attaches a location to an instruction, with the call sites through which it was inlined."""
         return f", !dbg !{self._place(loc)}"
 
     def metadata(self) -> str:
-        """The definitions, and what makes LLVM read them."""
+        """The text of all definitions, with the module flags that make LLVM read them."""
         version = self._node('!{i32 2, !"Debug Info Version", i32 3}')
         lines = [f"!{number} = {text}" for text, number in self.nodes.items()]
         lines += [f"!llvm.dbg.cu = !{{!{self.unit}}}", f"!llvm.module.flags = !{{!{version}}}"]

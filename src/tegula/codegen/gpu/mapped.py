@@ -1,4 +1,4 @@
-"""Maps of tiles: a region is run for every register of a thread."""
+"""Maps of tiles: the region is lowered for every register of a thread."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
 TOGETHER = 8
-"""Elements that a thread computes side by side where they share branches."""
+"""How many elements a thread computes in lockstep where they share branches."""
 Given = Sequence[Sequence[Components]]
-"""The arguments of a region, for each register."""
+"""The arguments of a region for each register."""
 
 
 def mapped(s: GpuState, *ops: Op) -> None:
-    """Maps that do the same to tiles of one layout."""
+    """Lower maps that apply the same function to tiles of one layout."""
     first = ops[0]
     assert isinstance(first, TileMap)
     region, layout, t = first.function, s.layouts[first.result], first.result.type
@@ -53,8 +53,8 @@ def mapped(s: GpuState, *ops: Op) -> None:
 
 
 def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> list[Components]:
-    """What a region without control flow yields. Conversions of arguments that several registers share an instruction
-    for are done first; where branches are shared, several registers go on side by side."""
+    """The results of a region without control flow for each register. Conversions of arguments that one instruction
+    does for several registers come first; where branches are shared, several registers are computed in lockstep."""
     known = [dict[Value, Components]() for _ in given]
     positions = {argument: k for k, argument in enumerate(region.args)}
     for op in region.ops:

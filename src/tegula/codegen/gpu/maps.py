@@ -1,4 +1,4 @@
-"""The block of arguments of a kernel, and the tensor maps at its end: which boxes of which arrays bulk copies move."""
+"""The argument block of a kernel, and the tensor maps at its end, which describe the boxes that bulk copies move."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from tegula.ir import Kernel
 from tegula.types import ArrayType, Type, element_bytes
 
 BYTES, ALIGNMENT = 128, 64
-"""Of an encoded tensor map."""
+"""Size and alignment of an encoded tensor map, in bytes."""
 
 BITS = "bits"
-"""Elements that copies do not look at."""
+"""The element type of copies that do not interpret the elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A map of array parameter `parameter`. `box`: the elements of one copy along each of its dimensions, the first
-    dimension first. `row_bytes`: of the swizzle, 0 for none. `elements`: what copies take them
-    for: `BITS`, tf32, to which float32 is rounded on its way to shared memory, or the type in which they are added."""
+    """A tensor map of array parameter `parameter`. `box`: the shape that one copy moves, in elements, first dimension
+    first. `row_bytes`: the width of the swizzle in bytes, 0 for none. `elements`: the element type as copies see it:
+    `BITS` (uninterpreted), tf32 (float32 is rounded to tf32 on its way to shared memory), or the type in which a
+    reducing store adds."""
 
     parameter: int
     box: tuple[int, ...]
@@ -28,31 +29,33 @@ class TensorMap:
 
 
 def argument_bytes(kernel: Kernel) -> int:
-    """Bytes of the block of arguments: as the CPU's. Tensor maps follow it, aligned."""
+    """The size of the argument block in bytes, laid out as on the CPU. Tensor maps follow it, aligned."""
     return sum(_bytes(p.type) for p in kernel.params) + 8 * (kernel.launch.ndim + 2)
 
 
 def argument_place(kernel: Kernel, parameter: int) -> tuple[int, int]:
-    """The bytes of one argument: the first, and the one after the last."""
+    """The byte range of one argument in the argument block: its start and its end (exclusive)."""
     start = sum(_bytes(p.type) for p in kernel.params[:parameter])
     return start, start + _bytes(kernel.params[parameter].type)
 
 
 def _bytes(t: Type) -> int:
-    """An array takes its address, lengths and strides, a scalar or vector whole slots of 8 bytes."""
+    """The size of an argument: an array takes 8 bytes each for its address, lengths and strides, a scalar or vector
+    whole 8-byte slots."""
     return 8 * (1 + 2 * t.ndim) if isinstance(t, ArrayType) else -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
 
 
 def maps_at(kernel: Kernel) -> int:
-    """Where the tensor maps start."""
+    """The byte offset of the first tensor map from the start of the argument block."""
     return -(-argument_bytes(kernel) // ALIGNMENT) * ALIGNMENT
 
 
 def described_maps(
     kernel: Kernel, maps: Sequence[TensorMap], written: Sequence[int]
 ) -> Iterator[tuple[int, int, str, tuple[int, ...], int, bool]]:
-    """What a launch needs of each map: where the array's descriptor starts and ends in the arguments, what its elements
-    are for copies, the box, the bytes of a row, whether the array is `written`."""
+    """What a launch needs in order to encode each map: the start and end of the array's descriptor in the arguments,
+    the element type of copies, the box, the bytes of a swizzled row, the parameter, and whether the array is
+    `written`."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)

@@ -1,10 +1,10 @@
 """Quotients and square roots of float32, several at a time.
 
-A GPU has an instruction for approximate reciprocals, and divides by a few steps from there, which are right as long as
-no number leaves the normal ones; else a subroutine does it. The assembler tests and branches for every quotient on its
-own, so that each waits for the one before. Here the numbers are scaled so that nearly all divisions are right,
-zeros and divisors as large as infinity included, and one branch is for all the others. So with roots, which take a few
-steps from an approximate reciprocal of the root, for all but very small and infinite numbers."""
+A GPU has an instruction for approximate reciprocals. Division refines one in a few steps, which are exact as long as
+all numbers stay normal; otherwise a subroutine divides. The assembler tests and branches for every quotient separately,
+so that each waits for the one before. Here the numbers are scaled so that nearly all divisions are right, those of
+zeros and by divisors as large as infinity included, and a single branch handles all the others. Square roots are
+likewise refined from an approximate reciprocal root, for all but very small and infinite numbers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tegula.codegen.text import Code, constant, register_type
 from tegula.types import DType, float32, float64
 
 UP, DOWN = 2.0**48, 2.0**-4
-"""Dividends are made so much larger: that of the smallest number, too, leaves an exact remainder. Divisors are made so
-much smaller that the reciprocal of the largest is a normal number."""
+"""Scale factors. Dividends are multiplied by `UP`, so that even the smallest number leaves an exact remainder; divisors
+by `DOWN`, so that the reciprocal of the largest one is a normal number."""
 BEYOND = 2.0**127
-"""What stands for an infinite divisor: larger than any other, and with a reciprocal that is flushed to 0."""
+"""The substitute for an infinite divisor: larger than any scaled divisor, with a reciprocal that is flushed to 0."""
 SMALLEST = 2.0**-126
-"""Normal number."""
+"""The smallest normal float32."""
 LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
-"""Of 2 ** -100, whose root leaves an exact remainder, and of infinity."""
+"""The float32 bits of 2 ** -100, whose root leaves an exact remainder, and of infinity."""
 
 
 def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
-    """a / b of each pair, correctly rounded."""
+    """The correctly rounded a / b of each pair."""
     fast = [_fast(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
@@ -39,7 +39,7 @@ def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
-    """The square root of each number, correctly rounded."""
+    """The correctly rounded square root of each number."""
     fast, unsure = list[str](), list[str]()
     for (x,) in numbers:
         start = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
@@ -56,7 +56,7 @@ def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[str]]) -> list[str]:
-    """Numbers that are known already, or others, found with more effort."""
+    """The `fast` numbers, or where `unsure` holds those that `sure` computes on a rarely taken branch."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
@@ -67,8 +67,8 @@ def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[st
 
 
 def finished(code: Code, x: str, type: str) -> str:
-    """A number that is ready here. LLVM puts off what is made of quotients until their results are needed, after the
-    branches of all others, and so many numbers do not fit into registers."""
+    """A number that is computed here and not later. LLVM sinks the computations that use quotients to where their
+    results are needed, after the branches of all other quotients, and so many live numbers exceed the registers."""
     if type != "float":
         return x
     bits = code.emit(f"bitcast float {x} to i32")
@@ -77,8 +77,8 @@ def finished(code: Code, x: str, type: str) -> str:
 
 
 def _sure(code: Code, a: str, b: str, fast: str) -> str:
-    """The quotient where the fast one may be wrong: it then is no normal number. One by one, which takes few
-    registers."""
+    """The quotient, recomputed where the fast one is not a normal number and so may be wrong. Quotients are handled one
+    by one, which takes few registers."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {fast}")
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
@@ -92,8 +92,8 @@ def _sure(code: Code, a: str, b: str, fast: str) -> str:
 
 
 def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
-    """The quotient, and a number that is not 0 where it may be wrong: scaling it back has rounded once more, or
-    something on the way was no number."""
+    """The quotient, and a number that is not 0 where the quotient may be wrong: scaling it back has rounded a second
+    time, or a step has given NaN."""
     divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
     minus = code.emit(f"fneg float {divisor}")
     start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
@@ -109,10 +109,10 @@ def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
 
 
 def _slow(code: Code, a: str, b: str) -> str:
-    """The quotient by way of float64, where all these numbers are normal: a quotient of two of them is never so close
-    to the middle between two of float32 that rounding twice does harm. Where the steps give no number, zeros and
-    infinities are in play, and the product with the approximate reciprocal is exact; elsewhere it has the sign of a
-    zero."""
+    """The quotient computed in float64, where all float32 numbers are normal: the quotient of two of them is never so
+    close to the midpoint of two float32 numbers that rounding twice changes it. Where the refinement gives NaN, zeros
+    and infinities are involved, and the product with the approximate reciprocal is exact; elsewhere that product has
+    the right sign for a zero."""
     dividend, divisor = (code.emit(f"fpext float {x} to double") for x in (a, b))
     minus = code.emit(f"fneg double {divisor}")
     reciprocal = code.emit(f"call double @llvm.nvvm.rcp.approx.ftz.d(double {divisor})")
@@ -129,7 +129,7 @@ def _slow(code: Code, a: str, b: str) -> str:
 
 
 def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
-    """x times a power of two, and what rounding drops of x: 0, never -0, where that is exact."""
+    """x times the power of two `by`, and the part of x that rounding drops: 0, never -0, where the result is exact."""
     result = _times(code, x, by)
     return result, _fma(code, result, _number(-1.0 / by), x)
 

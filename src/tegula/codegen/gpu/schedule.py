@@ -1,4 +1,5 @@
-"""Memory barriers and bulk copies. What the hardware asks for is in the PTX manual, under the instructions' names."""
+"""Memory barriers and bulk copies. The PTX manual describes what the hardware requires, under the instructions'
+names."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
 
 def shared_address(s: GpuState, pointer: str) -> str:
-    """A generic pointer to shared memory as the i32 that instructions take."""
+    """The i32 address that instructions take, for a generic pointer to shared memory."""
     near = s.code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(3)")
     return s.code.emit(f"ptrtoint ptr addrspace(3) {near} to i32")
 
@@ -59,7 +60,7 @@ def elected(s: GpuState, first_warp: bool) -> str:
 
 
 def barrier_new(s: GpuState, op: MbarrierNew) -> None:
-    """The first thread makes the barriers."""
+    """Lower `mbarrier.new`: the first thread initialises the barrier of each stage."""
     near = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
     address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
     arrivals = op.arrivals
@@ -75,14 +76,14 @@ def barrier_new(s: GpuState, op: MbarrierNew) -> None:
 
 
 def barrier_ready(s: GpuState, op: Op) -> None:
-    """Bulk copies see barriers after a fence; threads see them once they have synchronised."""
+    """Make new barriers visible: to bulk copies by a fence, to threads by synchronising them."""
     if s.gpu.bulk_copies:
         asm(s, "fence.mbarrier_init.release.cluster;", [])
     sync_all(s)
 
 
 def sync_all(s: GpuState) -> None:
-    """All threads of the CTA synchronise, or of the 2-CTA cluster."""
+    """Synchronise all threads of the CTA, or of the 2-CTA cluster."""
     if s.clustered:
         asm(s, "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", [])
     else:
@@ -96,7 +97,7 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 
 
 def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
-    """Asleep for some time in each iteration, where the hardware can."""
+    """Lower `mbarrier.wait`: poll the barrier; where the hardware can, each poll suspends the thread for some time."""
     at = _address(s, op.barriers, op.stage)
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
@@ -107,7 +108,8 @@ def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
 
 
 def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
-    """By one lane of each warp, or of the first one, after the others."""
+    """Lower `mbarrier.arrive`: one lane of each warp, or of the first warp only, arrives after the warp has
+    synchronised."""
     at = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
     one = elected(s, first_warp=bool(op.elected))
@@ -125,7 +127,7 @@ def barrier_expect(s: GpuState, op: MbarrierExpect) -> None:
 
 
 def fence_async(s: GpuState, op: Op) -> None:
-    """Where there is another proxy than that of threads."""
+    """Order the threads' accesses before those of the async proxy, on targets that have one."""
     if s.gpu.bulk_copies:
         asm(s, "fence.proxy.async.shared::cta;", [])
 

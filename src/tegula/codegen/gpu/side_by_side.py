@@ -1,4 +1,4 @@
-"""Which ops are lowered together: they do the same to tiles that do not need each other, and share their branches."""
+"""Which ops are lowered together: ops that apply the same computation to independent tiles share their branches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.ops.tile import TileLoad, TileMap, TileStore
 
 
 def side_by_side(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
-    """The ops in order, in groups; most are alone."""
+    """The ops in order, grouped by those that are lowered together; most groups hold a single op."""
     group: list[Op] = []
     for op in ops:
         if group and not _joins(s, group, op):
@@ -48,8 +48,8 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
 
 
 def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> bool:
-    """Whether two regions do the same to their arguments and to what both use from outside, where the second one uses
-    other values for those that are named."""
+    """Whether two regions compute the same from their arguments and from values defined outside. `outside`: values used
+    by the first region, with the values that the second one uses in their place."""
     if [v.type for v in a.args] != [v.type for v in b.args] or len(a.ops) != len(b.ops):
         return False
     names = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}

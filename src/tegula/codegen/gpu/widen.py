@@ -1,8 +1,8 @@
-"""Numbers of 8 bits widened several at once, without rounding.
+"""Conversion of 8-bit numbers to wider floats, several at once and without rounding.
 
-To convert integers one by one takes an instruction of a slow unit for each. Here bytes become the lowest bits of floats
-whose other bits are known, and arithmetic on two halves of a register does the rest. The device widens two 8-bit floats
-at once itself."""
+Converting integers one by one takes an instruction of a slow unit for each. Here a byte becomes the lowest bits of a
+float whose other bits are known, and arithmetic on both halves of a register does the rest. 8-bit floats are converted
+by hardware instructions, two at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
 
 
 def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> list[str]:
-    """Numbers of 8 bits as floats."""
+    """8-bit numbers converted to floats of type `to`."""
     made: list[str] = []
     for first in range(0, len(numbers), TOGETHER):
         part = numbers[first : first + TOGETHER]
@@ -43,7 +43,8 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
 
 
 def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]:
-    """A signed number n is taken as the unsigned n + 128, which has the bits of n except that of the sign."""
+    """Four bytes as floats. A signed n is handled as the unsigned n + 128, whose bits differ from those of n in the
+    sign bit alone."""
     if source.is_signed:
         packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
     bias = 128 if source.is_signed else 0
@@ -54,22 +55,22 @@ def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]
 
 
 def _whole(code: Code, packed: str, k: int, bias: int) -> str:
-    """From 2^23 to 2^24 the lowest bit of a float32 counts 1."""
+    """Byte k as a float32: between 2^23 and 2^24 the lowest bit of a float32 counts 1."""
     bits = _interleaved(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
     number = code.emit(f"bitcast <4 x i8> {bits} to float")
     return code.emit(f"fsub float {number}, {float_literal(float((1 << 23) + bias), float32)}")
 
 
 def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """From 1024 to 2048 the lowest bit of a float16 counts 1."""
+    """Bytes k and k + 1 as float16: between 1024 and 2048 the lowest bit of a float16 counts 1."""
     bits = _interleaved(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
     return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
 
 
 def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """A bfloat16 has seven bits below its exponent, too few for a byte; but where the upper ones are 0, the lower eight
-    count 2^-133 whether the number is subnormal or not."""
+    """Bytes k and k + 1 as bfloat16. The seven mantissa bits of a bfloat16 are too few for a byte; but where the upper
+    bits are 0, the lower eight count 2^-133 whether the number is subnormal or not."""
     pair, bits = "<2 x bfloat>", _interleaved(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
@@ -79,7 +80,7 @@ def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
 
 
 def _bfloats(value: float) -> str:
-    """A literal, twice."""
+    """A bfloat literal in both elements of a vector."""
     return f"splat (bfloat 0xR{float_bits(value) >> 16:04X})"
 
 
@@ -93,7 +94,7 @@ def _of_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
 
 
 def _two_of_e5m2(code: Code, packed: str, k: int) -> str:
-    """They are the upper halves of float16."""
+    """Two e5m2 floats as float16, whose upper halves they are."""
     bits = _interleaved(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
     return code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
 
@@ -108,7 +109,7 @@ def _two_of_e4m3(code: Code, packed: str, k: int) -> str:
 
 
 def _interleaved(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
-    """Four bytes: those picked of `packed`, and constants where none is."""
+    """A vector of four bytes: each is byte `picked[k]` of `packed`, or the constant `others[k]` where that is None."""
     fixed = ", ".join(f"i8 {n}" for n in others)
     mask = ", ".join(f"i32 {4 + at if k is None else k}" for at, k in enumerate(picked))
     return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{fixed}>, <4 x i32> <{mask}>")
