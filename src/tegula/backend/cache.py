@@ -25,14 +25,15 @@ NOTED, ABANDONED, FORGOTTEN = 3600, 3600, 30 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A compiled kernel: what the launch must know, and its object."""
+    """A compiled kernel: the metadata that its launches need, and its object code."""
 
     metadata: dict[str, Any]
     code: bytes
 
 
 def directory(configured: str | None = None) -> Path:
-    """Where entries lie: as configured, or in the user's cache directory (XDG, where only absolute paths count)."""
+    """The directory of the entries: the configured one, or one in the user's cache directory (XDG, where only absolute
+    paths count)."""
     if configured:
         return Path(configured)
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -49,7 +50,8 @@ class Cache:
         self.path = path
 
     def key(self, parts: Iterable[str]) -> str:
-        """The name of the entry for everything that the code depends on; with that of the tools that make it."""
+        """The name of an entry: a digest of `parts`, everything that the code depends on, and of the tools that compile
+        it."""
         digest = hashlib.sha256(sources_digest(self.path) + llvmlite_version())
         for part in parts:
             data = part.encode()
@@ -86,7 +88,8 @@ class Cache:
             self.trim()
 
     def trim(self, limit: int = LIMIT) -> None:
-        """Drop the entries used longest ago until the rest has at most that many bytes, and files never finished."""
+        """Remove the least recently used entries until the rest has at most `limit` bytes, and files that were never
+        finished."""
         now = time.time()
         found: list[tuple[float, int, Path]] = []
         for path in self.path.glob("*"):
@@ -114,7 +117,7 @@ class Cache:
         return sum(p.stat().st_size for p in self.entries())
 
     def clear(self) -> int:
-        """Remove all entries, and what else the cache keeps; how many entries there were."""
+        """Remove all entries and everything else that the cache keeps. Returns the number of entries removed."""
         found = self.entries()
         for path in [*found, *self.path.glob(MEMO + "*")]:
             _remove(path)

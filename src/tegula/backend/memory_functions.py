@@ -1,12 +1,13 @@
-"""The functions that LLVM may call for copies and fills, so that objects hold all they need.
+"""The functions that LLVM may call for copies and fills, so that objects need no other library.
 
-They are linked in after optimisation: LLVM would otherwise recognise their loops as what they implement."""
+They are linked in after optimisation: LLVM would otherwise recognise their loops as calls to the functions
+themselves."""
 
 _SHORT = [(16, "<16 x i8>"), (8, "i64"), (4, "i32"), (2, "i16"), (1, "i8")]
 
 
 def _ladder(step: str) -> str:
-    """Fewer than 32 bytes, as two overlapping accesses of the largest power of two that fits."""
+    """The code for fewer than 32 bytes: two overlapping accesses of the largest power of two that fits."""
     lines: list[str] = []
     for size, type in _SHORT:
         text = f"""

@@ -42,7 +42,7 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 
 
 class _Local(threading.local):
-    """Scratch memory of one thread that launches, which follows its watch; grows, never shrinks."""
+    """The scratch memory of one launching thread, which follows its watch; it grows and never shrinks."""
 
     size = -1
     address = 0
@@ -62,7 +62,8 @@ _local = _Local()
 
 
 def thread_count() -> int:
-    """Threads that a launch uses: TEGULA_NUM_THREADS, or the cores this process may run on.
+    """The number of threads that a launch uses: TEGULA_NUM_THREADS, or the number of cores that this process may run
+    on.
 
     ValueError if TEGULA_NUM_THREADS is not a positive number."""
     wanted = os.environ.get("TEGULA_NUM_THREADS")
@@ -74,7 +75,7 @@ def thread_count() -> int:
 
 
 def support(text: str) -> LoadedObject:
-    """Functions that no kernel has of its own, as LLVM IR; from the disk cache where they were compiled before."""
+    """The object of functions that belong to no kernel, compiled from LLVM IR; from the disk cache where possible."""
     target = baseline()
     store = disk_cache()
     name = store.key([text, target.key]) if store is not None else ""
@@ -92,7 +93,7 @@ _code: LoadedObject | None = None
 
 
 def _native() -> LoadedObject:
-    """The pool's own code, which knows what a watch calls of Python."""
+    """The pool's own code, connected to the functions of Python that a poll calls."""
     global _code
     with _lock:
         if _code is None:
@@ -119,7 +120,8 @@ class WorkerPool:
         self.ensure(threads)
 
     def ensure(self, threads: int) -> int:
-        """Have that many threads, the caller included, if the system gives them. How many workers there are."""
+        """Start workers until there are `threads` threads, the caller included, or the system refuses. Returns the
+        number of workers."""
         while self.workers < min(threads - 1, MAX_HELPERS):
             try:
                 name = f"tegula-{self.workers}"
@@ -130,7 +132,8 @@ class WorkerPool:
         return self.workers
 
     def _work(self) -> None:
-        """A worker's life. The frame keeps the pool, and so the code that the worker runs in memory."""
+        """The body of a worker thread. Its frame references the pool, which keeps the code that the worker runs in
+        memory."""
         self.serve(self.job)
 
     def run(self, function: Any, args: bytes, blocks: int, scratch: int, threads: int) -> None:

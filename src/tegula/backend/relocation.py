@@ -72,13 +72,13 @@ def _apply_aarch64(image: bytearray, at: int, kind: int, target: int, place: int
 
 
 def _insert(image: bytearray, at: int, mask: int, bits: int) -> None:
-    """Replace the masked bits of an instruction."""
+    """Replace the masked bits of an instruction by `bits`."""
     (word,) = struct.unpack_from("<I", image, at)
     struct.pack_into("<I", image, at, word & ~mask | bits)
 
 
 def _signed(value: int, bits: int, kind: int) -> int:
-    """A field of an instruction, in two's complement."""
+    """The value as a two's complement field of `bits` bits. InternalError if it does not fit."""
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise InternalError(f"relocation {kind} does not reach: {value} needs more than {bits} bits")
     return value & (1 << bits) - 1

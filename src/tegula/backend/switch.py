@@ -1,11 +1,10 @@
 """The functions that run a role on a stack of its own, for kernels that call them.
 
-`start_stack(save, top, function, argument)` keeps the caller's state on its stack, whose pointer it writes to `save`,
-and calls the function on the stack that ends at `top`. `switch_stack(save, to)` keeps the caller's state likewise and
-goes on where the call that wrote the stack pointer `to` left off. What is kept are the registers that a call must
-preserve.
+`start_stack(save, top, function, argument)` saves the caller's state on the caller's stack, stores that stack pointer
+to `save`, and calls the function on the stack that ends at `top`. `switch_stack(save, to)` saves the caller's state
+likewise and resumes the call that stored the stack pointer `to`. The saved state is the callee-saved registers.
 
-They are linked in after optimisation, which must not look into them."""
+Both are linked in after optimisation, so that LLVM cannot inline or analyse them."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ NAMES = frozenset({"start_stack", "switch_stack"})
 
 
 def switch_text(x86: bool) -> str:
-    """LLVM IR of both functions for x86-64, or else AArch64."""
+    """The LLVM IR of both functions, for x86-64 if `x86` is set, else for AArch64."""
     code = _X86 if x86 else _ARM
     return f"""
 define hidden void @start_stack(ptr %save, ptr %top, ptr %function, ptr %argument) #0 {{

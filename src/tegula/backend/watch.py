@@ -17,11 +17,11 @@ from typing import Any
 from tegula.codegen.poll import DUE, LOOK, SELF, WATCH_BYTES
 
 JOB, OWNER = LOOK - 8, LOOK + 8
-"""In front of the scratch memory, as those that kernels know: the launch (0 for one block alone), and whether the
-memory is of a thread that launches."""
+"""Byte offsets in front of the scratch memory, like those that kernels know: the launch (0 for a block run alone), and
+whether the memory belongs to a thread that launches."""
 
 PERIOD = 25_000
-"""Microseconds between two looks."""
+"""The time between two polls in microseconds."""
 
 FUNCTIONS = (
     *("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", "PyErr_Clear"),
@@ -29,7 +29,7 @@ FUNCTIONS = (
 )
 _WORDS = (*FUNCTIONS, "local", "attributes")
 FOUND = 8 * len(_WORDS)
-"""Where the exception that a handler raised is kept: type, value, traceback. Only the main thread runs handlers."""
+"""The offset of the exception that a handler raised: type, value, traceback. Only the main thread runs handlers."""
 PYTHON_BYTES = FOUND + 3 * 8
 
 NAMES = {
@@ -158,7 +158,8 @@ _restore.argtypes, _restore.restype = [ctypes.c_void_p] * 3, None
 
 
 def connect(python: int, local: Any) -> None:
-    """Let native code know Python. `python`: the address of its table; `local`: whose attributes are a thread's."""
+    """Give native code access to Python. `python`: the address of its table; `local`: the thread-local object whose
+    attributes describe a thread's scratch memory."""
     attributes = "__dict__"
     _kept[:] = local, attributes
     addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in FUNCTIONS]
@@ -168,13 +169,14 @@ def connect(python: int, local: Any) -> None:
 
 
 def prepare(scratch: int, look: int) -> None:
-    """The watch in front of the scratch memory of a thread that launches. `look`: the address of the function."""
+    """Initialise the watch in front of the scratch memory of a launching thread. `look`: the address of the poll
+    function."""
     for at, value in ((DUE, 0), (JOB, 0), (LOOK, look), (OWNER, 1), (SELF, scratch)):
         ctypes.c_int64.from_address(scratch + at).value = value
 
 
 def raise_found() -> None:
-    """Raise the exception for which a kernel has stopped."""
+    """Raise the exception that made a kernel stop; KeyboardInterrupt if none was recorded."""
     words = (ctypes.c_void_p * 3).from_address(_found[0])
     found, words[:] = list(words), [None] * 3
     if found[0] is None:

@@ -1,5 +1,5 @@
-"""Barriers and asynchronous copies on a CPU, of kernels that schedule by hand: barriers are counters in the block's
-memory, copies are complete when they have been started, fences have nothing to do."""
+"""Barriers and asynchronous copies on a CPU, for kernels with a schedule by hand: barriers are counters in the block's
+memory, copies are complete as soon as they are started, and fences do nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tegula.ops.tile import TileLoad, TileStore
 from tegula.types import element_bytes, scalar_of
 
 PHASE, PENDING, BYTES = (WORD * k for k in range(3))
-"""Of a stage."""
+"""Byte offsets in a stage."""
 STAGE_BYTES = 3 * WORD
 
 FUNCTIONS = f"""define internal void @settle(ptr %stage, i64 %count) #0 {{
@@ -65,7 +65,7 @@ done:
 
 
 def new(s: State, op: Op) -> None:
-    """Each stage in phase 0, which lacks all its arrivals."""
+    """Lower `mbarrier.new` and named barriers: each stage is in phase 0 and lacks all its arrivals."""
     if FUNCTIONS not in s.functions:
         s.functions.insert(0, FUNCTIONS)
     name, count = op.result.name, arrivals_at(op.result)
@@ -113,7 +113,7 @@ def expect(s: State, op: MbarrierExpect) -> None:
 
 
 def wait(s: State, op: MbarrierWait) -> None:
-    """Until the barrier is in a phase of another parity."""
+    """Lower `mbarrier.wait`: wait until the parity of the barrier's phase differs from the operand."""
     barriers, stage = op.barriers, op.stage
     at, wanted = _stage(s, barriers, stage), s.i64(op.parity)
 

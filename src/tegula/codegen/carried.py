@@ -1,8 +1,8 @@
-"""Tiles that loops carry: in slots of memory that trade places from iteration to iteration, so that few are ever
+"""Loop-carried tiles, in slots of memory that trade places from iteration to iteration, so that few tiles are ever
 copied.
 
 Each carried tile has a slot, whose address is a phi in the loop's head. What an iteration yields is written to a slot
-that holds nothing any more, or to a spare one, and the next iteration finds it there: only the addresses move."""
+whose contents are dead, or to a spare one, and the next iteration finds it there: only the addresses move."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tegula.ops.tile import TileFillAbsent, TileMap, TileMarkPartial, TilePermut
 from tegula.types import TileType
 
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Tiles that lie in the memory of others."""
+"""Ops whose result lies in the memory of another tile."""
 
 IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
-"""Ops that can write an element where they have read it."""
+"""Ops that can write an element to where they have read it."""
 
 
 @dataclass(slots=True)
 class TileSlot:
-    """Memory for one tile. `view`: where it is in this iteration; `first`: its address in the first iteration; `holds`:
-    the value that this iteration writes to it."""
+    """Memory for one tile. `view`: its place in this iteration; `first`: its address in the first iteration; `holds`:
+    the value that this iteration writes to it; `following`: its address in the next iteration."""
 
     view: View
     first: str
@@ -39,7 +39,8 @@ class TileSlot:
 
 
 class CarriedTiles:
-    """The tiles among what one loop carries. The steps of a loop call `open`, `close`, `phis` and `finish`."""
+    """The tiles among the values that one loop carries. The lowering of a loop calls `open`, `close`, `phis` and
+    `finish`."""
 
     def __init__(
         self,
@@ -57,7 +58,8 @@ class CarriedTiles:
     # Entry -----------------------------------------------------------------------------------------------------------
 
     def _entered(self, loop: Op, initial: Value, result: Value) -> TileSlot:
-        """The slot of a tile before the first iteration: the memory of the tile itself if no one else reads it."""
+        """The slot of a tile before the first iteration: the memory of the tile itself if nothing else reads it, else a
+        copy."""
         s = self.s
         if _owns_memory(s, initial, loop):
             home = s.tiles[initial]
@@ -70,8 +72,8 @@ class CarriedTiles:
         return TileSlot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
 
     def open(self) -> None:
-        """Name the carried tiles in the loop's head, and offer slots to what the body computes for the next
-        iteration."""
+        """Bind the carried tiles in the loop's head, and offer slots to the ops of the body that compute the next
+        iteration's tiles."""
         s = self.s
         for k, slot in enumerate(self.slots):
             for group in self.arguments:
@@ -84,8 +86,8 @@ class CarriedTiles:
     # An iteration ----------------------------------------------------------------------------------------------------
 
     def _offered(self, value: Value, k: int) -> View:
-        """A slot for the value that the next iteration receives as tile `k`, which is about to be computed: that tile's
-        own if possible."""
+        """A slot for `value`, which is about to be computed and which the next iteration receives as tile `k`: the slot
+        of that tile if possible."""
         assert isinstance(value.owner, Op)
         carried = list(zip(self.slots, self.arguments[-1], strict=False))
         for slot, arg in [carried[k], *carried]:
@@ -102,7 +104,8 @@ class CarriedTiles:
         return slot
 
     def _free(self, arg: Value, op: Op) -> bool:
-        """Whether no one needs a carried tile once `op` has run, nor `op` itself but to replace each element."""
+        """Whether a carried tile is dead once `op` has run, where `op` itself may still read each element that it
+        replaces."""
         here = self.order[op]
         for user in self._users(arg, op):
             at = self.order.get(user, len(self.order))
@@ -111,7 +114,7 @@ class CarriedTiles:
         return True
 
     def _users(self, value: Value, last: Op) -> Iterator[Op]:
-        """The ops of the body that read a tile's memory, through views, fused ops, matmuls and loops too; not through
+        """The ops of the body that read a tile's memory, also through views, fused ops, matmuls and loops; not through
         `last`, whose result gets memory of its own."""
         s = self.s
         for user, position in s.users.get(value, []):
@@ -128,7 +131,8 @@ class CarriedTiles:
                     yield from self._users(result, last)
 
     def close(self, yielded: list[Value]) -> None:
-        """Settle where the next iteration finds each tile; those that are in no slot of their own are copied to one."""
+        """Choose the slot in which the next iteration finds each tile; a tile that is in no slot of its own is copied
+        to one."""
         s = self.s
         for value in yielded:
             s.destinations.pop(value, None)
@@ -150,7 +154,8 @@ class CarriedTiles:
     def _target(
         self, k: int, value: Value, chosen: list[TileSlot | None], own: set[str], others: set[str]
     ) -> TileSlot:
-        """A slot for a tile that has to be copied: one that no one reads. A loop's result may be copied onto itself."""
+        """A slot for a tile that has to be copied, one that nothing reads. A loop's result may be copied onto
+        itself."""
         barred = others if isinstance(value.owner, For | While) else others | own
         claimed = [x for x in self.slots if x.holds is value]
         for slot in [*claimed, self.slots[k], *self.slots]:
@@ -161,7 +166,7 @@ class CarriedTiles:
         return self._spare(value)
 
     def _settle(self, chosen: list[TileSlot]) -> None:
-        """Every slot is someone's in the next iteration: what is left over becomes the spare ones."""
+        """Assign every slot its address in the next iteration; slots that were not chosen become the spare ones."""
         left = [x for x in self.slots if not any(x is c for c in chosen)]
         for slot, source in zip(self.slots, chosen, strict=False):
             slot.following = source.view.pointer
@@ -173,14 +178,14 @@ class CarriedTiles:
     # The frame -------------------------------------------------------------------------------------------------------
 
     def phis(self, before: str, last: str) -> list[str]:
-        """The phi instructions of the pointers to carried tiles, at the head of a loop."""
+        """The phi instructions for the addresses of carried tiles at the head of a loop."""
         return [
             f"  {x.view.pointer} = phi ptr [ {x.first}, %{before} ], [ {x.following}, %{last} ]"
             for x in self.slots
         ]
 
     def finish(self) -> None:
-        """After the loop the results lie where the head has them."""
+        """Bind the results to the slots that the loop's head holds after the last iteration."""
         s = self.s
         everywhere = set().union(*(s.origins.get(x.first, {x.first}) for x in self.slots))
         for slot, result in zip(self.slots, self.results, strict=False):
@@ -192,15 +197,15 @@ class CarriedTiles:
 
 
 def offer(s: State, region: Region, values: list[Value], places: list[View]) -> None:
-    """Let what a region computes be written to the place that it would be copied to."""
+    """Offer the values that a region yields the memory that they would otherwise be copied to."""
     for value, place in zip(values, places, strict=True):
         if isinstance(value.owner, Op) and value.owner.parent is region and value not in s.destinations:
             s.destinations[value] = lambda place=place: place
 
 
 def join(s: State, values: list[Value], places: list[View]) -> None:
-    """Write what a branch yields to the places where the branches join, as if all at once: a loop in the branch may
-    have left one value in another's place."""
+    """Write the values that a branch yields to the places where the branches join, as a parallel copy: a loop in the
+    branch may have left one value in another's place."""
     reads = [accessed(s, v) for v in values]
     pending: list[tuple[Value, View]] = []
     for k, (value, place) in enumerate(zip(values, places, strict=True)):
@@ -227,7 +232,7 @@ def accessed(s: State, value: Value) -> set[str]:
 
 
 def _replaces(s: State, op: Op, arg: Value) -> bool:
-    """Whether `op` reads of a tile only the elements that it is about to write in their place."""
+    """Whether the only elements of a tile that `op` reads are those it is about to overwrite."""
     if not isinstance(op, IN_PLACE):
         return False
     pointer = s.tiles[arg].pointer
@@ -241,7 +246,7 @@ def _replaces(s: State, op: Op, arg: Value) -> bool:
 
 
 def _owns_memory(s: State, value: Value, user: Op) -> bool:
-    """Whether a tile's memory is its own and `user` is all that reads it."""
+    """Whether a tile's memory belongs to it alone and `user` is its only reader."""
     if value not in s.tiles or len(s.users.get(value, [])) != 1:
         return False
     owner = value.owner

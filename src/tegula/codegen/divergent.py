@@ -1,4 +1,5 @@
-"""Control flow on which the lanes of a vector disagree: all go the way of any, and those that would not are masked."""
+"""Control flow on which the lanes of a vector diverge: all lanes take a path that any lane takes, and the lanes that
+would not take it are masked."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tegula.types import scalar_of
 Body = Callable[[Region], None]
 
 LIGHT = 12
-"""So many ops cost less than a branch that the processor may guess wrong."""
+"""The most ops of a branch that cost less than a mispredicted jump."""
 
 ACCESSES = (ArrayLoad, ArrayStore, BufGet, BufSet)
 
@@ -51,13 +52,13 @@ def _both(s: State, mask: str, condition: str) -> str:
 
 
 def _wide_type(s: State) -> str:
-    """Integers that fill a vector register: what processors without registers for masks keep masks in. LLVM would
-    pack bools into shorter ones at the end of every basic block."""
+    """A vector of integers that fills a vector register: the form of masks on processors without mask registers. LLVM
+    would pack vectors of bools into shorter ones at the end of every basic block."""
     return vector_of(f"i{s.target.vector_bytes * 8 // s.width}", s.width)
 
 
 def _of_wide(s: State, wide: str) -> str:
-    """The mask of a vector of -1 and 0."""
+    """The mask for a vector of -1 and 0."""
     mask = s.code.emit(f"icmp slt {_wide_type(s)} {wide}, zeroinitializer")
     s.wide_masks[mask] = wide
     return mask
@@ -100,7 +101,7 @@ def _if(s: State, op: If, body: Body) -> None:
 
 
 def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
-    """What one side yields, in each lane; the side is left out where no lane takes it."""
+    """The values that one branch yields in each lane. The branch is skipped at run time where no lane takes it."""
     yielded, code = region.yielded, s.code
     s.mask = mask
     if _light(s, region):
@@ -126,7 +127,7 @@ def _type(s: State, value: Value) -> str:
 
 
 def _light(s: State, region: Region) -> bool:
-    """Whether a side may run although no lane is active, and costs little."""
+    """Whether a branch is cheap and safe to run with no lane active."""
     ops = [op for op in region.walk() if not isinstance(op, Yield | S.Const)]
     return len(ops) <= LIGHT and all(_harmless(s, op) for op in ops)
 
@@ -142,7 +143,7 @@ def _harmless(s: State, op: Op) -> bool:
 
 
 def _for(s: State, op: For, body: Body) -> None:
-    """All lanes count their trips together; those that are done wait."""
+    """All lanes count their iterations together; lanes that are done stay masked."""
     code, width, outer = s.code, s.width, s.mask
     region = op.body
     t = register_type(op.start.type, 1)  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def _for(s: State, op: For, body: Body) -> None:
 
 
 def _while(s: State, op: While, body: Body) -> None:
-    """Lanes whose condition fails keep what they carry, until it fails in all."""
+    """Lanes whose condition fails keep the values they carry, until the condition fails in all lanes."""
     code, width, narrow = s.code, s.width, s.target.mask_registers
     t = vector_of("i1", width) if narrow else _wide_type(s)
     outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)

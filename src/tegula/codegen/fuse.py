@@ -51,7 +51,7 @@ CONSUMERS = (
 
 
 MOST_FUSED = 64
-"""Ops that are computed together where they are consumed: each is lowered inside its consumer."""
+"""The most ops that are fused into one consumer: each is lowered inside it."""
 
 
 def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:

@@ -1,11 +1,11 @@
-"""When each piece of scratch memory is in use: from its first access to its last, and through every loop that uses it
-and began after it was made.
+"""The live range of each piece of scratch memory: from its first access to its last, extended over every loop that uses
+the piece and began after it was allocated.
 
-A piece is made where the op is lowered whose object, stack or value it is for. Control flow is structured and the text
-of the function is in the order of the program, so the iterations of a loop are one stretch of lines. A piece made in an
-iteration holds nothing from the one before. A piece made before the loop may: which elements an iteration writes before
-it reads them is only known when the kernel runs, and a stack is written by its count. So its memory is no one else's as
-long as the loop runs. The text says no more than where an address is used."""
+A piece is allocated where the op is lowered whose object, stack or value it holds. Control flow is structured and the
+text of the function is in program order, so the iterations of a loop are one range of lines. A piece allocated inside
+an iteration holds nothing from the iteration before. A piece allocated before the loop may: which elements an iteration
+writes before it reads them is only known at run time, and the live part of a stack depends on its count. So its memory
+is reserved as long as the loop runs. The text shows only where an address is used."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 POINTER = re.compile(r"ptr>?(?: align \d+)? (%\w+)")
 NAMED = ("ptr %", "ptr> %", "ptr align", "ptr> align")
-"""What precedes a pointer, or a vector of them, in a line that uses it."""
+"""The text before a pointer, or a vector of pointers, in a line that uses one."""
 
 RESULT = re.compile(r"  (%\w+) = (?!load |icmp |call )")
-"""A register that an instruction may have made of the addresses it names."""
+"""Matches a register that may be an address derived from those that the instruction names."""
 
 PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
 INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")
@@ -28,8 +28,8 @@ Span = tuple[int, int]
 
 
 def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
-    """For each of the registers that the lines use: the first line and the first line after the last. `pieces`: the
-    registers that hold addresses of pieces, and how many lines there were when each was made."""
+    """The live range of each register in `pieces` that the lines use: its first line, and the line after its last.
+    `pieces`: for each register with the address of a piece, how many lines there were when the piece was allocated."""
     reader = _Reader(pieces)
     for at, line in enumerate(lines):
         reader.read(at, line)
@@ -38,8 +38,8 @@ def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
 
 
 class _Reader:
-    """Reads a function line by line. Until the end a phi counts as a piece of memory: what it takes may be defined
-    after it."""
+    """Reads a function line by line. Until all lines are read a phi counts as a piece of its own: its incoming values
+    may be defined after it."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self.origins = {piece: frozenset((piece,)) for piece in pieces}
@@ -84,7 +84,8 @@ class _Reader:
             self.used[piece] = min(first, at), max(end, at + 1)
 
     def spans(self) -> dict[str, Span]:
-        """The pieces with all their uses. What a phi takes is in use to the end of the block that it comes from."""
+        """The pieces with the range of all their uses. An incoming value of a phi is in use to the end of its
+        predecessor block."""
         for pointer, label in self.passed:
             self._use(self.origins.get(pointer, ()), self.ends[label])
         for phi in self.phis:
@@ -95,7 +96,7 @@ class _Reader:
         return {piece: span for piece, span in self.used.items() if piece not in self.phis}
 
     def _pieces(self, phi: str) -> set[str]:
-        """All that a phi may stand for, around loops too."""
+        """The pieces whose address a phi may hold, through phis of loops too."""
         found, left = {phi}, [phi]
         while left:
             taken = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))
@@ -106,7 +107,7 @@ class _Reader:
 
 
 class _Loops:
-    """Loops by nesting. `loops`: (first line, first line after the last)."""
+    """The loop nest of a function. `loops`: for each loop its first line and the line after its last."""
 
     def __init__(self, loops: list[Span]) -> None:
         self.loops = sorted(loops, key=lambda loop: (loop[0], -loop[1]))
@@ -120,7 +121,7 @@ class _Loops:
             open_ones.append(len(self.parents) - 1)
 
     def around(self, line: int) -> Iterator[Span]:
-        """The loops that hold a line, from the inside out."""
+        """The loops that contain a line, innermost first."""
         at = bisect_right(self.heads, line) - 1
         while at >= 0:
             if line < self.loops[at][1]:
@@ -128,7 +129,8 @@ class _Loops:
             at = self.parents[at]
 
     def stretched(self, made: int, first: int, end: int) -> Span:
-        """A span with all loops that use the piece and neither hold all of its uses nor the line where it was made."""
+        """A range extended over every loop with a use of the piece, unless all its uses and its allocation are inside
+        that loop."""
         start, last = first, end
         for head, after in self.around(first):
             if made < head or after < end:

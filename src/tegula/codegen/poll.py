@@ -1,8 +1,8 @@
-"""Where kernels for CPUs look whether to stop: at the end of iterations of loops that may take long.
+"""Where kernels for CPUs poll whether to stop: at the end of iterations of loops that may take long.
 
-A look costs a read of the clock, so it is made every so many iterations, as their work allows. Loops whose bounds are
-literals and that are over soon have none: the loops around them do. What else a kernel does is bounded by the sizes of
-its tiles and blocks."""
+A poll costs a read of the clock, so a loop polls once in a number of iterations that depends on the work of each. Loops
+with literal bounds that end soon do not poll: the loops around them do. All other work of a kernel is bounded by the
+sizes of its tiles and blocks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tegula.types import TileType
 
 WATCH_BYTES = 64
 DUE, LOOK, SELF = -64, -48, -8
-"""The watch lies in front of the scratch memory: when to look next (0: at once), what to call then, and the address of
-the scratch memory."""
+"""Byte offsets of the watch, which lies in front of the scratch memory: when to poll next (0: at once), the function to
+call then, and the address of the scratch memory."""
 
 PACE = 1 << 13
-"""About so many operations lie between two looks."""
+"""About how many operations lie between two polls."""
 
 SOON = 1 << 18
-"""A loop with literal bounds and no more operations is over soon."""
+"""A loop with literal bounds that does at most this many operations ends soon."""
 
 INNER = PACE // 16
-"""What a loop that looks itself counts for in the one around it: it may be over before its first look, or not."""
+"""The operations that a polling loop counts for in the loop around it: it may or may not end before its first poll."""
 
 MOST_ITERATIONS = 1 << 10
 
@@ -40,14 +40,14 @@ _CLOCK = {
 
 PHI = re.compile(r"  (%\w+) = phi (.+?) \[ (.+), %\w+ \], \[ (.+), %\w+ \]")
 HIDDEN = "memory(inaccessiblemem: readwrite) nounwind"
-"""What changes no memory that the kernel uses."""
+"""LLVM attributes of calls that change no memory that the kernel uses."""
 
 RARELY = ", !prof !900"
 METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
 
 
 def every(s: State, loop: Op) -> int:
-    """After how many iterations a loop looks, a power of two; 0 for a loop that is over soon."""
+    """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
     work = sum(_work(s, region) for region in loop.regions)
     if isinstance(loop, For):
         most = _most_iterations(loop)
@@ -57,7 +57,7 @@ def every(s: State, loop: Op) -> int:
 
 
 def _most_iterations(loop: For) -> int | None:
-    """How often a loop with literal bounds runs at most."""
+    """The most iterations that a loop with literal bounds can have; None for other loops."""
     ends = [v.owner for v in loop.bounds]
     if not all(isinstance(owner, S.Const) for owner in ends):
         return None
@@ -89,12 +89,12 @@ def _work_of(s: State, op: Op) -> int:
 
 
 class Iterations:
-    """The iterations of one loop, which looks every so many.
+    """The iterations of one loop, which polls once in `every` of them.
 
-    It becomes two loops, one inside the other, and the look is in the outer one: for all that LLVM knows it changes
-    memory, so that no access would be moved out of a loop that holds it. The inner loop is left only from its head, or
-    LLVM would not rotate it. Single loops are those that look in every iteration, a `while` that accesses no memory,
-    which is faster so, and one whose condition must not be computed twice."""
+    The loop becomes two nested loops, with the poll in the outer one: as far as LLVM knows a poll changes memory, so
+    LLVM would hoist no access out of a loop that contains one. The inner loop is left from its head only, or LLVM would
+    not rotate it. A loop stays single if it polls in every iteration, if it is a `while` that accesses no memory, which
+    is faster so, or if its condition must not be computed twice."""
 
     def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
         """`head`, `done`: the labels of the loop's head and of what follows the loop."""
@@ -121,7 +121,7 @@ class Iterations:
         code.place(self.head)
 
     def trip(self, trip: str, count: str, t: str, inner: str) -> None:
-        """Leave the head of a `for` that counts its iterations in `trip`, of type `t`, up to `count`."""
+        """Emit the exit test of a `for` that counts its iterations in `trip`, of type `t`, up to `count`."""
         code = self.s.code
         if not self.nested:
             code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, self.done)
@@ -138,7 +138,7 @@ class Iterations:
         self.more = f"icmp ult {t} {trip}, {count}"
 
     def test(self, condition: str, inner: str, trip: str = "", t: str = "i64") -> None:
-        """Leave the head of another loop. `trip`: counts the iterations, if anything does."""
+        """Emit the exit test of any other loop. `trip`: the register that counts the iterations, if there is one."""
         code = self.s.code
         if not self.nested:
             code.branch(condition, inner, self.done)
@@ -150,8 +150,8 @@ class Iterations:
         self.more = f"and i1 {condition}, true"
 
     def close(self, phis: Callable[[str, str], list[str]]) -> str:
-        """At the end of an iteration: look if need be, and begin the next one. The text of the head's phis. `phis`: its
-        lines, by the block before the loop and the last block of an iteration."""
+        """End an iteration: poll if it is time, and begin the next one. Returns the text of the head's phis. `phis`:
+        the lines of the phis, given the block before the loop and the last block of an iteration."""
         code = self.s.code
         if self.counts:
             self.following = code.emit(f"add i64 {self.count}, 1")
@@ -186,7 +186,8 @@ class Iterations:
         code.place(self.going)
 
     def _split(self, lines: list[str], last: str) -> list[str]:
-        """The phis of the inner loop's head; those of the outer one's have their place."""
+        """The phis of the inner loop's head; those of the outer loop's head are written to the line reserved for
+        them."""
         found = [m.groups() for line in lines if (m := PHI.fullmatch(line))]
         assert len(found) == len(lines)
         outer = [
@@ -201,7 +202,7 @@ class Iterations:
 
 
 def _pays(s: State, loop: Op) -> bool:
-    """Whether a `while` accesses memory, and its condition does no more than read."""
+    """Whether a `while` accesses memory while its condition has no effects but reads."""
     if s.debug:
         return False
     of_condition = {e.kind for op in loop.condition.walk() for e in op.effects()}  # type: ignore[attr-defined]
@@ -209,7 +210,7 @@ def _pays(s: State, loop: Op) -> bool:
 
 
 def late(s: State, go: str) -> None:
-    """Look, if it is time; then jump to a label."""
+    """Poll if it is time; then jump to the label `go`."""
     code = s.code
     s.polls.append(s.loc)
     then = code.label("late")
@@ -221,13 +222,14 @@ def late(s: State, go: str) -> None:
 
 
 def _watch(s: State, at: int) -> str:
-    """A word of the watch. Through an integer: what lies there is nothing that the kernel may know."""
+    """The address of a word of the watch. It is computed as an integer, so that LLVM can assume nothing about the
+    word."""
     address = s.code.emit(f"add i64 {s.watch}, {at}")
     return s.code.emit(f"inttoptr i64 {address} to ptr")
 
 
 def ask(s: State, go: str) -> None:
-    """Call what the watch names, and leave the kernel if it says so."""
+    """Call the function that the watch names, and leave the kernel if it returns nonzero."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")
     said = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
@@ -238,8 +240,8 @@ def ask(s: State, go: str) -> None:
 
 
 def beginning(s: State) -> list[str]:
-    """What a kernel begins with. LLVM must not see that the watch lies in front of the scratch memory, to
-    which nothing else refers as far as it knows."""
+    """The first instructions of a kernel. LLVM must not see that the watch lies in front of the scratch memory, to
+    which nothing else refers as far as LLVM knows."""
     lines = [
         f"  %watch.at = getelementptr i8, ptr %scratch, i64 {SELF}",
         "  %watch = load i64, ptr %watch.at, align 8",

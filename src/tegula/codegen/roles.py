@@ -1,8 +1,9 @@
-"""Roles on a CPU: coroutines of the thread that runs the block. Each is a function with a stack of its own in the
-block's scratch memory; where a pipe makes it wait it goes back to the block, which lets the next one run.
+"""Roles on a CPU: coroutines of the thread that runs the block. Each role is a function with a stack of its own in the
+block's scratch memory; where it must wait for a pipe it switches back to the block, which resumes the next role.
 
-What the block has computed before the roles is handed to them through memory, a frame for each. When a turn of all
-roles has filled and released nothing, none of them ever will: that is reported, and no more blocks are run."""
+Values that the block computes before the roles are passed to each role in a frame in memory. When all roles have been
+resumed once and none has filled or released a stage, no role can ever proceed: the deadlock is reported, and no more
+blocks are run."""
 
 from __future__ import annotations
 
@@ -26,13 +27,16 @@ from tegula.passes.plan_memory import LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
 
 STACK_BYTES = 1 << 18
-"""Of the stack of a role. What is not accessed takes no memory; a signal may need some kilobytes."""
+"""The size of a role's stack in bytes. Pages that are never accessed take no memory; a signal handler may need some
+kilobytes."""
 
 WORD = 8
 POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
-"""Of a role's control block: its stack pointer when it does not run, whether it has ended, what it waits for."""
+"""Byte offsets in a role's control block: its stack pointer while it is suspended, whether it has ended, and what it
+waits for (site, item, the other roles, stage)."""
 BLOCK_POINTER, MOVES = 0, WORD
-"""Of what the roles share: the block's stack pointer while a role runs, how often a stage was filled or released."""
+"""Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and how often a stage
+was filled or released."""
 
 DECLARATIONS = """declare void @start_stack(ptr, ptr, ptr, ptr)
 declare void @switch_stack(ptr, ptr)"""
@@ -45,7 +49,7 @@ Body = Callable[[State, Roles, int], None]
 
 
 def pipe_new(s: State, op: Op) -> None:
-    """Memory for the stages, each on cache lines of its own."""
+    """Allocate the stages of a pipe, each on cache lines of its own."""
     name, t = op.result.name or "pipe", pipe_type(op.result.type)
     s.pipes[op.result] = PipeAt(name, _piece(s, name, t.stages * _stage_bytes(t)), "", (), ())
 
@@ -55,7 +59,8 @@ def _stage_bytes(t: PipeType) -> int:
 
 
 def lower_roles(s: State, op: Roles, body: Body) -> None:
-    """Start each role, then let them run in turn until all have ended; those that never wait have."""
+    """Start each role, then resume the roles in turn until all have ended; roles that never wait end when they are
+    started."""
     names, waits = op.names, any(isinstance(inner, WAITING) for inner in op.walk())
     if waits:
         _unless_stuck(s)
@@ -78,12 +83,12 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
 
 
 def symbol(k: int) -> str:
-    """The function of a role."""
+    """The name of the LLVM function of role k."""
     return f"role{k}"
 
 
 def _unless_stuck(s: State) -> None:
-    """Run no block after one was found to be deadlocked."""
+    """Leave the kernel if an earlier block was found to be deadlocked."""
     flag = s.code.emit(f"load atomic i64, ptr {_stuck_flag(s)} monotonic, align {WORD}")
     given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
     s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
@@ -93,12 +98,12 @@ def _unless_stuck(s: State) -> None:
 
 
 def _stuck_flag(s: State) -> str:
-    """In the report buffer, after the number of records."""
+    """The address of the deadlock flag: in the report buffer, after the number of records."""
     return s.memory.bytes_offset("%report", str(WORD))
 
 
 def _connect(s: State, op: Op) -> None:
-    """Note which roles share a pipe; all are empty."""
+    """Record which roles produce to and consume from each pipe, and zero its counters."""
     for value, pipe in s.pipes.items():
         producers, consumers = ends(op, value)
         counters = words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
@@ -110,7 +115,8 @@ def _connect(s: State, op: Op) -> None:
 
 
 def _turns(s: State, crew: str, controls: list[str]) -> None:
-    """Let every role that has not ended run until it waits, again and again; report a turn that changed nothing."""
+    """Resume every role that has not ended until it waits, over and over; report a deadlock when a turn changes
+    nothing."""
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
     code.jump(look)
@@ -138,7 +144,7 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
 
 
 def _report_waits(s: State, controls: list[str]) -> None:
-    """What each role that has not ended waits for."""
+    """Report what each role that has not ended waits for."""
     code = s.code
     code.line(f"store atomic i64 1, ptr {_stuck_flag(s)} monotonic, align {WORD}")
     for control in controls:
@@ -161,7 +167,7 @@ def _piece(s: State, name: str, size: int) -> str:
 
 
 def words(s: State, name: str, count: int) -> str:
-    """Memory of so many words, all 0."""
+    """Scratch memory of `count` words of 8 bytes, all 0."""
     pointer = _piece(s, name, WORD * count)
     for k in range(count):
         put(s, pointer, WORD * k, "0")
@@ -183,14 +189,14 @@ def put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
 
 @dataclass(slots=True)
 class _Frame:
-    """What a role gets from the block: the block's registers, in the order in which they lie in the frame."""
+    """The registers of the block that a role needs, in the order in which they lie in the role's frame."""
 
     role: State
     passed: list[tuple[str, str]]
     known: dict[str, str] = field(default_factory=dict)
 
     def get(self, type: str, register: str) -> str:
-        """The role's register for one of the block's. Literals are themselves."""
+        """The role's register for a register of the block; literals are returned as they are."""
         if not register.startswith("%"):
             return register
         if register not in self.known:
@@ -200,7 +206,7 @@ class _Frame:
 
 
 def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
-    """Lower a role to a function. The frame that it is to be started with."""
+    """Lower a role to a function. Returns the register with the address of the frame that the role is started with."""
     name, region = op.names[at.position], op.roles[at.position]
     scratch = _piece(s, f"{name}: tiles", LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
@@ -236,7 +242,7 @@ entry:
 
 
 def _hand_over(s: State, frame: _Frame, value: Value) -> None:
-    """Make a value from before the roles known to a role. Parameters it reads itself."""
+    """Make a value from before the roles available in a role through its frame; a role reads parameters itself."""
     r = frame.role
     if value in s.kernel.params:
         return
@@ -262,20 +268,20 @@ def _hand_over(s: State, frame: _Frame, value: Value) -> None:
 
 
 def _end(r: State) -> None:
-    """Note that the role has ended, and leave for good."""
+    """Mark the role as ended, and switch to the block for good."""
     assert r.role is not None
     put(r, r.role.control, ENDED, "1")
     _leave(r, r.role)
 
 
 def _leave(r: State, at: RoleAt) -> None:
-    """Let the block go on, until it lets this role go on."""
+    """Switch to the block, until it resumes this role."""
     r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.crew, BLOCK_POINTER, 'ptr')})")
 
 
 def _step_aside(r: State, go: str) -> None:
-    """Let the block look whether to stop, on the stack of its thread, which has room for the handlers of signals. If it
-    is to stop, this role never goes on."""
+    """Switch to the block, which checks whether to stop: it runs on the stack of its thread, which has room for signal
+    handlers. If the kernel is to stop, this role is never resumed."""
     assert r.role is not None
     moved(r)
     _leave(r, r.role)
@@ -286,7 +292,7 @@ def _step_aside(r: State, go: str) -> None:
 
 
 def pipe_load(r: State, op: PipeLoad) -> None:
-    """A copy, which is complete at once."""
+    """Lower `pipe.load`: a copy that is complete at once."""
     pipe, array, *starts = op.operands
     t = pipe_type(pipe.type)
     zero, tile = Value(t.dtype, None), TileType(t.dtype, t.shape)
@@ -329,7 +335,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
 
 
 def pipe_pop(r: State, op: PipePop) -> None:
-    """A view of the stage."""
+    """Lower `pipe.pop`: the result is a view of the stage."""
     value = op.pipe
     pipe, at = r.pipes[value], _popped(_position(r, value))
     producers = str(sum(1 << k for k in pipe.producers))
@@ -351,7 +357,7 @@ def pipe_release(r: State, op: PipeRelease) -> None:
 
 
 def _position(r: State, pipe: Value) -> int:
-    """Of the role among the consumers of a pipe."""
+    """The position of the role among the consumers of a pipe."""
     assert r.role is not None
     return r.pipes[pipe].consumers.index(r.role.position)
 
@@ -375,7 +381,7 @@ def moved(r: State) -> None:
 
 
 def _stage(r: State, pipe: Value, item: str) -> View:
-    """Where a pipe holds its tile of a number."""
+    """The view of the stage that holds tile number `item` of a pipe."""
     t = pipe_type(pipe.type)
     number = r.code.emit(f"urem i64 {item}, {t.stages}")
     offset = r.memory.mul(number, str(_stage_bytes(t)))
@@ -386,8 +392,8 @@ def _stage(r: State, pipe: Value, item: str) -> View:
 def _wait(
     r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
 ) -> None:
-    """Let others run until a test holds. It gives, besides whether it holds, which roles keep this one waiting.
-    `counter`: that of the pipe which counts what this role does here."""
+    """Switch to other roles until a test holds. `test`: whether it holds, and the roles that keep this one waiting as
+    bits. `counter`: the offset of the pipe's counter that numbers what this role does here."""
     pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
 
@@ -395,8 +401,8 @@ def _wait(
 def wait_until(
     r: State, site: int, test: Callable[[], tuple[str, str]], item: Callable[[], tuple[str, str]]
 ) -> None:
-    """Let others run until a test holds. It gives, besides whether it holds, which roles keep this one waiting. `item`:
-    the number of what it waits for, and its stage."""
+    """Switch to other roles until a test holds. `test`: whether it holds, and the roles that keep this one waiting as
+    bits. `item`: the number of the item that it waits for, and its stage."""
     assert r.role is not None
     code, control = r.code, r.role.control
     look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
@@ -414,7 +420,7 @@ def wait_until(
 
 
 def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:
-    """Where a role may wait for others for ever."""
+    """The report site of a role's wait for a pipe, for the case that it waits for ever."""
     assert r.role is not None
     pipe = op.pipe
     data = {"role": r.role.position, "pipe": pipe.name, "stages": pipe_type(pipe.type).stages}

@@ -1,4 +1,4 @@
-"""Where things lie while a block runs: views of memory, array descriptors, and the scratch memory plan."""
+"""Where values lie while a block runs: views of memory, array descriptors, and the scratch memory plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGGER = 5 * LINE
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Elements in memory. `strides` and `component_stride` count scalars; `pointer` is that of element 0."""
+    """Elements in memory. `strides` and `component_stride` count scalars; `pointer` is the address of element 0."""
 
     pointer: str
     dtype: ElementType
@@ -35,7 +35,7 @@ class View:
         return memory.offset(self.pointer, total, scalar_of(self.dtype))
 
     def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
-        """What a `buf.view` of it with these attributes shows."""
+        """The view that a `buf.view` with these attributes takes of this one."""
         pointer = self.at(memory, starts)
         strides = tuple(
             self.strides[d] * step if d >= 0 else 0
@@ -50,7 +50,8 @@ class View:
 
     @property
     def packed(self) -> bool:
-        """Whether consecutive elements, row-major, are neighbours. A dimension of one element has any stride."""
+        """Whether the elements are adjacent in row-major order. The stride of a dimension of length 1 does not
+        matter."""
         wanted = packed_strides(self.shape, components(self.dtype))
         fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True))
         return all(fits) and self.component_stride == 1
@@ -58,10 +59,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class SwizzledView(View):
-    """A view of stages of two dimensions, `root` in all, each cut into boxes with rows of `row_bytes`, one box after
-    the other; the 16-byte units of a row change places by its number. Element e lies at the root's element
-    starts[d] + sum of e_k * steps_k over k with dims[k] = d. The strides only say how elements may be accessed
-    together."""
+    """A view of a buffer of two-dimensional stages. `root`: the shape of the whole buffer (stages, rows, columns). Each
+    stage is cut into boxes with rows of `row_bytes`, one box after the other; the 16-byte units of a row are permuted
+    by the row's number. Element e lies at the root's element starts[d] + sum of e_k * steps_k over k with dims[k] = d.
+    The strides only say which elements may be accessed together."""
 
     root: tuple[int, int, int] = (1, 1, 1)
     row_bytes: int = 128
@@ -102,7 +103,7 @@ class SwizzledView(View):
 
 
 FAR = 1 << 20
-"""A stride of elements that cannot be accessed together."""
+"""The stride of a dimension whose elements cannot be accessed together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class ArrayAt:
 
 @dataclass(frozen=True, slots=True)
 class PipeAt:
-    """A pipe: addresses of its stages and of its counters (i64): tiles filled, then for each consumer tiles popped and
-    released. `producers` and `consumers`: positions of roles."""
+    """A pipe at run time: the addresses of its stages and of its counters (i64: tiles filled, then for each consumer
+    tiles popped and tiles released). `producers` and `consumers`: positions of roles."""
 
     name: str
     stages: str
@@ -132,9 +133,9 @@ class PipeAt:
 
 @dataclass(frozen=True, slots=True)
 class BarrierAt:
-    """Barriers: the address of their stages, each three i64: the number of the phase, the arrivals that it lacks, the
-    bytes that were announced in it and have not arrived. `arrivals`: that end a phase; `roles`: the positions of those
-    that arrive."""
+    """Barriers at run time: the address of their stages, each three i64: the number of the phase, the pending arrivals,
+    and the bytes announced in the phase that have not arrived. `arrivals`: how many arrivals end a phase; `roles`: the
+    positions of the roles that arrive."""
 
     name: str
     stages: str
@@ -153,8 +154,8 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Scratch memory for `size` bytes at the address in the register `pointer`, made for `name` at `loc`. `made`: how
-    many lines of text there were then."""
+    """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`. `made`: how
+    many lines of text the function had then."""
 
     pointer: str
     name: str
@@ -165,8 +166,9 @@ class Piece:
 
 @dataclass(slots=True)
 class ThreadScratch:
-    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text. `held`:
-    pieces that are in use up to a line, named or not. `inner`: pieces that are divided further."""
+    """The scratch memory of one thread while it runs blocks. `places`: pairs of a line of the text and the source
+    location of the lines after it. `held`: for each piece that is in use up to a line although no line names it, that
+    line. `inner`: the plans of pieces that are divided further."""
 
     pieces: list[Piece] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
@@ -174,13 +176,14 @@ class ThreadScratch:
     places: list[tuple[int, Location]] = field(default_factory=list)
 
     def resize(self, pointer: str, plan: MemoryMap) -> None:
-        """Give a piece the room that a plan needs, which divides it."""
+        """Give a piece the size of the plan that divides it."""
         size = max(plan.total, LINE)
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
         self.inner[pointer] = plan
 
     def planned(self, lines: list[str]) -> tuple[list[str], MemoryMap]:
-        """The instructions that compute the address of each piece which the function uses, and where all lie."""
+        """The instructions that compute the address of each piece that the function uses, and the plan of all
+        pieces."""
         spans = lifetimes(lines, {p.pointer: p.made for p in self.pieces})
         for pointer, end in self.held.items():
             if pointer in spans:
@@ -196,7 +199,8 @@ class ThreadScratch:
         )
 
     def _interval(self, p: Piece, start: int, end: int) -> Interval:
-        """Large pieces are staggered, so that tiles of a power of two in size do not fall on the same cache sets."""
+        """The live interval of a piece. Large pieces are staggered, so that tiles whose size is a power of two do not
+        fall on the same cache sets."""
         pad = STAGGER if p.size >= PAGE else 0
         return Interval(p.name, start, end, p.size, LINE, pad, p.loc, self._place(end - 1, p.loc))
 

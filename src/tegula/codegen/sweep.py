@@ -26,14 +26,15 @@ def tree(s: State, value: Value) -> Iterator[Value]:
 
 
 def fused(s: State, value: Value) -> Op | None:
-    """The op that computes a tile where it is consumed; None for one that lies in memory."""
+    """The op that computes a tile inside its consumer; None for a tile that lies in memory."""
     return None if value in s.tiles else s.inline.get(value)
 
 
 def width_for(
     s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()
 ) -> int:
-    """How many elements to handle at once: a vector register of the widest type, 1 where that is impossible."""
+    """How many elements to compute at once: a vector register's worth of the widest type, 1 where vectors are
+    impossible."""
     widest = 1
     for value in values:
         for v in tree(s, value):
@@ -54,7 +55,7 @@ def width_for(
 
 
 def _compute_bytes(op: Op | None) -> int:
-    """The widest scalar that a map computes with."""
+    """The size in bytes of the widest scalar that a map computes with."""
     if not isinstance(op, TileMap):
         return 1
     types = [r.type for inner in op.walk() for r in inner.results if not isinstance(r.type, TileType)]
@@ -65,8 +66,8 @@ def _compute_bytes(op: Op | None) -> int:
 
 
 def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool = False) -> None:
-    """Call `body(index, width)` for the elements in row-major order, as loops, or unrolled where there are few and the
-    code is not `rare`."""
+    """Call `body(index, width)` for all elements in row-major order: in loops, or unrolled where there are few elements
+    and the code is not `rare`."""
     full, rest = _pieces(shape[-1], width)
     static = math.prod(shape[:-1]) * (full + len(rest)) <= UNROLLED and not rare
     few = 1 if rare else 8
@@ -87,7 +88,7 @@ def _outer(
 
 
 def _pieces(n: int, width: int) -> tuple[int, list[tuple[int, int]]]:
-    """How many full vectors cover 0 .. n-1, and (start, width) of ever narrower ones for what they leave."""
+    """How many full vectors cover 0 .. n-1, and (start, width) of ever narrower vectors for the remaining elements."""
     full = n // width
     at, rest = full * width, list[tuple[int, int]]()
     while at < n:

@@ -28,11 +28,13 @@ from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 HALF = 64
-"""Columns that a warp group multiplies at once, a warp a quarter, where the matmul is done as the transposed one."""
+"""The columns that a warp group multiplies at once, a quarter each warp, where the matmul is computed as its
+transpose."""
 
 
 def bulk_store(s: GpuState, op: BulkStore) -> None:
-    """Piece by piece: each warp group its own rows and columns, through two buffers of its own in turn."""
+    """Store the result piece by piece: each warp group stores its own rows and columns, alternating between its staging
+    buffers."""
     staging, array, tile, *where = op.operands
     t, piece, view = tile.type, staging.type, s.buffers[staging]
     assert isinstance(t, TileType) and isinstance(piece, BufType) and isinstance(array.type, ArrayType)

@@ -13,7 +13,7 @@ from tegula.ops.roles import WARP
 from tegula.types import components, element_bytes, scalar_of
 
 ROWS, COLUMNS, HALF = 32, 16, 64
-"""Of what a warp reads at once; columns that a warp group multiplies at once."""
+"""The rows and columns that a warp reads at once, and the columns that a warp group multiplies at once."""
 
 
 def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:

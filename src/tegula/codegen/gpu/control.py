@@ -1,4 +1,5 @@
-"""Control flow of one thread: what is carried goes through phis, tiles register by register."""
+"""Control flow of one thread: loop-carried values and results of branches go through phis, tiles register by
+register."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
 UNROLLED = 16
-"""Loops of at most so many iterations may be unrolled by LLVM."""
+"""The most iterations of a loop that LLVM may unroll."""
 
 Body = Callable[[Region], None]
 
 
 def control(s: GpuState, op: Op, body: Body) -> None:
-    """`if`, `for` or `while`; `body` lowers the ops of a region."""
+    """Lower `if`, `for` or `while`; `body` lowers the ops of a region."""
     if isinstance(op, If):
         _if(s, op, body)
     elif isinstance(op, For):
@@ -30,7 +31,7 @@ def control(s: GpuState, op: Op, body: Body) -> None:
 
 
 def reconverge(s: GpuState) -> None:
-    """The threads of a warp, which may have gone different ways, go on together, unless some of them are elsewhere."""
+    """Reconverge the threads of a warp, which may have diverged; no code where some of them are elsewhere."""
     if not s.depth:
         s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         s.parted = False
@@ -38,7 +39,7 @@ def reconverge(s: GpuState) -> None:
 
 @contextmanager
 def parting(s: GpuState) -> Iterator[None]:
-    """Code in which threads of a warp may go different ways; they reconverge at its end."""
+    """Code in which threads of a warp may diverge; they reconverge at its end."""
     begin = s.code.block
     with s.apart():
         yield
@@ -57,7 +58,7 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 
 
 def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
-    """Code that runs only in warps for whose threads, all of them, the condition holds."""
+    """Code that runs only in warps for which the condition holds; it is the same for all threads of a warp."""
     if condition == "true":
         act()
         return
@@ -73,9 +74,9 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 def chosen(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
-    """What `act` gives where the condition holds, else registers at hand. Where it branches, threads reconverge after
-    it: assemblers that know a condition inside go on from there to where it leads to afterwards, and leave the others
-    alone (docs/design/034)."""
+    """The registers that `act` returns where the condition holds, else `otherwise`. Where `act` branches, threads
+    reconverge after it: an assembler that knows a condition inside jumps from there straight to its later target, and
+    leaves the other threads diverged (docs/design/034)."""
     if condition == "true":
         return act()
     code = s.code
@@ -100,9 +101,9 @@ def either(
     then: Callable[[], list[str]],
     other: Callable[[], list[str]],
 ) -> list[str]:
-    """What one of two pieces of code gives. Where all threads go one way, and some of them another one inside, they
-    reconverge at its end: assemblers take them for together after it, and do not see to that where both branches end at
-    one place (docs/design/034)."""
+    """The registers that one of two pieces of code returns. Where all threads take the same branch but diverge inside
+    it, they reconverge at its end: assemblers assume that they are converged afterwards, but do not ensure it where
+    both branches end at one place (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
@@ -145,7 +146,8 @@ def _bind(s: GpuState, values: list[Value], registers: list[str]) -> None:
 
 
 class _Carried:
-    """The registers that a loop carries. 16-bit floats of tiles travel in pairs, which halves their registers."""
+    """The registers that a loop carries. 16-bit floats of tiles are carried packed in pairs, which halves their
+    registers."""
 
     def __init__(
         self, s: GpuState, initial: list[Value], args: list[list[Value]], results: list[Value]
@@ -166,7 +168,7 @@ class _Carried:
                 s.bind(value, registers)
 
     def _packed(self, value: Value, pair: str) -> list[str]:
-        """The registers of a value as they travel."""
+        """The registers of a value in the form in which the loop carries them."""
         flat, emit = self.s.flat(value), self.s.code.emit
         if not pair:
             return flat
@@ -179,14 +181,14 @@ class _Carried:
         return made
 
     def _halves(self, name: str, pair: str) -> list[str]:
-        """The two values of a register, taken apart where the loop begins."""
+        """The two values of a packed register, which is unpacked where the loop begins."""
         whole, *halves = (self.s.code.fresh("h") for _ in range(3))
         self.split.append(f"  {whole} = bitcast i32 {name} to {pair}")
         self.split += [f"  {h} = extractelement {pair} {whole}, i32 {k}" for k, h in enumerate(halves)]
         return halves
 
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
-        """What stands where the loop begins, once its body is known."""
+        """The lines at the loop's head, once its body has been lowered."""
         s = self.s
         following = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
         last = s.code.block
@@ -197,7 +199,8 @@ class _Carried:
 
 
 def _pair_type(s: GpuState, value: Value) -> str:
-    """The type of two registers of a tile in one of 32 bits; "" where they do not travel in pairs."""
+    """The vector type in which two registers of a tile are packed into 32 bits; "" where they are carried one by
+    one."""
     t = value.type
     if not isinstance(t, TileType) or components(t.dtype) != 1 or s.layouts[value].register_count % 2:
         return ""

@@ -1,4 +1,4 @@
-"""Tiles of what threads have of their own, and back."""
+"""Tiles made of the values of threads, and the values of threads taken from tiles."""
 
 from __future__ import annotations
 

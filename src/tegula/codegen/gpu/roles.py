@@ -16,13 +16,14 @@ from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
 LEAST, MOST = 24, 240
-"""Registers of a thread: the fewest, the most given unasked."""
+"""The fewest registers of a thread, and the most that are given without being asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Consecutive warp groups with one register budget, and the roles that lie in them: one that is made of all of
-    them, or several that share one warp group. `registers` as asked for, 0 where it is ours to choose."""
+    """Consecutive warp groups with one register budget and the roles that run on them: a single role that occupies all
+    of them, or several roles within one warp group. `registers`: the requested number for each thread, 0 where the
+    compiler chooses."""
 
     group: Group
     roles: tuple[Region, ...]
@@ -30,12 +31,12 @@ class Unit:
 
     @property
     def copies(self) -> bool:
-        """Whether all that it does is to start bulk copies."""
+        """Whether the roles of the unit do nothing but start bulk copies."""
         return all(only_starts_copies(region) for region in self.roles)
 
 
 def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
-    """Each warp goes to its role, warp groups with their registers. All synchronise at the end."""
+    """Branch each warp to its role, after its warp group has set its registers. All threads synchronise at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
     # The same in all lanes, which only a shuffle tells ptxas.
@@ -63,7 +64,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
 
 
 def units(op: Roles, threads: int) -> list[Unit]:
-    """The warp groups of a block in order, idle ones included."""
+    """The units of a block in order, including idle warp groups."""
     found: list[Unit] = []
     rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.registers, strict=True)}
     at, count = 0, -(-threads // WARP)
@@ -77,9 +78,9 @@ def units(op: Roles, threads: int) -> list[Unit]:
 
 
 def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
-    """Registers of each unit's threads; empty where all keep what they start with. Unasked only where roles multiply
-    (`multiplies`), whose operands are worth many registers: who only starts copies needs few, and the others share what
-    is left."""
+    """The registers for each thread of every unit; empty where all threads keep the number they start with. Without a
+    request registers are moved only if roles contain matmuls (`multiplies`), whose operands benefit from many
+    registers: a unit that only starts copies needs few, and the other units divide the rest."""
     asked = any(u.registers for u in whole)
     unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
     if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):
@@ -96,7 +97,7 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
 
 
 def multiplies(region: Op | Kernel) -> bool:
-    """Whether there are matmuls in it."""
+    """Whether a region contains matmuls."""
     return any(isinstance(op, SharedMma | RegisterMma) for op in region.walk())
 
 

@@ -1,5 +1,5 @@
-"""What lanes of a segment of a warp tell each other: by `shfl.sync` within segments, votes and matches, and by
-`redux.sync` where a whole warp combines integers of 32 bits."""
+"""Exchange between the lanes of a segment of a warp: by `shfl.sync` within segments, by votes and matches, and by
+`redux.sync` where a whole warp reduces 32-bit integers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def _dtype(op: SegmentOp) -> DType:
 
 
 def _clamp(op: SegmentOp) -> int:
-    """What `shfl.sync` takes for segments: the bits of a lane's number that say which, and the greatest number."""
+    """The segment operand of `shfl.sync`: a mask of the lane number's bits that select the segment, and the largest
+    lane number."""
     if op.width > WARP:
         raise InternalError(f"{op.loc}: a segment of {op.width} lanes is wider than a warp")
     return (WARP - op.width) << 8 | WARP - 1
 
 
 def _held(s: GpuState, op: SegmentOp, missing: Components) -> Components:
-    """The thread's value; that of one without a lane is something else."""
+    """The thread's value, or `missing` in a thread without a lane."""
     parts = s.components(op.value)
     if not s.some_absent:
         return parts
@@ -79,7 +80,7 @@ def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: s
 
 
 def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
-    """`shfl.sync.idx` takes the number modulo the width."""
+    """Lower `lane.shuffle`: `shfl.sync.idx` takes the source modulo the width."""
     held = _held(s, op, zeros(op.value.type))  # type: ignore[arg-type]
     s.scalars[op.result] = _shuffled(s, op, held, "idx", _low(s, op.source))
 
@@ -122,7 +123,8 @@ REDUX: dict[tuple[type[Op], str], str] = {
 
 
 def lane_collect(s: GpuState, op: LaneCollect) -> None:
-    """A target that all lanes share gets the sum; else each lane looks at all others."""
+    """Lower `lane.collect`. A target that is the same in all lanes gets the sum; otherwise each lane reads the targets
+    and values of all others."""
     dtype, t = _dtype(op), register_type(_dtype(op), 1)
     none = zeros(op.value.type)  # type: ignore[arg-type]
     held, target = _held(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
@@ -147,13 +149,13 @@ def lane_collect(s: GpuState, op: LaneCollect) -> None:
 
 
 def lane_ballot(s: GpuState, op: LaneBallot) -> None:
-    """Lower `lane.ballot`: the votes of the warp, of which the segment's are cut out."""
+    """Lower `lane.ballot`: the votes of the warp, reduced to the bits of the segment."""
     (flag,) = _held(s, op, ("false",))
     s.scalars[op.result] = (_of_segment(s, op, ballot(s, flag)),)
 
 
 def lane_match(s: GpuState, op: LaneMatch) -> None:
-    """Lower `lane.match`: the hardware's match, of which the lanes of the segment are kept."""
+    """Lower `lane.match`: the match of the whole warp, reduced to the bits of the segment."""
     dtype = _dtype(op)
     (x,), code = s.components(op.value), s.code
     bits = 64 if dtype.bits == 64 else 32
@@ -169,7 +171,7 @@ def lane_match(s: GpuState, op: LaneMatch) -> None:
 
 
 def _of_segment(s: GpuState, op: SegmentOp, bits: str) -> str:
-    """Of the bits of a warp those of the thread's segment."""
+    """The bits of the thread's segment among the bits of its warp."""
     if op.width == WARP:
         return bits
     first = _masked(s, s.lane32, WARP - op.width)
