@@ -1,4 +1,4 @@
-"""Evaluating tile elements where they are consumed, `width` at a time."""
+"""Evaluation of tile elements inside their consumers, `width` at a time."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ def is_straight(region: Region) -> bool:
 
 
 LONG = 24
-"""Ops that take more time than a branch."""
+"""The most ops that take no more time than a branch."""
 
 
 def is_long(region: Region) -> bool:
-    """Whether a region has so many ops that code for a few lanes at a time is too large."""
+    """Whether a region has more than `LONG` ops: it is then worth a branch, and too large to repeat for a few lanes at
+    a time."""
     return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > LONG
 
 
@@ -68,8 +69,8 @@ DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
 
 
 def at_once(s: State, op: TileMap) -> bool:
-    """Whether a map runs for many elements at once. In debug mode divisions of integers are checked one by one, but not
-    where absent lanes have no values."""
+    """Whether a map is computed for many elements at once. In debug mode integer divisions are checked one by one, but
+    not where absent lanes have no values."""
     checked = s.debug and not (op.result.type.partial and s.kernel.launch.partial)  # type: ignore[union-attr]
     return is_straight(op.function) and not (checked and _divides(op.function))
 
@@ -83,7 +84,8 @@ def _divides(region: Region) -> bool:
 
 
 def goes_side_by_side(s: State, region: Region) -> bool:
-    """Whether several elements of a map take less time op by op than one after the other: they share a branch."""
+    """Whether several elements of a map are computed faster op by op than one after the other, because they share a
+    branch."""
     return any(
         (isinstance(op, If) and any(map(is_long, op.regions))) or goes_together(s.code, op)
         for outer in region.ops
@@ -92,7 +94,8 @@ def goes_side_by_side(s: State, region: Region) -> bool:
 
 
 def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
-    """`width` elements of a tile along its last dimension from `index` on. `masked`: loads check the array's bounds."""
+    """`width` elements of a tile along its last dimension, from `index` on. `masked`: loads check the array's
+    bounds."""
     if value in s.tiles:
         return s.memory.load_view(s.tiles[value], index, width)
     op = s.inline[value]
@@ -116,7 +119,7 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
 
 
 def splat(s: State, value: Value, width: int) -> Components:
-    """A group operand in every element."""
+    """The components of a uniform operand, repeated in every element of a vector."""
     dtype = scalar_of(value.type)  # type: ignore[arg-type]
     return tuple(s.memory.splat(x, dtype, width) for x in s.components(value))
 
@@ -145,7 +148,7 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
 
 
 def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
-    """A straight region on registers; what it yields."""
+    """The values that a straight region yields for one set of arguments."""
     return run_regions(s, region, [args], width)[0]
 
 
@@ -159,8 +162,8 @@ def run_regions(
     width: int,
     known: Sequence[Known] | None = None,
 ) -> list[list[Components]]:
-    """A straight region for several elements, op by op; what it yields for each. `known`: results that are there
-    already, the same ones for all."""
+    """The values that a straight region yields for each of several elements, lowered op by op. `known`: for each
+    element results that are already computed, of the same ops for all."""
     given = known if known is not None else [dict[Value, Components]()] * len(elements)
     envs = [
         {**dict(zip(region.args, args, strict=True)), **done}
@@ -187,7 +190,8 @@ def _straight(
 
 
 def _selected(s: State, op: If, envs: Sequence[dict[Value, Components]], width: int) -> None:
-    """A pure `if`: both sides, then a choice. A long side is left out where none of the elements takes it."""
+    """Lower a pure `if` as both branches and a select. A long branch is skipped at run time where no element takes
+    it."""
     code, flag = s.code, vector_of("i1", width)
     conditions = [env[op.condition][0] for env in envs]
     sides = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
@@ -208,8 +212,8 @@ def _side(
     taken: bool,
     width: int,
 ) -> list[list[Components]]:
-    """What a side yields for each element; anything where all have gone the other way. `taken`: it is the one of those
-    for which the condition holds."""
+    """The values that one branch yields for each element, poison where no element takes it. `taken`: it is the branch
+    for elements whose condition holds."""
     code = s.code
     if not is_long(region):
         return _straight(s, region, envs, width)
@@ -248,12 +252,12 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
 
 
 def _filled(s: State, op: TileFillAbsent, index: list[str], width: int, masked: bool) -> Components:
-    """0 for absent lanes, which the last dimension runs over."""
+    """The elements of a tile whose last dimension runs over the lanes, 0 for absent lanes."""
     return without_absent(s, op.result, element(s, op.tile, index, width, masked), index, width)
 
 
 def without_absent(s: State, tile: Value, values: Components, index: list[str], width: int) -> Components:
-    """Elements of a tile over the lanes, 0 for those of absent lanes."""
+    """Elements of a tile whose last dimension runs over the lanes, with 0 for absent lanes."""
     if not s.kernel.launch.partial:
         return values
     where = s.memory.iota(index[-1], width)
@@ -317,7 +321,7 @@ def array_pointer(s: State, array: ArrayAt, where: list[str]) -> str:
 
 
 def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
-    """Whether all but the last coordinate are inside."""
+    """Whether all coordinates but the last lie inside the array, as i1."""
     ok = "true"
     for i, n in zip(where[:-1], array.shape[:-1], strict=True):
         test = s.code.emit(f"icmp ult i64 {i}, {n}")
@@ -326,7 +330,7 @@ def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
 
 
 def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
-    """For each of `width` elements from `where` on, whether it is inside."""
+    """For each of `width` elements from `where` on, whether it lies inside the array."""
     positions = s.memory.iota(where[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
     mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
@@ -337,8 +341,8 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
 
 
 def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
-    """The address of a vector; the array's own for one that begins after its end. A processor takes hundreds of
-    cycles to find that a masked access to a page that does not exist has no effect."""
+    """The address of a vector, replaced by the array's own if the vector begins after its end. A processor takes
+    hundreds of cycles to find that a masked access to an unmapped page has no effect."""
     ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
     row = row_ok(s, array, where)
     if row != "true":
@@ -362,13 +366,13 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
 
 
 def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
-    """The address k elements further along the last dimension."""
+    """The address of the element k further along the last dimension."""
     unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
 def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
-    """Elements outside the array are the fill value; nothing outside is read."""
+    """Elements of a load, with the fill value outside the array; no memory outside it is read."""
     fill = splat(s, op.fill, width)
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
@@ -383,7 +387,8 @@ def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: s
 
 
 def _one_or_fill(s: State, op: TileLoad, array: ArrayAt, pointer: str, ok: str) -> Components:
-    """A branch-free element: the address is that of a spare element where the real one is outside."""
+    """One element or the fill value, without a branch: where the element is outside, a spare element is read
+    instead."""
     from tegula.codegen.arrays import spare
 
     safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")

@@ -1,5 +1,5 @@
-"""What lanes of a segment tell each other: their values lie in memory, a component after the other, so that vectors of
-them are loaded, permuted or combined, and stored."""
+"""Exchange between the lanes of a segment: their values lie in memory, one component after the other, so that vectors
+of them are loaded, permuted or combined, and stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.types import DType, ElementType, components, scalar_of, uint32
 
 
 class _Segments:
-    """The segments of an op, the last of which may have lanes that the block lacks."""
+    """The segments of an op. The last one may have lanes that the block lacks."""
 
     def __init__(self, s: State, op: SegmentOp) -> None:
         self.s, self.width = s, op.width
@@ -33,12 +33,12 @@ class _Segments:
         self.whole = s.present == str(self.room)
 
     def allocate(self, name: str, dtype: ElementType) -> View:
-        """Memory for one value per lane, also of those that the block lacks."""
+        """Memory for one value per lane, including the lanes that the block lacks."""
         made = self.s.allocate(name, dtype, (self.room,))
         return View(made.pointer, dtype, (self.room,), (1,), self.room)
 
     def values(self, value: Value, missing: float = 0) -> View:
-        """The lanes' values in memory; absent lanes have `missing`."""
+        """A view of the lanes' values in memory, with `missing` for absent lanes."""
         s, dtype = self.s, value.type
         if value in s.lanes and self.whole:
             return s.lanes[value]
@@ -51,18 +51,18 @@ class _Segments:
         return view
 
     def own(self, value: Value, lane: str) -> Components:
-        """One lane's value."""
+        """The components of one lane's value."""
         s = self.s
         return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
 
     def member(self, lane: str, number: str) -> str:
-        """The lane of a lane's segment that has a number, modulo the width."""
+        """The lane with the given number, modulo the width, in the segment of `lane`."""
         s = self.s
         first = s.code.emit(f"and i64 {lane}, {-self.width}")
         return s.memory.add(first, s.code.emit(f"and i64 {number}, {self.width - 1}"))
 
     def number(self, value: Value, lane: str) -> str:
-        """A lane's integer as i64."""
+        """The integer value of one lane, as i64."""
         s, t = self.s, value.type
         assert isinstance(t, DType)
         (x,) = self.own(value, lane)

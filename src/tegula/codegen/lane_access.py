@@ -1,4 +1,5 @@
-"""Memory as the lanes of a vector see it: one element for all, neighbours, or an address for each."""
+"""Memory accesses of the lanes of a vector: one element for all lanes, adjacent elements, or an address for each
+lane."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from tegula.types import DType, ElementType, components, element_bytes, int32, i
 
 
 def lower_lanes_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that accesses memory, for `s.width` lanes of which at least one is active, unless the op accesses
-    an element for each lane."""
+    """Lower a lane op that accesses memory, for `s.width` lanes. Unless the op accesses an element for each lane, at
+    least one lane must be active."""
     if isinstance(op, LaneIndex):
         return (lane_numbers(s),)
     if isinstance(op, ElementAccess) and in_turn(s, op):
@@ -42,13 +43,13 @@ def lower_lanes_access(s: State, op: Op) -> Components | None:
 
 
 def load_lanes(s: State, view: View) -> Components:
-    """The lanes' elements of a lane array."""
+    """The elements of a lane array for the lanes of the vector."""
     scalar = scalar_of(view.dtype)
     return tuple(s.memory.load(p, scalar, s.width) for p in _components_of(s, view))
 
 
 def store_lanes(s: State, view: View, value: Components) -> None:
-    """Store a value of each lane of a vector to consecutive elements."""
+    """Store the vector's lanes to consecutive elements of a lane array."""
     scalar = scalar_of(view.dtype)
     for pointer, part in zip(_components_of(s, view), value, strict=True):
         s.memory.store(pointer, part, scalar, s.width)
@@ -105,10 +106,10 @@ def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
 
 
 def _by_mask(s: State, t: str, plain: Callable[[], str], masked: Callable[[], str]) -> str:
-    """An access of neighbours, masked or not; the value of type `t` that it gives, if it does.
+    """Access adjacent elements with or without the mask. Returns the value of type `t`, "" for a store.
 
-    Processors without mask registers take many times as long over a masked access: there, all lanes being active is
-    worth a test."""
+    Processors without mask registers take many times as long for a masked access: there it pays to test whether all
+    lanes are active."""
     if not s.mask:
         return plain()
     if s.target.mask_registers:
@@ -178,7 +179,7 @@ def _scatter(s: State, pointers: str, element: ElementType, value: Components, c
 
 
 def _for_components(s: State, n: int) -> str:
-    """The mask of the lanes, repeated for each of their elements' n components."""
+    """The mask of the lanes, with each bit repeated for the n components of an element."""
     if n == 1:
         return s.mask
     return s.memory.shuffled(s.mask, "poison", "i1", s.width, [k for k in range(s.width) for _ in range(n)])
@@ -220,7 +221,8 @@ def _view_of(s: State, value: Value) -> View:
 
 
 def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[LaneAddress, ElementType, int]:
-    """Addresses, type and component stride of t[i, ...], which may name a component or a row of an element."""
+    """The addresses, type and component stride of t[i, ...], which may be an element, a component or a row of an
+    element."""
     view = _view_of(s, tile)
     size = scalar_of(view.dtype).bits // 8
     t, inner = accessed_element(view, len(indices))
@@ -240,7 +242,7 @@ def _set(s: State, op: BufSet) -> None:
 
 
 def _update(s: State, op: BufUpdate) -> None:
-    """No two lanes update the same element."""
+    """Lower `buf.update` where no two lanes update the same element."""
     at, t, stride = _tile_place(s, op.buffer, op.indices)
     old, by = _read(s, at, t, stride), s.spread(op.value, s.width)
     made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
@@ -251,7 +253,7 @@ def _update(s: State, op: BufUpdate) -> None:
 
 
 def _array_view(s: State, op: ArrayView) -> None:
-    """A descriptor with an address for each lane; lengths may differ, too."""
+    """Lower `array.view`: a descriptor with an address for each lane; lengths may differ between lanes too."""
     source, spec, rest = s.arrays[op.array], op.spec, iter(op.bounds)
     offsets: Offsets = []
     shape, strides = [], []

@@ -1,4 +1,4 @@
-"""Where the lanes of a vector find their elements: which indices go up by one, and addresses."""
+"""The addresses of elements for the lanes of a vector, and which indices increase by one from lane to lane."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.types import DType, ElementType, components, element_bytes, int32, int64, uint32
 
 Offsets = list[tuple[Value, str]]
-"""Indices, and the bytes (a literal or an i64 register) from one to the next."""
+"""Index values, each with the bytes between consecutive elements (a literal or an i64 register)."""
 
 INTERLEAVED = 4
-"""Elements of so many components are taken apart in registers; larger ones are gathered."""
+"""Elements of at most this many components are deinterleaved in registers; larger ones are gathered."""
 
 NEAR = 4
-"""So many operations on a thread index are looked through for one whose lanes may be neighbours."""
+"""How many operations on a thread index are searched for one by which lanes may access adjacent elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneAddress:
-    """Where the lanes' elements lie: one after the other from `first` on, or at a vector of addresses, `each`. With
-    both, the i1 register `test` says at run time whether it is the former for all active lanes; or, for a place that is
-    `shared`, whether they all have the element at `first`, and one is active."""
+    """Where the lanes' elements lie: adjacent from address `first` on, or at a vector of addresses, `each`. With both,
+    the i1 register `test` says at run time whether the elements of all active lanes are adjacent from `first` on; or,
+    if `shared`, whether a lane is active and all active lanes access the element at `first`."""
 
     first: str = ""
     each: str = ""
@@ -41,7 +41,7 @@ class LaneAddress:
 
 
 def own_index(s: State, k: int) -> str:
-    """Component k of the lanes' thread index."""
+    """Component k of the thread index of each lane."""
     if s.width == 1:
         return thread_component(s, k, uniform=False)
     if _counts_lanes(s, k):
@@ -50,12 +50,12 @@ def own_index(s: State, k: int) -> str:
 
 
 def lane_numbers(s: State) -> str:
-    """The lanes' own numbers."""
+    """The lane number of each lane."""
     return _upwards(s, s.code.emit(f"trunc i64 {s.lane} to i32"), int32)
 
 
 def _counts_lanes(s: State, k: int) -> bool:
-    """Whether component k goes up by one from lane to lane."""
+    """Whether component k of the thread index increases by one from lane to lane."""
     launch = s.kernel.launch
     last = k == launch.ndim - 1
     return last and (launch.last_is_block or launch.ndim == 1 or launch.uniform[k - 1])
@@ -68,8 +68,8 @@ def _upwards(s: State, first: str, dtype: DType) -> str:
 
 
 def _unflattened(s: State, k: int) -> str:
-    """Where rows end between lanes: the first lane's index by 64-bit division, the others' by how far they get past
-    the end of its row."""
+    """Component k where a row may end between lanes: the first lane's index by 64-bit division, the others' from how
+    far they get beyond the end of its row."""
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
     t = register_type(uint32, width)
     rest = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
@@ -92,9 +92,10 @@ def _unflattened(s: State, k: int) -> str:
 
 
 def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
-    """The first lane's index, if the lanes' indices go up by one. `crossed`: an earlier lane loop computed it.
+    """The first lane's index, if the index increases by one from lane to lane, else None. `crossed`: an earlier lane
+    loop computed it.
 
-    Integers wrap, but a signed index that wraps is negative, and no element's: such a lane is not active."""
+    Integers wrap, but a signed index that wraps is negative and belongs to no element: such a lane is not active."""
     dtype: DType = value.type  # type: ignore[assignment]
     source = _source(value)
     owner, crossed = source.owner, crossed or source is not value
@@ -117,7 +118,7 @@ def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
 
 
 def _source(value: Value) -> Value:
-    """What an earlier lane loop computed, where that was computed."""
+    """The value inside an earlier lane loop that the loop yields as this one; otherwise the value itself."""
     while isinstance(value.owner, Lanes):
         value = value.owner.body.yielded[value.owner.results.index(value)]
     return value
@@ -134,7 +135,8 @@ def _lead_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> st
 
 
 def _at_hand(s: State, value: Value) -> bool:
-    """Whether a value that is the same in all lanes has a register here: not if an earlier lane loop computed it."""
+    """Whether a value that is the same in all lanes has a register here; it has none if an earlier lane loop computed
+    it."""
     if value not in s.scalars:
         return False
     if not s.scalar(value).startswith("%"):
@@ -148,7 +150,7 @@ def _at_hand(s: State, value: Value) -> bool:
 
 
 def _strided(s: State, value: Value, region: Region) -> bool:
-    """A loop counter that starts with neighbours and goes by the same step in all lanes."""
+    """Whether a value is the counter of a loop that starts at adjacent indices and has the same step in all lanes."""
     loop = region.parent
     return (
         isinstance(loop, For)
@@ -159,7 +161,7 @@ def _strided(s: State, value: Value, region: Region) -> bool:
 
 
 def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
-    """Whether the lanes' indices are likely to go up by one except at the end of a row or a border."""
+    """Whether the index probably increases by one from lane to lane except at the end of a row or at a border."""
     owner = _source(value).owner
     if isinstance(owner, Tid | LaneIndex):
         return True
@@ -174,7 +176,7 @@ ROW = (S.Add, S.Sub, S.Mul, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Select, Ca
 
 
 def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
-    """Whether the lanes' indices are likely to be the same except at the end of a row: they come from a component of
+    """Whether the index is probably the same in all lanes except at the end of a row: it derives from a component of
     the thread index other than the last."""
     source = _source(value)
     owner = source.owner
@@ -187,7 +189,8 @@ def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
 
 
 def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
-    """The first lane's index as i64, and for each lane whether its index is that plus `step` times its distance."""
+    """The first lane's index as i64, and a mask: whether each lane's index is that plus `step` times its distance in
+    lanes."""
     t, code, width = f"<{s.width} x i64>", s.code, s.width
     index = convert(code, s.scalar(value), value.type, int64, width)  # type: ignore[arg-type]
     first = code.emit(f"extractelement {t} {index}, i32 0")
@@ -196,8 +199,8 @@ def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
 
 
 def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> tuple[str, str]:
-    """The first lane's address, and whether the elements follow from it in all active lanes. `neighbour`: the position
-    of the index that has to count, if one has to."""
+    """The first lane's address, and whether the addresses of all active lanes follow from it. `neighbour`: the position
+    of the index that must increase by one from lane to lane, if any."""
     code, flag = s.code, vector_of("i1", s.width)
     good = code.emit(f"xor {flag} {s.mask}, splat (i1 true)") if s.mask else ""
     agreed = ""
@@ -221,7 +224,7 @@ def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> 
 def place(
     s: State, pointer: str, spread: bool, offsets: Offsets, element: ElementType, component_stride: int = 1
 ) -> LaneAddress:
-    """The elements at pointer + offsets. `spread`: the pointer is one for each lane already."""
+    """The addresses of the elements at pointer + offsets. `spread`: the pointer is a vector of one for each lane."""
     size, varying = str(element_bytes(element)), [(v, u) for v, u in offsets if s.known.varying(v)]
     n = components(element)
     counting = [k for k, (_, unit) in enumerate(varying) if unit == size]
@@ -255,15 +258,15 @@ def _each(s: State, pointer: str, spread: bool, offsets: Offsets) -> str:
 
 
 def spread_pointer(s: State, pointer: str, spread: bool) -> str:
-    """A pointer for each lane."""
+    """A vector of one pointer for each lane."""
     if spread:
         return pointer
     return s.code.emit(f"getelementptr i8, ptr {pointer}, <{s.width} x i64> zeroinitializer")
 
 
 def moved(s: State, pointer: str, spread: bool, offsets: Offsets) -> tuple[str, bool]:
-    """The pointer after adding index times unit; and whether it is one for each lane, as it is if it was `spread` or
-    an index varies."""
+    """The pointer after adding each index times its unit, and whether the result is a vector with one pointer for each
+    lane: it is if the pointer was (`spread`) or an index varies."""
     fixed = [(v, unit) for v, unit in offsets if not s.known.varying(v)]
     code, width = s.code, s.width
     for v, unit in fixed:

@@ -1,4 +1,4 @@
-"""How many lanes of a `lanes` op are handled at once: the one place where that is decided."""
+"""The number of lanes of a `lanes` op that are computed at once; it is decided here alone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FEWEST = 4
 """Vectors of fewer lanes do not pay for masks and gathers."""
 
 WIDEST_ELEMENT = 16
-"""Components of a value, beyond which vectors of it would only travel between registers and the stack."""
+"""The most components of a value: vectors of larger values would only move between registers and the stack."""
 
 
 def lane_width(s: State, op: Lanes) -> int:
-    """A power of two; 1 is a loop over single lanes: for code that reports to the host, where lanes run in their
-    order and are named, and for code that does little but take the lanes in turn."""
+    """The number of lanes computed at once, a power of two. It is 1, a loop over single lanes, for code that reports to
+    the host, where lanes run in order and are named, and for code that consists mostly of ops done lane by lane."""
     inner = [o for o in op.body.walk() if not isinstance(o, Yield)]
     if s.debug or any(isinstance(o, REPORTS) for o in inner):
         return 1
@@ -40,7 +40,7 @@ def lane_width(s: State, op: Lanes) -> int:
 
 
 def in_turn(s: State, op: Op) -> bool:
-    """Whether the lanes do the op one after the other at any width, because they may update the same element."""
+    """Whether lanes do the op one after the other at any width, because they may update the same element."""
     if not isinstance(op, BufUpdate):
         return isinstance(op, ArrayAtomic | ArrayCas | BufExchange)
     buffer, _, *index = op.operands
@@ -50,8 +50,8 @@ def in_turn(s: State, op: Op) -> bool:
 
 
 def _hot_bytes(ops: list[Op]) -> int:
-    """The size that most floats have, and in code without floats most integers; thread indices have 4 bytes. Vectors
-    of the other size take two registers, or half of one."""
+    """The size in bytes that most floats have, or most integers in code without floats; thread indices have 4 bytes.
+    Vectors of another size take two registers, or half of one."""
     types = [scalar_of(r.type) for op in ops for r in op.results if is_element(r.type)]  # type: ignore[arg-type]
     floats = [t for t in types if t.is_float] or types
     wide = sum(t.bits == 64 for t in floats)

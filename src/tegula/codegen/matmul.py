@@ -43,7 +43,7 @@ Stride = int | None
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A region of memory to bring closer while the matmul runs: `rows` rows of `row_bytes` bytes."""
+    """A region of memory to prefetch while the matmul runs: `rows` rows of `row_bytes` bytes."""
 
     rows: int
     row_bytes: int
@@ -54,10 +54,10 @@ class MatmulSpec:
     """C (m, n) = A (m, k) @ B (k, n) in memory.
 
     `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
-    Strides count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise
-    overwritten. `scaled`: the matmul is multiplied by an argument alpha, and C, where added to, by an argument beta;
-    what a 0 multiplies does not count.
-    `ahead`: memory that is needed next, such as the tiles of the next step; it need not exist."""
+    Strides count elements, (rows, columns); None stands for a stride passed at run time. `accumulate`: the result is
+    added to C, otherwise it overwrites C. `scaled`: the matmul is multiplied by an argument alpha, and C, where it is
+    added to, by an argument beta; a factor of 0 gives 0 whatever it multiplies. `ahead`: memory that is needed next,
+    such as the tiles of the next step; it need not be mapped."""
 
     m: int
     n: int
@@ -77,8 +77,8 @@ class MatmulSpec:
             raise InternalError(f"matmuls are not accumulated in {self.acc}")
 
     def parameters(self) -> list[str]:
-        """Types of the function's parameters and their names: a, b, c, alpha and beta where scaled, the strides that
-        are None (a's, then b's), the address and the row stride in bytes of each region ahead, scratch."""
+        """The function's parameters, each as type and name: a, b, c; alpha and beta where scaled; the strides that are
+        None (a's, then b's); the address and the row stride in bytes of each region ahead; scratch."""
         made = ["ptr %a", "ptr %b", "ptr %c"]
         if self.scaled:
             made += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
@@ -106,7 +106,8 @@ class MatrixOperand:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One SIMD vector of a block: `width` lanes from `offset` elements on, of which `active` exist."""
+    """One SIMD vector of a block: `width` lanes starting `offset` elements into the row, the first `active` of which
+    are in C."""
 
     offset: int
     width: int
@@ -115,7 +116,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`count` neighbours, each of `size`, the first at `start`."""
+    """`count` adjacent pieces of `size` each, from position `start` on."""
 
     start: int
     count: int
@@ -124,7 +125,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """How C is cut: runs of row blocks, runs of panels (in vectors of `lanes`)."""
+    """How C is cut: runs of row blocks, and runs of column panels in units of vectors of `lanes`."""
 
     lanes: int
     rows: tuple[Run, ...]
@@ -140,19 +141,19 @@ def balanced(total: int, size: int) -> tuple[Run, ...]:
 
 
 def block_cycles(rows: int, vectors: int, k: int) -> int:
-    """About what one block takes. Each step of k is limited by multiply-adds, by loads (as many a cycle), or by the
-    latency of adding to the same registers; before and after, the block is loaded and stored."""
+    """The estimated cycles of one block. Each step of k is bound by multiply-adds, by loads (at the same rate), or by
+    the latency of accumulating into the same registers; before and after, the block is loaded and stored."""
     return k * max(rows * vectors, rows + vectors, IN_FLIGHT) + 2 * rows * vectors + 12
 
 
 def unrolled(cells: int, k: int) -> int:
-    """Steps of k in one turn of the loop: few accumulators would leave it with little but its own control."""
+    """The steps of k in one iteration of the loop: with few accumulators, loop control would dominate a single step."""
     return min(k, ceil(16 / cells))
 
 
 def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Blocking:
-    """The blocking with the least code among those of nearly the least estimated time. Its accumulators, B vectors and
-    one A value fit the registers."""
+    """The blocking with the least code among those within a small factor of the least estimated time. Its accumulators,
+    B vectors and one A value fit the registers."""
     lanes = min(lanes, power_of_two(n))
     vectors = ceil(n / lanes)
     found: list[tuple[int, int, Blocking]] = []
@@ -171,16 +172,17 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is n or more."""
+    """The least power of two that is at least n."""
     return 1 << (n - 1).bit_length()
 
 
 def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
-    """Whether A, and B, are better read from arrays with long rows, their next parts being brought `ahead`, than copied
-    to contiguous tiles first.
+    """For A and for B, whether it is better read directly from an array with long rows, with its next part prefetched,
+    than copied to a contiguous tile first.
 
-    Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, but not of
-    as many as it has steps where A lies transposed. B is read once, as it is packed if need be."""
+    Rows of an array may all start in the same cache set. A block can keep lines of a few rows of A in the cache, but
+    not of as many rows as it has steps, as it would need where A lies transposed. B is read once, being packed if need
+    be."""
     matmul = _Matmul(spec, vector_bytes)
     few_rows = max(r.size for r in matmul.blocking.rows) <= CACHE_WAYS
     a = few_rows and matmul.a.column == "1" and not matmul.straight
@@ -189,19 +191,19 @@ def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
 
 
 def scratch_bytes(spec: MatmulSpec, vector_bytes: int) -> int:
-    """Bytes of 64-byte aligned scratch memory that the function needs; 0 for none."""
+    """The bytes of 64-byte aligned scratch memory that the function needs; 0 for none."""
     return _Matmul(spec, vector_bytes).scratch
 
 
 def emit_matmul(name: str, spec: MatmulSpec, vector_bytes: int) -> str:
     """The text of an internal function @name with the parameters `spec.parameters()`.
 
-    C must not overlap A or B. Its arithmetic is one fused multiply-add a product, over k upwards."""
+    C must not overlap A or B. Each element is a chain of fused multiply-adds, in order of increasing k."""
     return _Matmul(spec, vector_bytes).function(name)
 
 
 class _Matmul:
-    """One function under construction."""
+    """One matmul function under construction."""
 
     def __init__(self, spec: MatmulSpec, vector_bytes: int) -> None:
         self.code = Code()
@@ -236,7 +238,8 @@ class _Matmul:
             )
 
     def _reserve(self, rows: int, columns: int) -> MatrixOperand:
-        """Room for a packed operand. Rows start in different cache sets: they are an odd number of lines if long."""
+        """Scratch memory for a packed operand. Long rows are an odd number of cache lines, so that they start in
+        different sets."""
         size = self.acc.bits // 8
         stride = ceil(columns * size / LINE) * LINE if columns * size > LINE else power_of_two(columns) * size
         if stride % (8 * LINE) == 0:
@@ -274,7 +277,7 @@ class _Matmul:
         return MatrixOperand(pointer, room.dtype, room.row, room.column)
 
     def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
-        """Prefetches the part of the regions ahead that is this block's chunk of the work."""
+        """Prefetch this block's chunk of the regions ahead."""
         total = self.vectors * self.m
         for i, region in enumerate(self.spec.ahead):
             done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
@@ -288,17 +291,18 @@ class _Matmul:
 
     @property
     def straight(self) -> bool:
-        """Whether there is so little to do that loops over k would cost more than they save."""
+        """Whether the matmul is so small that loops over k would cost more than they save."""
         converts = not self.pack_b and self.b.dtype != self.acc
         return self.m * self.vectors * self.k <= (STRAIGHT // 8 if converts else STRAIGHT)
 
     @property
     def vectors(self) -> int:
-        """SIMD vectors in a row of C."""
+        """The number of SIMD vectors in a row of C."""
         return sum(p.count * p.size for p in self.blocking.panels)
 
     def _each(self, run: Run) -> Iterator[str]:
-        """The code that follows, for each of the run: the position it starts at."""
+        """Emit the code that follows for each piece of a run, as a loop if there are several; yields the piece's start
+        position."""
         if run.count == 1:
             yield str(run.start)
             return
@@ -316,7 +320,7 @@ class _Matmul:
     # Packing ---------------------------------------------------------------------------------------------------------
 
     def _pack(self, x: MatrixOperand, room: MatrixOperand, rows: int, columns: int) -> MatrixOperand:
-        """x copied to `room`, in the accumulator's type, row by row."""
+        """A copy of x in `room`, converted to the accumulator's type and stored row by row."""
         to = self._in_scratch(room)
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
@@ -332,8 +336,9 @@ class _Matmul:
         return to
 
     def _pack_transposed(self, x: MatrixOperand, to: MatrixOperand, rows: int, columns: int) -> None:
-        """x (columns, rows) into `to` (rows, columns), a vector of columns by some rows at a time. Each register is
-        made of parts of several rows of x, so that what is left to do moves nothing from one part to another."""
+        """Copy x (columns, rows) into `to` (rows, columns), a vector of columns by several rows at a time. Each
+        register is loaded with parts of several rows of x, so that the remaining shuffles move nothing from one part of
+        a register to another."""
         lanes = min(max(2, self.lanes), power_of_two(max(2, columns)))
         part = min(lanes, PART * 8 // self.acc.bits)
         depth = max(part, min(lanes, self.registers // 2, power_of_two(rows)))
@@ -354,7 +359,8 @@ class _Matmul:
                         self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
 
     def _parts(self, x: MatrixOperand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
-        """`part` elements of each of these rows of x, from `start` on, next to each other; zeros outside of a shape."""
+        """A vector of `part` elements of each of these rows of x, from `start` on, concatenated; zeros outside
+        `shape`."""
         active, dtype, width = min(part, shape[1] - start), x.dtype, part
         vectors = [
             self.load(self.at(x, str(i), str(start)), dtype, part, active)
@@ -376,7 +382,8 @@ class _Matmul:
         return convert(self.code, vectors[0], dtype, self.acc, width)
 
     def _covering(self, length: int, step: int) -> Iterator[str]:
-        """Starts of pieces of `step` that cover `length`; the last overlaps the one before where they do not divide."""
+        """The starts of pieces of `step` that cover `length`; the last piece overlaps the one before if `step` does not
+        divide it."""
         if length <= step:
             yield "0"
             return
@@ -384,8 +391,8 @@ class _Matmul:
             yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
 
     def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
-        """Squares, as many columns as there are vectors, that lie next to each other in these. Each step merges vectors
-        i and i + half lane by lane: the bits of (vector, lane in the square) rotate by one."""
+        """Transpose the squares that lie next to each other in these vectors, each as wide as there are vectors. Each
+        step merges vectors i and i + half lane by lane: it rotates the bits of (vector, lane in the square) by one."""
         type, size = register_type(self.acc, lanes), len(vectors)
         low = [s + i // 2 + i % 2 * lanes for s in range(0, lanes, size) for i in range(size)]
         high = [i + size // 2 for i in low]
@@ -400,7 +407,7 @@ class _Matmul:
         return vectors
 
     def fetch(self, x: MatrixOperand, row: str, column: str, lanes: int, length: int) -> str:
-        """`lanes` neighbours from x[row, column] in the accumulator's type; zeros past a `length` below `lanes`."""
+        """`lanes` elements from x[row, column] on, in the accumulator's type; lanes at or beyond `length` are 0."""
         pointer = self.at(x, row, column)
         return convert(
             self.code, self.load(pointer, x.dtype, lanes, min(lanes, length)), x.dtype, self.acc, lanes
@@ -439,8 +446,8 @@ class _Matmul:
 
 
 class _Block:
-    """The code for one block of C: `rows` rows and these columns of it, of operands that begin where the block does.
-    `kept`: where the vectors of B that it reads are left for the blocks below."""
+    """The code for one block of C: `rows` rows by these columns, of operands that begin where the block does. `kept`:
+    where the vectors of B that it reads are stored for the blocks below."""
 
     def __init__(
         self,
@@ -480,7 +487,7 @@ class _Block:
             self._store_c(cell, value)
 
     def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
-        """Adds `count` outer products, from k on."""
+        """The sums after adding `count` outer products, from step k on."""
         a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
         kept = self._advanced(self.kept, k, "0") if self.kept is not None else None
         for step in range(count):
@@ -503,7 +510,7 @@ class _Block:
         return MatrixOperand(self.matmul.at(x, row, column), x.dtype, x.row, x.column)
 
     def _load_a(self, a: MatrixOperand, row: int, step: int) -> dict[int, str]:
-        """a[row, step] in every lane, for each width of vectors."""
+        """a[row, step] splat to every lane, by vector width."""
         x = self.matmul.fetch(a, str(row), str(step), 1, 1)
         return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
 
@@ -515,13 +522,13 @@ class _Block:
         return self.code.emit(f"shufflevector {type} {first}, {type} poison, <{width} x i32> zeroinitializer")
 
     def _factor(self, x: str, width: int) -> str:
-        """alpha or beta in every lane, made once in a block."""
+        """alpha or beta splat to every lane, once per block."""
         if (x, width) not in self.factors:
             self.factors[x, width] = self._repeated(x, width)
         return self.factors[x, width]
 
     def _unless_zero(self, factor: str, scaled: str, without: str, type: str) -> str:
-        """`scaled`; `without` where the factor is 0, whatever NaN or infinity that scaled."""
+        """`scaled`, or `without` where the factor is 0, even if it scaled a NaN or infinity."""
         if not self.acc.is_float:
             return scaled
         zero = self.code.emit(f"fcmp oeq {scalar_type(self.acc)} {factor}, {constant(self.acc, 0)}")
@@ -559,7 +566,7 @@ class _Block:
 
 
 def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) -> tuple[str, str]:
-    """Strides as registers or literals. That of a dimension of length 1 does not matter: it becomes 1."""
+    """Strides as registers or literals. The stride of a dimension of length 1 does not matter and becomes 1."""
     row, column = (
         "1" if length == 1 else f"%{name}{axis}" if stride is None else str(stride)
         for axis, (stride, length) in enumerate(zip(strides, shape, strict=True))
@@ -568,7 +575,7 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
 
 
 def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
-    """The runs, the very last piece in one of its own if it differs from the others."""
+    """The runs, with the very last piece in a run of its own if `apart`."""
     last = runs[-1]
     if not apart or last.count == 1:
         return runs
@@ -577,7 +584,7 @@ def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
 
 
 def _with_first_apart(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """The runs, the very first piece in one of its own."""
+    """The runs, with the very first piece in a run of its own."""
     first, *others = runs
     rest = [Run(first.start + first.size, first.count - 1, first.size)] if first.count > 1 else []
     return (Run(first.start, 1, first.size), *rest, *others)

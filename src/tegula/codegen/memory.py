@@ -35,12 +35,12 @@ class MemoryEmitter:
         return self.code.emit(f"mul i64 {a}, {b}")
 
     def quotient(self, a: str, by: int) -> str:
-        """a / by, of numbers that are not negative."""
+        """The quotient of a non-negative i64 and a constant, folded for literals."""
         return str(int(a) // by) if _literal(a) else self.code.emit(f"udiv i64 {a}, {by}")
 
     def swizzled(self, offset: str, row_bytes: int) -> str:
-        """A byte offset whose 16-byte unit within rows of `row_bytes` is combined with the number of the 128 bytes it
-        lies in, as tensor maps do it."""
+        """A swizzled byte offset: the number of the 16-byte unit within rows of `row_bytes` is combined by exclusive or
+        with the number of the 128-byte line that it lies in, as tensor maps do it."""
         mask = row_bytes // 16 - 1
         if _literal(offset):
             return str(int(offset) ^ ((int(offset) >> 7 & mask) << 4))
@@ -48,7 +48,7 @@ class MemoryEmitter:
         return self.code.emit(f"xor i64 {offset}, {unit}")
 
     def offset(self, pointer: str, scalars: str, dtype: DType) -> str:
-        """pointer + scalars elements."""
+        """The pointer moved by a number of scalars."""
         return pointer if scalars == "0" else self.code.emit(
             f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {scalars}"
         )  # fmt: skip
@@ -114,7 +114,7 @@ class MemoryEmitter:
         return self._to_register(value, dtype, width)
 
     def scatter(self, pointers: str, value: str, dtype: DType, width: int, mask: str) -> None:
-        """Write each scalar to its address where the mask holds; of those at one address the last stays."""
+        """Store each scalar to its address where the mask holds; of several at one address the last one remains."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
@@ -127,7 +127,7 @@ class MemoryEmitter:
     # Elements --------------------------------------------------------------------------------------------------------
 
     def load_element(self, pointer: str, dtype: ElementType, component_stride: int = 1) -> Components:
-        """One element: its components."""
+        """The components of one element."""
         scalar = scalar_of(dtype)
         return tuple(
             self.load(self.offset(pointer, str(c * component_stride), scalar), scalar)
@@ -147,7 +147,7 @@ class MemoryEmitter:
         return view.at(self, index)
 
     def load_view(self, view: View, index: list[str], width: int) -> Components:
-        """`width` elements along the last dimension from `index` on."""
+        """`width` elements of a view along its last dimension, from `index` on."""
         pointer = self.at(view, index)
         scalar = scalar_of(view.dtype)
         if width == 1:
@@ -189,13 +189,13 @@ class MemoryEmitter:
         return tuple(out)
 
     def shuffled(self, a: str, b: str, scalar: str, width: int, order: list[int]) -> str:
-        """Elements of two vectors, one after the other, in another order; -1 is one that does not matter."""
+        """Elements picked by position from the concatenation of two vectors; -1 picks any element."""
         t = vector_of(scalar, width)
         mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in order)
         return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(order)} x i32> <{mask}>")
 
     def separated(self, whole: str, dtype: DType, width: int, n: int) -> Components:
-        """`width` elements that lie one after the other, as a register for each of their n components."""
+        """The components of `width` adjacent elements of n components each, one register for each component."""
         if n == 1:
             return (whole,)
         t = register_type(dtype, 1)
@@ -204,7 +204,7 @@ class MemoryEmitter:
         )
 
     def interleaved(self, value: Components, dtype: DType, width: int) -> str:
-        """The components of `width` elements, element after element."""
+        """One vector of `width` elements, element by element, from one register for each component."""
         t, n, whole = register_type(dtype, 1), len(value), value[0]
         for c in range(1, n):
             padded = self.shuffled(value[c], "poison", t, width, [*range(width), *[-1] * (width * (c - 1))])
@@ -231,7 +231,7 @@ class MemoryEmitter:
         return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{width} x i32> zeroinitializer")
 
     def iota(self, start: str, width: int) -> str:
-        """start, start + 1, ... as i64."""
+        """A vector of start, start + 1, ... as i64."""
         if width == 1:
             return start
         steps = ", ".join(f"i64 {k}" for k in range(width))

@@ -1,4 +1,4 @@
-"""What the lowering of one kernel knows while it walks the IR."""
+"""The state of the lowering of one kernel."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tegula.types import BufType, ElementType, TileType, components, element_byt
 
 @dataclass(frozen=True, slots=True)
 class RoleAt:
-    """A role while its code is made: its position among the `names` of all, its first lane in the block and how many
-    it has; `control`: where it keeps its stack pointer and what it waits for; `crew`: what the roles of the block
-    share."""
+    """A role that is being lowered: its position among the `names` of all roles, its first lane in the block and its
+    number of lanes. `control`: the address of its control block, with its stack pointer and what it waits for; `crew`:
+    the address of the state that all roles of the block share."""
 
     position: int
     names: tuple[str, ...]
@@ -37,22 +37,23 @@ class RoleAt:
 
 @dataclass(slots=True)
 class State:
-    """One kernel on its way to LLVM IR.
+    """The state of the lowering of one kernel to LLVM IR.
 
-    `scalars`: registers of uniform values, and inside a lane loop of the lane's own. `lanes`: where varying values lie,
-    component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed. `loc`: the place
-    of the op being lowered. In a lane loop: `lane` is its lane, or the first of `width` that run at once; `mask`
-    (a vector of i1; "" is all) says which of them are active, `wide_masks` which vectors of -1 and 0 masks were made
-    of.
+    `scalars`: registers of uniform values, and inside a lane loop those of the lane's own values. `lanes`: where
+    varying values lie, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their
+    consumers. `loc`: the source location of the op being lowered. In a lane loop: `lane` is its lane, or the first of
+    `width` lanes that run at once; `mask` (a vector of i1; "" for all) says which of them are active, `wide_masks` maps
+    a mask to the vector of -1 and 0 that it was made of.
 
-    `launched`: threads of the launch. `role`: the one whose code this is.
+    `launched`: the number of threads of the launch. `role`: the role that is being lowered, if any.
 
     `named_barriers`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
-    `own`: tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops
-    that copy a tile for their next iteration. `functions`: the text of what the kernel calls besides matmuls.
+    `own`: tiles whose memory belongs to them alone. `origins`: for a register with an address, the addresses that it
+    may be. `copies`: the loops that copy a tile for their next iteration. `functions`: the text of functions that the
+    kernel calls, besides matmuls.
 
-    `watch`: the register that says where the thread's watch is, "" where loops must not look whether to stop; `polls`:
-    the loops that do; `when_late`: writes what they do then, and a jump to a label (see `poll`)."""
+    `watch`: the register with the address of the thread's watch, "" where loops must not poll; `polls`: the loops that
+    poll; `when_late`: emits what they do when the poll is due, and a jump to a label (see `poll`)."""
 
     kernel: Kernel
     known: Uniformity
@@ -101,12 +102,12 @@ class State:
 
     @property
     def block_dim(self) -> int:
-        """Lanes of the group: of the role, or of the block."""
+        """The number of lanes of the role, or of the block outside roles."""
         return self.role.lanes if self.role is not None else self.kernel.launch.block_dim
 
     @property
     def first_lane(self) -> int:
-        """The group's lane 0 among the lanes of the block."""
+        """The position of the group's lane 0 among the lanes of the block."""
         return self.role.first if self.role is not None else 0
 
     def first_thread(self, block: str | None = None) -> str:

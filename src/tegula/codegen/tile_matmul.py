@@ -1,4 +1,4 @@
-"""Matmuls of tiles: where operands are read, where results go, what is brought closer for the next step."""
+"""Matmuls of tiles: where operands are read, where results are written, and what is prefetched for the next step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_o
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An operand for a call: its address, static strides in elements (None: passed at run time) and their registers."""
+    """An operand of a call: its address, its strides in elements where static (None: passed at run time), and the
+    registers of the strides that are passed."""
 
     pointer: str
     dtype: DType
@@ -31,7 +32,7 @@ class Source:
 
 
 def matmul(s: State, op: TileMatmul) -> None:
-    """alpha * a @ b + beta * c, in c's own memory where c is not needed afterwards."""
+    """Lower alpha * a @ b + beta * c; the result overwrites c's memory where c is not needed afterwards."""
     c = op.c
     t: TileType = op.result.type  # type: ignore[assignment]
     scalar = scalar_of(t.dtype)
@@ -53,7 +54,7 @@ def matmul(s: State, op: TileMatmul) -> None:
 
 
 def _is_zero(s: State, c: Value) -> bool:
-    """Whether c is a tile of zeros made for this matmul."""
+    """Whether c is a tile of zeros that was not materialised."""
     owner = s.inline.get(c)
     if c in s.tiles or not isinstance(owner, TileFull):
         return False
@@ -62,7 +63,7 @@ def _is_zero(s: State, c: Value) -> bool:
 
 
 def _dies_here(s: State, c: Value, op: Op) -> bool:
-    """Whether c's memory can be overwritten: it is c's alone and no one reads c afterwards."""
+    """Whether c's memory can be overwritten: it belongs to c alone and nothing reads c afterwards."""
     if len(s.users.get(c, [])) != 1:
         return False
     if c in s.inline and c not in s.tiles:
@@ -91,7 +92,8 @@ def _converted(s: State, source: View, target: View) -> None:
 
 
 def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
-    """The load that operand `position` (0 or 1) of a matmul is, and whether its transpose is meant."""
+    """The load that produces operand `position` (0 or 1) of a matmul, and whether the operand is its transpose; None if
+    no load does."""
     made = (op.a, op.b)[position].owner
     transposed = isinstance(made, TilePermute) and made.perm == (1, 0)
     if isinstance(made, TilePermute) and transposed:
@@ -114,8 +116,8 @@ def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
 def _spec(
     op: TileMatmul, direct: tuple[bool, ...], transposed: tuple[bool, ...] = (False, False)
 ) -> MatmulSpec:
-    """The matmul with operands read from arrays (`direct`), which hold their transposes (`transposed`), or from packed
-    tiles."""
+    """The specification of a matmul. For each operand `direct` says whether it is read from an array rather than from a
+    packed tile, and `transposed` whether that array holds its transpose."""
     a, b, c = (v.type for v in (op.a, op.b, op.c))
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
     (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
@@ -134,7 +136,8 @@ def _from(at_array: bool, transposed: bool, row: int) -> tuple[int | None, int |
 
 
 def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
-    """The call; twice where operands are read from arrays, as tiles at the edges are copied first."""
+    """Emit the call; two calls where operands are read from arrays, because tiles that cross an array's edge are copied
+    first."""
     direct = {v: found for k, v in enumerate((op.a, op.b)) if (found := _direct(s, op, k)) is not None}
     loads = [load for load, _ in direct.values()]
     if not loads:
@@ -161,7 +164,8 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
 
 
 def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
-    """The load that is not done before the matmul, for an operand, and whether its transpose is meant."""
+    """The load of an operand that is read from its array during the matmul, and whether the operand is its
+    transpose."""
     found, value = loaded_operand(op, position), (op.a, op.b)[position]
     if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
         return None
@@ -169,8 +173,7 @@ def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | 
 
 
 def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
-    """The loads of the same iteration that the operands are made of, element by element: themselves, transposed, or
-    mapped."""
+    """The loads of the same iteration from which the operands are derived: directly, transposed, or through maps."""
     found: dict[TileLoad, None] = {}
     open_ = [op.a, op.b]
     while open_:
@@ -230,7 +233,7 @@ def _call(
 
 
 def _function(s: State, spec: MatmulSpec) -> str:
-    """The name of the function for a matmul; its text is made once."""
+    """The name of the function for a matmul, whose text is emitted once."""
     for name, (known, _) in s.matmuls.items():
         if known == spec:
             return name
@@ -240,8 +243,8 @@ def _function(s: State, spec: MatmulSpec) -> str:
 
 
 def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
-    """What a load of the next iteration of its loop will read, with its address and row stride in bytes; None outside
-    loops and where the tile stays the same."""
+    """The region that a load will read in the next iteration of its loop, with its address and row stride in bytes;
+    None outside loops and where the tile stays the same."""
     loop = load.parent.parent if load.parent is not None else None
     if not isinstance(loop, For):
         return None

@@ -31,7 +31,7 @@ FAR = 1 << 30
 
 
 def load(s: GpuState, *ops: TileLoad) -> None:
-    """Tiles of arrays; one branch is for all. Elements outside an array are the fill value."""
+    """Lower loads of tiles from arrays, all under one branch. Elements outside an array are the fill value."""
     widths = [_width(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
@@ -56,7 +56,7 @@ def load(s: GpuState, *ops: TileLoad) -> None:
 
 
 def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that may leave its array, in words where `_packs`."""
+    """All registers of a tile that may leave its array, packed in words where `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     packs, fill = _packs(array.dtype, width), s.components(op.fill)
     made: list[str] = []
@@ -165,8 +165,8 @@ def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Ca
 
 
 def _distance(s: GpuState, place: str, base: str) -> str:
-    """How far a place (i64, seen from the tile's start) is from the thread's first coordinate: an i32, or one that lies
-    as far as no tile reaches."""
+    """The distance of a position (i64, relative to the tile's start) from the thread's first coordinate: an i32,
+    clamped to a distance that no tile reaches."""
     place = s.code.emit(f"call i64 @llvm.smax.i64(i64 {place}, i64 {-FAR})")
     place = s.code.emit(f"call i64 @llvm.smin.i64(i64 {place}, i64 {FAR})")
     near = s.code.emit(f"trunc i64 {place} to i32")
@@ -185,7 +185,7 @@ def _partial(tile: Value) -> bool:
 
 
 def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
-    """Scalars of one access: what the layout holds together and the array's alignment allows."""
+    """The number of scalars of one access: as many as the layout keeps adjacent and the array's alignment allows."""
     if components(array.dtype) != 1 or not array.contiguous:
         return 1
     parameter = array_root(op.array)
@@ -199,7 +199,7 @@ def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
 
 
 def _whole_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
-    """Whether the tile may be accessed `width` scalars at a time without looking at each: an i1, the same in all
+    """Whether the tile may be accessed `width` scalars at a time without bounds checks of each: an i1, the same in all
     threads, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
@@ -215,8 +215,8 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
 
 
 def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
-    """The address of each access, by its first register. Each is reached from the one before by whole strides, which
-    needs fewer registers than one product for each."""
+    """The address of each access, by the access's first register. Each address is computed from the one before by
+    adding whole strides, which needs fewer registers than a multiplication for each."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
     made: dict[int, str] = {}
     before: tuple[int, ...] | None = None
@@ -235,7 +235,7 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
 
 
 def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of the tile, in words where `_packs`."""
+    """All registers of a tile that lies inside its array, packed in words where `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     scalar = scalar_of(array.dtype)
     fill = list(s.components(op.fill)) * width
@@ -272,7 +272,7 @@ def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
 
 
 def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str]:
-    """Neighbouring scalars by one aligned access."""
+    """`width` adjacent scalars, loaded by one aligned access."""
     t = vector_of(memory_type(dtype), width)
     whole = s.code.emit(f"load {t}, ptr {pointer}, align {width * dtype.bits // 8}")
     parts = [whole]
@@ -282,7 +282,7 @@ def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str
 
 
 def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> None:
-    """Store several components next to each other with one instruction."""
+    """Store adjacent scalars by one aligned access."""
     one, whole = memory_type(dtype), "poison"
     t = vector_of(one, len(values))
     if dtype.is_bool:
@@ -295,19 +295,20 @@ def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> 
 # Words ---------------------------------------------------------------------------------------------------------------
 
 WORD = 32
-"""Bits of a register of the device."""
+"""The bits of a register of the device."""
 
 
 def _packs(dtype: ElementType, width: int) -> int:
-    """How many scalars of an access of `width` share a word between the load and their uses; 0 where each has its own.
-    Merged where paths join, narrow scalars would be moved to registers of their own, and widened from there."""
+    """How many scalars of an access of `width` share a word between the load and their uses; 0 where each has a
+    register. Where branches join, phis would move narrow scalars to registers of their own, from which they would be
+    widened."""
     scalar = scalar_of(dtype)
     per = WORD // scalar.bits
     return per if width > 1 and per > 1 and width % per == 0 and not scalar.is_bool else 0
 
 
 def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
-    """Narrow scalars as words, the first in the lowest bits."""
+    """Narrow scalars packed into words, the first in the lowest bits."""
     code, scalar = s.code, scalar_of(dtype)
     per, one = WORD // scalar.bits, register_type(scalar, 1)
     words: list[str] = []
@@ -393,8 +394,8 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
 
 
 def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
-    """Element by element: neighbouring threads copy neighbouring ones. In a loop, because the places of many elements
-    at once would take more registers than the elements."""
+    """Copy a tile element by element, with adjacent threads copying adjacent elements. A loop does it, because the
+    addresses of many elements at once would take more registers than the elements."""
     none, types = (
         list(zeros(array.dtype)),
         [register_type(scalar_of(array.dtype), 1)] * components(array.dtype),
@@ -423,7 +424,7 @@ def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Arr
 
 
 def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> str:
-    """How many bytes of an access lie inside the array, i32."""
+    """The number of bytes of an access that lie inside the array, i32."""
     code, size = s.code, element_bytes(array.dtype)
     ok = code.emit(f"icmp sge i64 {where[-1]}, 0")
     for i, n in zip(where[:-1], array.shape[:-1], strict=True):
@@ -437,7 +438,7 @@ def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> 
 def _copy_piece(
     s: GpuState, layout: Layout, array: ArrayAt, view: View, width: int, r: int, pointer: str, inside: str
 ) -> None:
-    """One copy of `width` elements; where only `inside` bytes are of the array, the others become 0."""
+    """One asynchronous copy of `width` elements; where only `inside` bytes lie in the array, the others become 0."""
     code, size = s.code, width * element_bytes(array.dtype)
     source = code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
     target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")

@@ -1,5 +1,5 @@
-"""Tiles of bytes from shared memory to fragments of matmuls, whose layouts hold no more than two neighbours together:
-by the matrix, or two bytes at a time."""
+"""Tiles of bytes read from shared memory to the fragments of matmuls, whose layouts hold no more than two neighbours
+together: by ldmatrix, or two bytes at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROWS, COLUMNS, HALF = 32, 16, 64
 
 
 def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
-    """Whether a tile of bytes with neighbours along its rows, an operand of a matmul that is done as the transposed
-    one, is read by `matrices`."""
+    """Whether `matrices` reads a tile: bytes contiguous along rows, as operand of a matmul that is computed as its
+    transpose."""
     groups = s.group.warp_groups
     if not groups or not _of_bytes(view) or not view.contiguous:
         return False
@@ -29,7 +29,7 @@ def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
 
 
 def reads_pairs(view: View, layout: Layout) -> bool:
-    """Whether a tile of bytes is read by `pairs`: layouts hold two neighbours, and two more."""
+    """Whether `pairs` reads a tile: bytes under a layout that holds two neighbours, and two more."""
     if not _of_bytes(view) or any(layout.padded(d) for d in (0, 1)) or layout.register_count % 4:
         return False
     first = layout.registers[0]
@@ -42,15 +42,15 @@ def _of_bytes(view: View) -> bool:
 
 
 def _runs_along(view: View, dim: int) -> bool:
-    """Whether neighbours along a dimension lie together, in rows of an even number of bytes."""
+    """Whether neighbours along a dimension are contiguous, in rows of an even number of bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1
     return view.strides[dim] == 1 and view.strides[1 - dim] % 2 == 0
 
 
 def matrices(s: GpuState, view: View) -> Registers:
-    """By ldmatrix, for which two bytes are an element: each lane names one of 32 rows of 16 columns, and gets two
-    neighbours of each of two rows that follow each other, every eight rows."""
+    """Read a tile by ldmatrix, which treats two bytes as one element: each lane gives the address of one of 32 rows of
+    16 columns, and receives two neighbours from each of two consecutive rows, every eight rows."""
     code, (rows, columns) = s.code, view.shape
     high = columns // (HALF * s.group.warp_groups)
     row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
@@ -68,7 +68,7 @@ def matrices(s: GpuState, view: View) -> Registers:
 
 
 def _first_column(s: GpuState, high: int) -> str:
-    """Of the thread's warp."""
+    """The first column of the thread's warp, as i64."""
     warp = s.first(f"lshr i32 {s.lane32}, 5")
     inside = s.first(f"shl i32 {s.first(f'and i32 {warp}, 3')}, 4")
     group = s.first(f"mul i32 {s.first(f'lshr i32 {warp}, 2')}, {HALF * high}")
@@ -76,7 +76,7 @@ def _first_column(s: GpuState, high: int) -> str:
 
 
 def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
-    """Two neighbours at a time, of which two times two share a register."""
+    """Read a tile two neighbours at a time; two such pairs share a register."""
     code, made = s.code, list[Components]()
     for r in range(0, layout.register_count, 4):
         places = (s.memory.at(view, s.index(layout, r + k)) for k in (0, 2))

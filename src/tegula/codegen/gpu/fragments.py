@@ -1,8 +1,8 @@
-"""The operands of one tensor core instruction of a warp, spread over its lanes: which elements each register holds, and
-how they are read from shared memory.
+"""The operands of one tensor core instruction of a warp, distributed over its lanes: which elements each register
+holds, and how they are loaded from shared memory.
 
-Facts are from the PTX manual, "Matrix Fragments for mma". Shapes of every type follow one rule: a register holds
-neighbours along K, as many as fit 32 bits; four lanes follow each other along K, then eight rows or columns. The next
+Facts are from the PTX manual, "Matrix Fragments for mma". The shapes of all types follow one rule: a register holds as
+many neighbours along K as fit 32 bits; four lanes are adjacent along K, then eight along rows or columns. The next
 register is eight rows further, in a left operand, or four lanes' worth of K further, in both."""
 
 from __future__ import annotations
@@ -21,48 +21,49 @@ from tegula.passes.matmul_terms import Terms
 from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
 
 LANES_ALONG = 4
-"""Lanes that follow each other along K."""
+"""The number of lanes that are adjacent along K."""
 ROWS, COLUMNS = 16, 8
-"""Of the result of an instruction."""
+"""The rows and columns of an instruction's result."""
 WORD = 32
-"""Bits of the registers that hold narrow elements."""
+"""The bits of a register that holds narrow elements."""
 UNIT_BYTES = 16
-"""Of K that the lanes hold together in one register: a row of the matrices that ldmatrix reads."""
+"""The bytes along K that the lanes hold together in one register: a row of the matrices that ldmatrix reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """The registers of a lane for an instruction that is `depth` deep, of elements of so many bits. Places are relative
-    to the lane's own: row or column lane / 4, and element (lane mod 4) * `together` of K."""
+    """The registers of a lane for an instruction that is `depth` elements of `bits` bits deep. Positions are relative
+    to the lane's first element: row or column lane / 4, and element (lane mod 4) * `together` of K."""
 
     bits: int
     depth: int
 
     @property
     def together(self) -> int:
-        """Elements in a register."""
+        """The number of elements in a register."""
         return max(1, WORD // self.bits)
 
     @property
     def stride(self) -> int:
-        """From one register to the next along K."""
+        """The elements of K from one register to the next along K."""
         return LANES_ALONG * self.together
 
     @property
     def left(self) -> list[tuple[int, int]]:
-        """(row, element of K) of the first element in each register of a left operand."""
+        """For each register of a left operand, the (row, index along K) of its first element."""
         return [(row, k) for k in range(0, self.depth, self.stride) for row in (0, ROWS // 2)]
 
     @property
     def right(self) -> list[int]:
-        """The element of K of the first one in each register of a right operand."""
+        """For each register of a right operand, the index along K of its first element."""
         return list(range(0, self.depth, self.stride))
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentSide:
-    """An operand: its value, its view with rows along the result's (`across`) and columns along K, and the first of its
-    rows that the warp needs. `count`: of blocks of `unit` rows. `name`: of the elements' type in PTX."""
+    """One operand of a matmul: its value and its view. `along`: the view's dimension that is K. `origin`: the first row
+    (or column of a right operand) that the warp needs. `count`: the number of blocks of `unit` rows. `name`: the
+    element type in PTX."""
 
     value: Value
     view: View
@@ -74,7 +75,7 @@ class FragmentSide:
 
     @property
     def across(self) -> int:
-        """The other dimension of the operand than the one of K."""
+        """The dimension of the view that is not K."""
         return 1 - self.along
 
     @property
@@ -83,7 +84,7 @@ class FragmentSide:
         return scalar_of(self.view.dtype)
 
     def at(self, row: str, k: str) -> list[str]:
-        """The index of an element of the view."""
+        """The index into the view of the element at a row and a position along K."""
         return [row, k] if self.along else [k, row]
 
 
@@ -98,8 +99,9 @@ def sides(
 
 
 def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | Elements:
-    """How an operand is loaded to registers: by ldmatrix where 16 bytes along K, or of 16-bit elements along the other
-    dimension, lie together and are aligned, and K is whole; else element by element."""
+    """The loader of an operand: ldmatrix if 16 bytes along K (or, for 16-bit elements, along the other dimension) are
+    contiguous and aligned, and K is a multiple of the instruction's depth; otherwise one that loads element by
+    element."""
     view, size = side.view, element_bytes(side.view.dtype)
     whole = view.shape[side.along] % fragments.depth == 0
     as_they_are = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)
@@ -113,20 +115,20 @@ def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | 
 
 
 def _widens(side: FragmentSide) -> bool:
-    """Whether elements are of another type than the instruction's."""
+    """Whether elements are converted to the instruction's type."""
     names = {"f16": float16, "bf16": bfloat16, "tf32": float32, "f64": float64}
     return side.name in names and side.dtype is not names[side.name]
 
 
 def _runs_along(view: View, dim: int, size: int) -> bool:
-    """Whether neighbours along a dimension lie together, in rows that start on multiples of 16 bytes."""
+    """Whether neighbours along a dimension are contiguous, in rows that start on multiples of 16 bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1 and view.shape[dim] * size % UNIT_BYTES == 0
     return view.strides[dim] == 1 and view.strides[1 - dim] * size % UNIT_BYTES == 0
 
 
 def is_aligned(s: GpuState, buffer: Value) -> bool:
-    """Whether the first element of a buffer, or of a view of one, surely lies on a multiple of 16 bytes."""
+    """Whether the first element of a buffer, or of a view of one, provably lies on a multiple of 16 bytes."""
     while isinstance(buffer.owner, BufView | BufReshape):
         view, buffer = buffer.owner, buffer.owner.buffer
         if isinstance(view, BufReshape):
@@ -148,9 +150,9 @@ def is_aligned(s: GpuState, buffer: Value) -> bool:
 
 
 class Matrices:
-    """By ldmatrix, four registers at a time: each lane names a row of 16 bytes. Rows beyond the tile, which only give
-    results beyond it, are replaced by its last ones. `transposed`: 16-bit elements whose rows run along the other
-    dimension."""
+    """Loads an operand by ldmatrix, four registers at a time: each lane gives the address of a row of 16 bytes. Rows
+    beyond the tile, which only affect results beyond it, are replaced by its last rows. `transposed`: rows of 16-bit
+    elements run along the other dimension than K."""
 
     def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments, transposed: bool) -> None:
         self.s, self.side, self.fragments, self.transposed = s, side, fragments, transposed
@@ -168,7 +170,7 @@ class Matrices:
         self.over, self.deep = (s.first(f"zext nneg i32 {x} to i64") for x in (over, deep))
 
     def load(self, k: str) -> list[list[str]]:
-        """The registers of each block, from element k of K on."""
+        """The registers of each block, from index k along K on."""
         per = ROWS // self.side.unit
         made: list[list[str]] = []
         for block in range(0, self.side.count, per):
@@ -192,7 +194,7 @@ class Matrices:
 
 
 class Elements:
-    """One by one; those outside the operand are 0."""
+    """Loads an operand element by element; elements outside it are 0."""
 
     def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments) -> None:
         self.s, self.side, self.fragments = s, side, fragments
@@ -202,7 +204,7 @@ class Elements:
         self.along = s.first(f"zext nneg i32 {along} to i64")
 
     def load(self, k: str) -> list[list[str]]:
-        """The registers of each block, from element k of K on."""
+        """The registers of each block, from index k along K on."""
         add, side = self.s.memory.add, self.side
         start, deep = add(side.origin, self.row), add(self.along, k)
         registers = self.fragments.left if side.unit == ROWS else [(0, d) for d in self.fragments.right]
@@ -215,7 +217,7 @@ class Elements:
         ]
 
     def _register(self, row: str, k: str) -> str:
-        """The elements of one register, the first in the lowest bits."""
+        """One register: its elements packed, the first in the lowest bits."""
         s, code, bits = self.s, self.s.code, self.fragments.bits
         parts = [self._one(row, s.memory.add(k, str(n))) for n in range(self.fragments.together)]
         if len(parts) == 1:
@@ -229,7 +231,7 @@ class Elements:
         return word
 
     def _one(self, row: str, k: str) -> str:
-        """An element in the instruction's type: a double, an i32 of tf32, or its bits."""
+        """One element in the form that the instruction takes: a double, an i32 of tf32, or its bits."""
         s, code, side = self.s, self.s.code, self.side
         ok = "true"
         shape = side.view.shape
@@ -247,7 +249,7 @@ class Elements:
         return self.side.view.shape[self.side.along] % self.fragments.depth != 0
 
     def _converted(self, value: str) -> tuple[str, str]:
-        """The value as the instruction takes it, and the LLVM type of that."""
+        """The value converted to the instruction's type, and its LLVM type."""
         s, code, name, dtype = self.s, self.s.code, self.side.name, self.side.dtype
         if name == "f64":
             return convert(code, value, dtype, float64, 1), "double"
@@ -264,6 +266,6 @@ class Elements:
 
 
 def rounded(s: GpuState, word: str) -> str:
-    """The bits of a float32 as those of the closest tf32, ties away from zero."""
+    """The bits of a float32 rounded to the closest tf32, ties away from zero."""
     x = s.code.emit(f"bitcast i32 {word} to float")
     return s.code.emit(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {x})')

@@ -1,4 +1,5 @@
-"""One kernel as one GPU function: every thread of a block runs it, with its lane's scalars and its part of tiles."""
+"""Lowering of one kernel to one GPU function, which every thread of a block runs with its lane's scalars and its part
+of tiles."""
 
 from __future__ import annotations
 
@@ -116,11 +117,11 @@ GLOBAL = "addrspace(1)"
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """LLVM IR of a kernel, with the shared memory and threads per block of its launch. `multiplies`: whether the kernel
-    has matmuls, whose operands are worth many registers. `maps`: tensor maps that follow the arguments. `budgets`:
-    registers a thread of each warp group, where roles change their numbers; then each thread starts with
+    """LLVM IR of a kernel, with the shared memory and the threads per block of its launch. `multiplies`: whether the
+    kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
+    `budgets`: the registers of a thread of each warp group, where roles change them; each thread then starts with
     `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether CTAs 2 k and 2 k + 1
-    work together, if the launch makes clusters of them."""
+    work together, if the launch forms clusters of them."""
 
     text: str
     shared: MemoryMap
@@ -134,13 +135,13 @@ class GpuCode:
 
     @property
     def waiting(self) -> int:
-        """The threads of a block that mostly waits for memory, so that many blocks at once are better than many
-        registers; 0 for others."""
+        """The threads per block of a kernel that mostly waits for memory, for which high occupancy is worth more than
+        registers; 0 for other kernels."""
         return 0 if self.multiplies or self.budgets else self.threads
 
     def check_registers(self, assembled: int) -> None:
-        """InternalError if code that was assembled for so many registers a thread cannot change them as its roles do:
-        `setmaxnreg.dec` must lower and `.inc` raise their number, and only released registers can be added."""
+        """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
+        `setmaxnreg.dec` must lower and `.inc` raise the number, and only released registers can be added."""
         if not self.budgets:
             return
         if assembled != self.start_registers:
@@ -153,7 +154,7 @@ class GpuCode:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
+        """The bytes of dynamic shared memory of a block."""
         return self.shared.total
 
 

@@ -20,7 +20,7 @@ from tegula.types import DType, TileType, float32, scalar_of
 UNROLL = 4
 """Steps of K in one iteration of the loop."""
 UNROLLED = 8
-"""Iterations of a loop over K that LLVM may unroll."""
+"""The most iterations of a loop over K that LLVM may unroll."""
 
 
 def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
@@ -72,8 +72,8 @@ def _is_one(value: Value) -> bool:
 
 
 def _fma(s: GpuState, a: View, b: View, layout: Layout, work: DType, start: list[str]) -> list[str]:
-    """A loop over K. Each thread reads its rows of a, several steps of K at a time, and its columns of b, as many
-    neighbours at a time as its registers hold."""
+    """A loop over K of fused multiply-adds. Each thread reads its rows of a, several steps of K at a time, and its
+    columns of b, as many adjacent columns at a time as its registers hold."""
     depth = a.shape[1]
     step = next(n for n in (UNROLL, 2, 1) if depth % n == 0)
     offsets = [layout.register_offsets(r) for r in range(layout.register_count)]
@@ -95,7 +95,7 @@ def _fma(s: GpuState, a: View, b: View, layout: Layout, work: DType, start: list
 
 
 def _clamped(s: GpuState, base: str, offset: int, layout: Layout, dim: int) -> str:
-    """A coordinate; where it lies in the padding, 0."""
+    """A coordinate, or 0 where it lies in the layout's padding."""
     at = s.memory.add(base, str(offset))
     if not layout.padded(dim):
         return at
@@ -104,7 +104,7 @@ def _clamped(s: GpuState, base: str, offset: int, layout: Layout, dim: int) -> s
 
 
 def _along(s: GpuState, view: View, at: list[str], count: int, work: DType) -> list[str]:
-    """`count` neighbours along a row, in the type that is computed with."""
+    """`count` neighbours along a row, converted to `work`, the type of the arithmetic."""
     dtype = scalar_of(view.dtype)
     pointer = s.memory.at(view, at)
     wide = view.contiguous and count > 1 and view.strides[0] % count == 0 and count * dtype.bits <= 128
@@ -121,7 +121,7 @@ def _along(s: GpuState, view: View, at: list[str], count: int, work: DType) -> l
 def _row(
     s: GpuState, b: View, depth: str, base: str, columns: list[int], layout: Layout, work: DType
 ) -> dict[int, str]:
-    """One row of b at a thread's columns."""
+    """The elements of row `depth` of b at a thread's columns, by column."""
     dtype = scalar_of(b.dtype)
     width = layout.vector
     while width > 1 and (width * dtype.bits > 128 or b.strides[0] % width or not b.contiguous):

@@ -1,4 +1,4 @@
-"""Matmuls by the tensor cores of warps: 16 rows by 8 columns an instruction, K outermost."""
+"""Matmuls by the tensor cores of warps: each instruction computes 16 rows by 8 columns; K is the outermost loop."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tegula.passes.matmul_terms import Terms
 from tegula.types import BufType, TileType
 
 UNROLLED = 8
-"""Steps of K that are written one after the other."""
+"""The most steps of K that are emitted without a loop."""
 FLOAT64_DEPTHS = (16, 8)
-"""Of instructions on Hopper and later; all have one that is 4 deep."""
+"""The depths of float64 instructions on Hopper and later; all targets have one of depth 4."""
 DEEP_FLOAT64 = (9, 0)
-"""The first compute capability with those."""
+"""The first compute capability with these deeper instructions."""
 
 
 def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[str]:
-    """start + a @ b, in the registers of `mma_result`."""
+    """The registers of start + a @ b under the layout `mma_result`."""
     a, out = op.a.type, op.result.type
     assert isinstance(a, BufType) and isinstance(out, TileType)
     warp_tile = mma_warp_tile((out.shape[0], out.shape[1]), s.threads // 32)
@@ -42,7 +42,7 @@ def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[s
 
 
 def _depth(s: GpuState, terms: Terms, length: int) -> int:
-    """How deep the instructions are."""
+    """The depth of the instructions in elements of K."""
     if terms.left != "f64" or s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
         return terms.depth
     return next((n for n in FLOAT64_DEPTHS if length % n == 0), terms.depth)
@@ -96,7 +96,7 @@ def _narrow(s: GpuState, terms: Terms, a: list[str], b: list[str], c: list[str])
 
 
 REGISTERS = {"float": "f", "i32": "r", "double": "d"}
-"""Constraints of assembly, by LLVM's types."""
+"""Constraints of inline assembly, by LLVM type."""
 SUMS = {"float": "f32", "i32": "s32", "double": "f64"}
 
 

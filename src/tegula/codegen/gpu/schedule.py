@@ -148,7 +148,7 @@ def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, 
 
 
 def fetch_maps(s: GpuState) -> None:
-    """The first thread starts to fetch the tensor maps when the kernel starts."""
+    """Prefetch the tensor maps at the start of the kernel, by its first thread."""
     for k in range(len(s.maps)):
         at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * k}")
         address = s.first(f"ptrtoint ptr {at} to i64")
@@ -157,15 +157,15 @@ def fetch_maps(s: GpuState) -> None:
 
 
 def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
-    """Where a box lies in the parameter, the last dimension first."""
+    """The coordinates of a box in the array parameter, last dimension first."""
     indices = leading_indices(array)
     assert indices is not None
     return [*(s.scalar(v) for v in indices), *offsets][::-1]
 
 
 def bulk_load(s: GpuState, op: Op) -> None:
-    """Box by box. For a cluster they are two halves: where both CTAs copy the same tile, each copies its half to both,
-    and the barriers of both count the bytes."""
+    """Lower `bulk.load`, box by box. For a cluster the boxes form two halves: where both CTAs copy the same tile, each
+    CTA multicasts its half to both, and the barriers of both count the bytes."""
     assert isinstance(op, BulkLoad)
     buffer, barriers, stage, array = op.buffer, op.barriers, op.stage, op.array
     t, view = buffer.type, s.buffers[buffer]
@@ -184,7 +184,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
     def copy(first: str, count: int, both: bool) -> None:
-        """Boxes from the first one on."""
+        """Start the copies of `count` boxes from box `first` on."""
         code = s.code
         for k in range(count):
             number = code.emit(f"add i32 {first}, {k}")
@@ -211,7 +211,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
 def _start_load(
     s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both: bool
 ) -> None:
-    """One box, to the CTA's own memory or to the same place in both CTAs of a cluster."""
+    """Start the copy of one box, to the CTA's own memory or (`both`) to the same place in both CTAs of a cluster."""
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${3 + d}" for d in range(len(place)))
     kind = f"tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -223,14 +223,14 @@ def _start_load(
 
 
 def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str) -> str:
-    """The offset of a copy in a row. If the kernel promises that it is aligned, and has been told where it is not, the
-    copy starts where it can: else the device would stop before anyone hears of it."""
+    """The offset of a copy in a row. If the kernel promises that it is aligned, an unaligned offset, which is reported
+    elsewhere, is rounded down: the device would otherwise stop before the report is read."""
     assert isinstance(array.type, ArrayType)
     return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.aligned else offset
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:
-    """InternalError if a buffer, or a stage of a ring, may lie where a bulk copy must not write."""
+    """InternalError if a buffer, or a stage of a ring, may lie at an address that a bulk copy cannot write to."""
     whole = root(buffer)
     place = s.places[whole]
     step = place.strides[0] * scalar_of(s.buffers[whole].dtype).bits // 8 if buffer is not whole else 0
@@ -259,7 +259,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
 
 
 def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
-    """Box by box, by the tensor map of the copies that follow."""
+    """Lower `bulk.prefetch`, box by box, by the tensor map of the copies that follow."""
     array, *where = op.operands
     assert isinstance(array.type, ArrayType)
     shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
@@ -278,24 +278,26 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:
-    """Lower `bulk.commit`: the thread that starts copies closes a group of them."""
+    """Lower `bulk.commit`: the thread that starts copies commits them as a group."""
     when(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
 
 
 def bulk_wait(s: GpuState, op: BulkWait) -> None:
-    """By all threads: only those that have started copies have any to wait for."""
+    """Lower `bulk.wait` in all threads: threads that have started no copies wait for nothing."""
     wait_for_copies(s, op.pending, op.read)
 
 
 def wait_for_copies(s: GpuState, pending: int, read: bool) -> None:
-    """Wait until at most `pending` groups of copies of this thread are not done, or have not read their source."""
+    """Wait until at most `pending` copy groups of this thread are incomplete, or (`read`) have not yet read their
+    source."""
     asm(s, f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", [])
 
 
 def start_store(
     s: GpuState, array: Value, map_at: str, source: str, offsets: list[str], adds: bool = False
 ) -> None:
-    """Start the copy of one box from shared memory to an array by its tensor map, or (`adds`) its addition."""
+    """Start the copy of one box from shared memory to an array by its tensor map, or (`adds`) its addition to the
+    array."""
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${2 + d}" for d in range(len(place)))
     kind = f"tensor.{len(place)}d.global.shared::cta{'.add' if adds else ''}"
@@ -307,17 +309,17 @@ def start_store(
 
 
 def named_new(s: GpuState, op: Op) -> None:
-    """The hardware has them; only their numbers are chosen."""
+    """Choose the numbers of named barriers; the hardware needs no initialisation."""
     s.named = s.named or named_barriers(s.kernel, s.threads)
 
 
 def named_sync(s: GpuState, op: Op) -> None:
-    """Lower `named.sync`: the hardware's barrier, with a wait."""
+    """Lower `named.sync`: arrive at the hardware's named barrier and wait."""
     _sync_at(s, op, "sync")
 
 
 def named_arrive(s: GpuState, op: Op) -> None:
-    """Lower `named.arrive`: the hardware's barrier, without a wait."""
+    """Lower `named.arrive`: arrive at the hardware's named barrier without waiting."""
     _sync_at(s, op, "arrive")
 
 

@@ -1,4 +1,4 @@
-"""What the lowering of one kernel to GPU threads knows while it walks the IR."""
+"""The state of the lowering of one kernel to GPU threads."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tegula.target import CudaTarget
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
 
 Registers: TypeAlias = list[Components]
-"""A tile as a thread holds it: the components of the element in each register of the layout."""
+"""A tile as a thread holds it: for each register of the layout, the components of its element."""
 
 
 @dataclass(slots=True)
 class GpuState(State):
-    """What the emission of a GPU kernel knows. `layouts`: of all tile values. `places`: of buffers in shared memory.
-    `group`: the threads that run the code at hand, `lanes` of which have a lane. `held`: the registers of tiles.
-    `barriers`: the addresses of memory barriers. `named`: the numbers of named barriers. `maps`: the tensor maps that
-    the kernel needs, in order. `start_registers`: of a thread at the start, where roles change how many they have,
-    and `budgets`, those of each warp group. `clustered`: whether CTAs work in 2-CTA clusters. `numbers`: of ops
-    that synchronise, and `noted`, what is written next to the instructions of the op at hand. `line_table`: where the
-    code says its Python lines. `depth`: in how many pieces of code this is that only some threads of a warp run;
-    `parted`: whether they have not reconverged since the last one. `lane` is the thread's number in the group at all
-    times; `lane32` the same as i32."""
+    """The state of the lowering of one GPU kernel. `layouts`: of all tile values. `places`: the allocations of buffers
+    in shared memory. `group`: the threads that run the current code, of which `lanes` have a lane. `held`: the
+    registers of tiles. `barriers`: the addresses of memory barriers. `named`: the numbers of named barriers. `maps`:
+    the tensor maps that the kernel needs, in order. `start_registers`: the registers of a thread at the start, where
+    roles change them, and `budgets` those of each warp group afterwards. `clustered`: whether CTAs work in 2-CTA
+    clusters. `numbers`: the numbers of synchronising ops, and `noted`, the text that is attached to the instructions of
+    the current op. `line_table`: set where the code records Python lines. `depth`: how many enclosing pieces of code
+    run in only some threads of a warp; `parted`: whether the threads may not have reconverged since the last of these.
+    `lane` is always the thread's number in the group; `lane32` is the same number as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, SharedAllocation] = field(default_factory=dict)
@@ -66,7 +66,8 @@ class GpuState(State):
 
     @contextmanager
     def of_group(self, group: Group) -> Iterator[None]:
-        """Code of a part of the block: its threads count from 0, and what they compute once stands at its start."""
+        """Code of a part of the block: its threads count from 0, and values that are computed once are computed at its
+        start."""
         code = self.code
         kept = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
         at = len(code.lines)
@@ -80,7 +81,7 @@ class GpuState(State):
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Code that some threads of a warp do not run, or in another order than others."""
+        """Code that only some threads of a warp run, or that they run in different orders."""
         self.depth += 1
         yield
         self.depth -= 1
@@ -88,8 +89,8 @@ class GpuState(State):
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """Code in which nothing that follows from the thread's number is known from before, so that it takes no
-        registers outside."""
+        """Code that recomputes all values derived from the thread's number, so that they take no registers outside of
+        it."""
         code = self.code
         kept = self.lane, self.lane32, self.bases, code.entry
         self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
@@ -101,8 +102,8 @@ class GpuState(State):
 
     @property
     def warp_group(self) -> str:
-        """The number of the thread's warp group in the group, i32: told by lane 0 of the warp, which shows ptxas that
-        it is the same in all lanes."""
+        """The number of the thread's warp group in the group, i32. It is shuffled from lane 0 of the warp, which shows
+        ptxas that it is the same in all lanes."""
         key = (-2, ())
         if key not in self.bases:
             warp = self.first(f"lshr i32 {self.lane32}, 5")
@@ -113,17 +114,17 @@ class GpuState(State):
     # The function's entry --------------------------------------------------------------------------------------------
 
     def first(self, rhs: str) -> str:
-        """A register computed once, in the function's entry."""
+        """A register that is computed once, in the function's entry."""
         name = self.code.fresh("e")
         self.code.entry.append(f"  {name} = {rhs}")
         return name
 
     def first_wide(self, rhs: str) -> str:
-        """An i32 that is not negative, computed once in the function's entry, as i64."""
+        """A non-negative i32 that is computed once, in the function's entry, and zero-extended to i64."""
         return self.first(f"zext nneg i32 {self.first(rhs)} to i64")
 
     def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
-        """Memory of the thread's own."""
+        """Memory that is private to the thread (an alloca)."""
         count = 1
         for n in shape:
             count *= n
@@ -137,13 +138,13 @@ class GpuState(State):
         return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
 
     def rolled(self, short: bool = False) -> str:
-        """What a loop's branch back says of unrolling: all of a short one, nothing of others, which assemblers unroll
-        wrongly (docs/design/004)."""
+        """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, others not at all, because
+        assemblers unroll them wrongly (docs/design/004)."""
         self.loops.append("full" if short else "disable")
         return f", !llvm.loop !{2 * len(self.loops)}"
 
     def loop_metadata(self) -> str:
-        """The metadata of LLVM that say which loops are unrolled."""
+        """The LLVM metadata that say which loops are unrolled."""
         lines: list[str] = []
         for k, what in enumerate(self.loops, 1):
             lines.append(f"!{2 * k} = distinct !{{!{2 * k}, !{2 * k + 1}}}")
@@ -153,7 +154,7 @@ class GpuState(State):
     # Layouts ---------------------------------------------------------------------------------------------------------
 
     def base(self, layout: Layout) -> list[str]:
-        """This thread's coordinates of register 0, one i64 per dimension."""
+        """The coordinates of this thread's register 0, one i64 per dimension."""
         key = (len(layout.shape), layout.threads)
         if key not in self.bases:
             self.bases[key] = self._base(*key)
@@ -186,7 +187,7 @@ class GpuState(State):
         return self.first(f"zext nneg i32 {total} to i64")
 
     def owner(self, layout: Layout) -> str:
-        """Whether this thread is the one of those that hold copies that acts for all, i1."""
+        """Whether this thread acts for all threads that hold copies of the same elements, i1."""
         key = (-1, layout.threads)
         if key not in self.bases:
             ok, period = "true", 1
@@ -229,7 +230,7 @@ class GpuState(State):
 
     @property
     def threads(self) -> int:
-        """Of the group, whole warps."""
+        """The number of threads of the group, a multiple of the warp size."""
         return self.group.threads
 
     @property
@@ -256,7 +257,7 @@ class GpuState(State):
         return [register_type(scalar_of(dtype), 1)] * (components(dtype) * count)  # type: ignore[arg-type]
 
     def bind(self, value: Value, registers: list[str]) -> None:
-        """Bind a value to the registers that hold it: of a tile, one set of components after the other."""
+        """Bind a value to its registers; those of a tile are grouped by element, component by component."""
         t = value.type
         if isinstance(t, TileType):
             n = components(t.dtype)
@@ -266,5 +267,5 @@ class GpuState(State):
 
 
 def zeros(dtype: ElementType) -> Components:
-    """An element of zeros."""
+    """The components of a zero element."""
     return (constant(scalar_of(dtype), 0),) * components(dtype)

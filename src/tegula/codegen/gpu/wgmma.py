@@ -1,8 +1,8 @@
-"""Matmuls by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
+"""Matmuls by the tensor cores of warp groups (wgmma), of operands in swizzled stages of shared memory.
 
-An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep. It finds an operand by a descriptor: the address,
-the distance of groups of eight rows, the distance of boxes, and the swizzle. Only 16-bit operands may have K along the
-columns of their stage. Facts are from the PTX manual, "wgmma"."""
+An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep along K. It finds an operand by a descriptor: the
+address, the distance between groups of eight rows, the distance between boxes, and the swizzle. Only 16-bit operands
+may have K along the columns of their stage. Facts are from the PTX manual, "wgmma"."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from tegula.types import TileType, element_bytes, float32, scalar_of
 ROWS = 64
 COLUMNS = tuple(range(256, 0, -8))
 INTEGER_COLUMNS = (*range(256, 32, -16), 32, 24, 16, 8)
-"""Of an instruction: how many it may multiply by, the most first."""
+"""The column counts that an integer instruction allows, largest first; `COLUMNS` are those of float instructions."""
 SWIZZLES = {128: 1, 64: 2, 32: 3}
 ADDRESS_MASK = 0x3FFFF
-"""Of the bits of a shared address that a descriptor holds: those above name the block of a cluster."""
+"""The bits of a shared address that a descriptor holds; the bits above name the CTA of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class WgmmaOperand:
-    """An operand in memory. `start`: i32 address of its stage. `depth_first`: whether K runs along the rows of the
-    stage (K-major). `across`: elements of its other dimension. `depth`: of K."""
+    """An operand in shared memory. `start`: the i32 address of its stage. `row_bytes`: the swizzle's width. `size`:
+    bytes of an element. `depth_first`: whether K runs along the rows of the stage (K-major). `across`: the length of
+    the other dimension. `depth`: the length of K."""
 
     start: str
     row_bytes: int
@@ -43,7 +44,8 @@ class WgmmaOperand:
     depth: int
 
     def step(self, position: int, depth: int) -> int:
-        """Bytes from the start to an element of the other dimension (a multiple of 8) and one of K (of 32 bytes)."""
+        """The byte offset of an element from the start. `position`: along the other dimension, a multiple of 8;
+        `depth`: along K, a multiple of 32 bytes."""
         row, column = (position, depth) if self.depth_first else (depth, position)
         rows = self.across if self.depth_first else self.depth
         box, inside = divmod(column * self.size, self.row_bytes)
@@ -51,18 +53,19 @@ class WgmmaOperand:
 
     @property
     def high_word(self) -> int:
-        """The upper half of a descriptor: groups of eight rows follow each other; the swizzle."""
+        """The upper half of a descriptor: the distance between groups of eight rows, which are adjacent, and the
+        swizzle."""
         return 8 * self.row_bytes >> 4 | SWIZZLES[self.row_bytes] << 30
 
     @property
     def box_bytes(self) -> int:
-        """From one box to the next, where the other dimension runs along the rows."""
+        """The bytes from one box to the next where the other dimension runs along the rows."""
         return self.depth * self.row_bytes
 
 
 def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
-    """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is transposed, and
-    of a right operand's if it is."""
+    """The operand that a stage, or the transpose of one, is. K runs along the rows of the stage for a left operand that
+    is not transposed and for a right operand that is."""
     transposed = is_transpose(value)
     stage = value.owner.buffer if transposed and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
@@ -74,9 +77,9 @@ def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
 
 
 def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[str]:
-    """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
-    (attribute): then nothing may access these registers until a wait that covers it. If b is in registers, it is
-    start.T + b.T @ a.T for the tensor cores."""
+    """The registers of start + a @ b in each thread. The result is complete when the code goes on, unless the op's
+    attribute `wait` is off: then nothing may access these registers until a wait that covers the matmul. If b is in
+    registers, the tensor cores compute start.T + b.T @ a.T."""
     t = op.result.type
     assert isinstance(t, TileType)
     transposed = isinstance(op, RegisterMma) and op.held == 1
@@ -118,19 +121,20 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
 
 
 TURNABLE = 16
-"""Bits of the operands whose instructions say which way they lie."""
+"""The bits of operands whose instructions state which dimension is contiguous."""
 
 
 def _shape(columns: int, terms: Terms) -> str:
-    """An instruction's shape and types."""
+    """The shape and type suffix of an instruction."""
     total = "f32" if terms.sum.is_float else "s32"
     return f"m{ROWS}n{columns}k{terms.depth}.{total}.{terms.left}.{terms.right}"
 
 
 def mma_wait(s: GpuState, op: MmaWait) -> None:
-    """The registers of accumulators go through the wait, so that nothing accesses them before it; not those of the
-    matmuls that it leaves in flight, which nothing may access after it either. What was computed while matmuls were
-    in flight goes through it too: it is not to be put off until after the wait."""
+    """Lower `group.mma_wait`. The registers of accumulators are operands of the wait, so that nothing accesses them
+    before it; not the accumulators of matmuls that it leaves in flight, which nothing may access after it either.
+    Values computed while matmuls were in flight are operands too, so that their computation is not sunk below the
+    wait."""
     young = _youngest(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     meanwhile = _computed_meanwhile(op)
@@ -151,14 +155,15 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
 
 MATMULS = (SharedMma, RegisterMma)
 NARROW = 4
-"""Registers of tiles that a wait looks at: sums and other results of many numbers, which are computed before them."""
+"""The most registers of a tile on which a wait is made to depend: sums and other results of many values, whose inputs
+are then computed before the wait."""
 NEVER = 0x7FABCDEF
-"""Bits of a number that does not occur: if it did, nothing would happen but a pause."""
+"""A bit pattern that does not occur in practice; a match would only cause a pause."""
 
 
 def _computed_before(held: list[list[str]], first: int) -> str:
-    """Instructions before a wait that need the narrow ones of the tiles from `first` on. The assembler moves waits
-    forward, before what does not depend on them, and no computation would be overlapped with the matmuls."""
+    """Instructions before a wait that depend on the narrow tiles among those from `first` on. The assembler moves a
+    wait up past code that does not feed it, and no computation would be overlapped with the matmuls."""
     at = [sum(map(len, held[:k])) for k in range(len(held))]
     seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
     if not seen:
@@ -169,7 +174,7 @@ def _computed_before(held: list[list[str]], first: int) -> str:
 
 
 def _computed_meanwhile(wait: Op) -> list[Value]:
-    """The float32 tiles made between the matmul or wait before and this one that are used after it."""
+    """The float32 tiles that are computed between the preceding matmul or wait and this wait, and used after it."""
     assert wait.parent is not None
     ops = wait.parent.ops
     at = ops.index(wait)
@@ -180,7 +185,7 @@ def _computed_meanwhile(wait: Op) -> list[Value]:
 
 
 def _youngest(wait: Op, count: int) -> set[Value]:
-    """The accumulators of the last matmuls before a wait, as far as they stand in its region."""
+    """The accumulators of the last `count` matmuls before a wait, as far as they are in its region and asynchronous."""
     assert wait.parent is not None
     ops = wait.parent.ops
     before = [op for op in ops[: ops.index(wait)] if isinstance(op, MATMULS)]
@@ -199,8 +204,8 @@ class _Memory:
 
 
 class _Registers:
-    """A left operand in the registers of a result's layout, which is that of fragments: two values in each of four
-    registers for 64 rows and 16 of K."""
+    """A left operand in registers under the layout of a result, which is that of fragments: four registers of two
+    values each for 64 rows by 16 of K."""
 
     def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
         self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
@@ -223,7 +228,7 @@ _Left: TypeAlias = _Memory | _Registers
 
 
 def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
-    """(first, count) of 8 columns for each instruction, as many at a time as there may be."""
+    """The columns of each instruction as (first, count) in units of 8, each as wide as allowed."""
     allowed = COLUMNS if terms.sum.is_float else INTEGER_COLUMNS
     parts: list[tuple[int, int]] = []
     at = 0
@@ -235,7 +240,7 @@ def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
 
 
 def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
-    """The address of the part of a warp group."""
+    """The address of a warp group's part of an operand: part `number`, of `length` rows or columns."""
     if x.across == length:
         return x.start
     step = s.first(f"mul i32 {number}, {x.step(length, 0)}")
@@ -243,28 +248,29 @@ def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
 
 
 def _low(s: GpuState, address: str) -> str:
-    """The address as descriptors hold it."""
+    """The address in the form in which descriptors hold it: 16-byte units."""
     return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
 
 
 def _words(x: WgmmaOperand, length: int) -> tuple[int, int]:
-    """The rest of a descriptor: what is added to the lower half, and the upper half. The distance of boxes counts only
-    where the other dimension runs along rows and goes over several boxes."""
+    """The rest of a descriptor: the value to add to the lower half, and the upper half. The distance between boxes
+    counts only where the other dimension runs along rows and spans several boxes."""
     boxes = not x.depth_first and length * x.size > x.row_bytes
     distance = x.box_bytes >> 4 if boxes else 1
     return distance << 16, x.high_word
 
 
 CONSTRAINTS = {"float": "f", "i32": "r"}
-"""The registers of an accumulator, by its type."""
+"""The assembly constraint of an accumulator, by its LLVM type."""
 
 
 class _Assembly:
-    """One block of assembly that changes accumulators, or makes so many: for a whole matmul, so that no other
-    instruction is scheduled between its own."""
+    """One block of inline assembly that updates accumulators, or defines them. A whole matmul is one block, so that no
+    other instruction is scheduled between its instructions."""
 
     def __init__(self, types: list[str], accumulators: list[str]) -> None:
-        """`types`: LLVM's, of the accumulators, of which none are given where they are made."""
+        """`types`: the LLVM types of the accumulators; `accumulators`: their registers, or none where the block defines
+        them."""
         self.types, self.accumulators, self.count = types, accumulators, len(types)
         self.lines: list[str] = []
         self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
@@ -274,7 +280,7 @@ class _Assembly:
         self.lines.append(line)
 
     def input(self, constraint: str, type: str, register: str) -> str:
-        """The operand's name in the text."""
+        """The placeholder of an input operand in the text."""
         if register not in self.inputs:
             number = self.count + len(self.accumulators) + len(self.inputs)
             self.inputs[register] = (constraint, type, f"${number}")
@@ -288,7 +294,7 @@ class _Assembly:
         return self.names[key]
 
     def emit(self, s: GpuState) -> list[str]:
-        """The accumulators afterwards."""
+        """Emit the block. Returns the registers of the accumulators after it."""
         n, code, head = self.count, s.code, list[str]()
         if not n:
             code.line(
