@@ -1,4 +1,4 @@
-"""The parts of a relocatable ELF64 file that loading needs."""
+"""The parts of a relocatable ELF64 file that a loader needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol of an object file: its name, its section, and its place in that."""
+    """A symbol of an object file: its name, its section, and its offset in that section."""
 
     name: str
     section: int
@@ -99,7 +99,7 @@ class Elf:
                 yield section, offset, info & 0xFFFFFFFF, info >> 32, addend
 
     def undefined(self) -> list[str]:
-        """The names that the object needs from elsewhere."""
+        """The names of symbols that the object uses and does not define."""
         return sorted(
             {
                 s.name

@@ -21,9 +21,9 @@ from tegula.backend.launcher_arguments import ARGUMENTS, BASICS
 
 WORD = 8
 TILED, DESCRIBE = 1, 2
-"""Of `mode`: launched by blocks; only return the key."""
+"""Bits of `mode`: the launch counts blocks; only the key is returned."""
 
-# The world: what there is once in a process. Written from Python.
+# The world: the addresses that exist once in a process. Python code writes them.
 FUNCTIONS = {
     "PyObject_GetAttr": "ptr (ptr, ptr)",
     "PyObject_CallOneArg": "ptr (ptr, ptr)",
@@ -43,19 +43,19 @@ FUNCTIONS = {
     "Py_IncRef": "void (ptr)",
     "Py_DecRef": "void (ptr)",
 }
-"""Of CPython, with their types."""
+"""Functions of CPython, with their LLVM types."""
 OBJECTS = (
     *("True", "False", "None", "int", "float", "list", "tuple", "array", "stream"),
     *("header", "streams", "context", "handle", "owned", "chosen"),
 )
-"""Python's objects: constants, types, names of attributes, and what knows the streams that a thread has chosen."""
+"""Python objects: constants, types, names of attributes, and the objects that know the streams chosen by a thread."""
 FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
-"""PyTorch's types and its functions of DLPack's exchange interface; 0 without."""
+"""PyTorch's types and its functions of DLPack's exchange interface; 0 where PyTorch is absent."""
 STATE = ("modes", "switches")
 """The addresses of what the modes are, and of whether a thread has ever chosen a stream and how many record."""
 WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
 
-# The table of a kernel: what its arguments are, the launches that are known, and what was last looked for in vain.
+# The table of a kernel: its arguments' kinds, the cached launches, and the keys last looked up in vain.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
 """What an argument is. A table has its kind, its bytes, and two or three words more: for arrays how much of its
 description keys have, and whether other libraries' fit; for integers the least, the largest, and what bits are kept."""
@@ -66,13 +66,13 @@ MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
 ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
 SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
-"""A slot has an entry (a tuple, whose first item has its words) and the hash of its key, whose first bits say where it
-is looked for: there, and in so many slots in all."""
+"""A slot holds an entry (a tuple, whose first item holds the entry's words) and the hash of its key. The first bits of
+the hash say at which slot the search starts; `WAYS` slots are searched."""
 MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
 TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
 """The hashes that were looked for in vain, the last two for each beginning."""
 
-# An entry: a launch that is known.
+# An entry: a cached launch.
 _ENTRY_WORDS = (
     *("words", "captures", "device", "function", "tail", "fixups"),
     *("append", "name", "writes", "context", "number"),
@@ -90,11 +90,11 @@ DEVICE = {
 functions that launch, that say what context a thread has, and that change the address of a tensor map (0: there is
 none)."""
 
-# What a call works on.
+# The frame: the working memory of a call.
 MOST_WORDS, MOST_ARRAYS, MOST_BYTES = 160, 10, 4096
-"""Words of a key; arrays; bytes that a kernel reads."""
+"""Limits of a call: the words of a key, the number of arrays, and the bytes that the kernel reads."""
 MAP_ALIGNMENT = 128
-"""The most that the driver asks of the address of a tensor map."""
+"""The largest alignment in bytes that the driver requires of a tensor map."""
 FRAME = {
     "count": 0,
     "bytes": 8,

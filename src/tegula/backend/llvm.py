@@ -1,4 +1,4 @@
-"""LLVM IR text to machine code. The only file that imports llvmlite."""
+"""Compilation of LLVM IR text to machine code. No other file imports llvmlite."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def _disposed(passes: Any) -> Iterator[Any]:
 
 
 def _final(ir_text: str, target: CpuTarget, complete: bool) -> Any:
-    """A module ready for code generation. `complete`: with the memory functions even if no need for them is seen."""
+    """A module ready for code generation. `complete`: it includes the memory functions even where no use of them is
+    seen."""
     # A context of its own, so that types and constants go with the module.
     context = llvm.create_context()
     module = _parsed(ir_text, target, context)
@@ -110,9 +111,10 @@ def _final(ir_text: str, target: CpuTarget, complete: bool) -> Any:
 
 
 def compile_object(ir_text: str, target: CpuTarget) -> bytes:
-    """LLVM IR text as a position-independent ELF object without undefined symbols.
+    """The position-independent ELF object for LLVM IR text, without undefined symbols.
 
-    InternalError if LLVM refuses the text, with the line, or if the object calls a function it does not hold."""
+    InternalError, with the line, if LLVM refuses the text, or if the object calls a function that it does not
+    contain."""
     made = _machine(target).emit_object(_final(ir_text, target, complete=False))
     missing = undefined_symbols(made)
     if missing and NAMES.issuperset(missing):

@@ -27,7 +27,7 @@ from tegula.backend.relocation import apply, uses_got
 from tegula.errors import InternalError
 
 PAGE = mmap.PAGESIZE
-# Constants that vector code loads whole lie on cache lines.
+# Constants are aligned to cache lines, because vector code loads them whole.
 CONSTANT_ALIGN = 64
 _MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
@@ -45,7 +45,7 @@ _mprotect = _function("mprotect", _int, _pointer, _size, _int)
 
 
 def undefined_symbols(data: bytes) -> list[str]:
-    """The names that an object needs from elsewhere."""
+    """The names of symbols that an object uses and does not define."""
     return Elf(data).undefined()
 
 
@@ -85,12 +85,12 @@ class LoadedObject:
         _protect(base, layout)
 
     def address(self, symbol: str) -> int:
-        """Where a function or constant lies; KeyError for a name that the object does not define."""
+        """The address of a function or constant; KeyError for a name that the object does not define."""
         return self._addresses[symbol]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held."""
+        """The bytes of memory that the object holds."""
         return self._size
 
     # Bound as defaults: while the interpreter ends, names of modules may be gone already.
@@ -156,7 +156,7 @@ def _image(elf: Elf, layout: _Layout) -> bytearray:
 
 
 def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
-    """The address of a symbol; 0 for one in a section that does not load."""
+    """The address of a symbol; 0 for a symbol in a section that is not loaded."""
     symbol = elf.symbols[index]
     if symbol.section == ABSOLUTE:
         return symbol.value
@@ -167,7 +167,7 @@ def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
 
 
 def _got_slots(elf: Elf) -> dict[int, int]:
-    """Symbols whose address is read from the table, and their places in it."""
+    """The symbols whose address is read from the table, with their offsets in it."""
     slots: dict[int, int] = {}
     for _, _, kind, symbol, _ in elf.relocations():
         if uses_got(elf.machine, kind):
@@ -193,7 +193,7 @@ def _relocate(
 
 
 def _protect(base: int, layout: _Layout) -> None:
-    """Take away write access: from here on nothing is both writable and executable, nor ever was."""
+    """Remove write access from code and constants: no page is ever both writable and executable."""
     ranges = [
         (0, layout.code_end, mmap.PROT_READ | mmap.PROT_EXEC),
         (layout.code_end, layout.constants_end, mmap.PROT_READ),

@@ -27,11 +27,11 @@ REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-# Whatever of this a compiler says, the kernel is slower than it was made to be, or wrong.
+# Messages of an assembler that mean the kernel is slower than intended, or wrong.
 _COMPLAINT = re.compile(
     r"\(C75\d\d\)|\bwarning\b|setmaxnreg ignored|serialized|Potential Performance Loss", re.I
 )
-# An older ptxas says this of an architecture or PTX version that came after it.
+# The messages of a ptxas that is older than the architecture or the PTX version.
 _TOO_OLD = re.compile(
     r"is not defined for option 'gpu-name'|[Uu]nsupported \.version|\.target.*not supported"
 )
@@ -39,9 +39,9 @@ _TOO_OLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Code that a driver can load. `is_ptx`: the driver still has to compile it, and the numbers are 0.
+    """Code that a driver can load. `is_ptx`: it is PTX that the driver still has to compile, and the numbers are 0.
 
-    `spill_bytes`: stores and loads of registers that did not fit, together. `shared_bytes`: static shared memory."""
+    `spill_bytes`: the bytes of spill stores and spill loads together. `shared_bytes`: static shared memory."""
 
     code: bytes
     is_ptx: bool
@@ -80,9 +80,10 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 def fill_multiprocessor(
     made: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
 ) -> Cubin:
-    """The code with as many blocks of `threads` on a multiprocessor as go without spilled registers.
+    """The code reassembled for as many blocks of `threads` on a multiprocessor as possible without spilled registers.
 
-    Kernels that wait for memory gain by it. The most that fit are tried first, then half way there, then one more."""
+    Kernels that wait for memory gain from occupancy. The highest is tried first, then half way there, then one more
+    block."""
     if made.is_ptx or made.spill_bytes:
         return made
     now = REGISTERS // (-(-made.registers // 8) * 8 * threads)
@@ -98,12 +99,12 @@ def fill_multiprocessor(
 
 
 def has_lines(ptx: str) -> bool:
-    """Whether PTX says which source lines it is of."""
+    """Whether PTX contains source line directives."""
     return "\t.loc\t" in ptx
 
 
 def check_log(log: str) -> None:
-    """Complaint if a compiler's report holds one."""
+    """Complaint if an assembler's log contains a complaint."""
     found = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
     if found:
         raise Complaint("ptxas complains about the generated code:\n" + "\n".join(found))
@@ -150,7 +151,7 @@ def candidates(configured: str | None = None) -> list[Path]:
 
 
 def identity(configured: str | None = None) -> str:
-    """What compiled code depends on: path, size and time of change of each ptxas that may be used."""
+    """The path, size and modification time of each usable ptxas: compiled code depends on them."""
     return " ".join(_stamp(program) for program in candidates(configured)) or "driver"
 
 
@@ -172,7 +173,7 @@ def _found(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, 
 
 
 def _packaged(package: str, *patterns: str) -> Iterator[Path]:
-    """Folders inside an installed package, which is not imported."""
+    """The folders inside an installed package, which is not imported."""
     spec = find_spec(package)
     for root in spec.submodule_search_locations or () if spec is not None else ():
         for pattern in patterns:
@@ -180,7 +181,7 @@ def _packaged(package: str, *patterns: str) -> Iterator[Path]:
 
 
 def version(program: Path) -> str:
-    """The release of a ptxas, such as "13.0"; "unknown" where it does not say."""
+    """The release of a ptxas, such as "13.0"; "unknown" if ptxas does not print it."""
     try:
         done = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -14,7 +14,7 @@ _EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), ([%\w-]+), ([%\w-]+)
 
 
 def repaired(ptx: str) -> str:
-    """The same program without `neg` and `abs` of integers, and `min` and `max` of 16-bit integers."""
+    """An equivalent program without `neg` and `abs` of integers, and without `min` and `max` of 16-bit integers."""
     return _EXTREME.sub(_widened, _NEGATION.sub(_replacement, ptx))
 
 
@@ -25,7 +25,7 @@ def _widened(found: re.Match[str]) -> str:
 
 
 def _wide(kind: str, name: str, operand: str) -> str:
-    """A 16-bit register or literal as 32 bits."""
+    """The instruction that widens a 16-bit register or literal to 32 bits."""
     if operand.startswith("%"):
         return f"cvt.{kind}32.{kind}16 {name}, {operand};"
     value = int(operand) % 65536

@@ -14,9 +14,9 @@ DONE, AGAIN, BUSY, STOPPED = 0, 1, 2, 3
 
 OPEN, WAITING, LIMIT_SHIFT, COUNT = 1 << 30, 1 << 29, 12, 0xFFF
 MAX_HELPERS = COUNT
-# Microseconds: how long a range of blocks should take; work that is not worth waking anyone for; how long a worker
-# looks for the next job before it sleeps, at most and at least; how long the owner looks for the last worker to leave;
-# when a launch looks for signals.
+# Microseconds: the aimed duration of a range of blocks; the duration of work that is not worth waking a worker for; how
+# long a worker spins for the next job before it sleeps, at most and at least; how long the owner spins until the last
+# worker leaves; the time between two looks of a launch for signals.
 RANGE, ALONE, SPIN_MOST, SPIN_LEAST, SPIN_OWNER, SLICE = 100, 4, 20, 1, 10, 50_000
 
 # Fields that different threads write lie on different cache lines.

@@ -1,4 +1,4 @@
-"""What made an object: a digest of Tegula's own sources, and the version of llvmlite."""
+"""Identity of the tools that make an object: a digest of Tegula's own sources, and the version of llvmlite."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _remembered(memos: Path, root: Path) -> bytes:
 
 
 def _bound(memo: Path, digest: bytes) -> bytes:
-    """A checksum of what a memo says, which is wrong under another name."""
+    """A checksum of a memo's contents and name, so that a memo under another name is invalid."""
     return hashlib.sha256(memo.name.encode() + digest).digest()
 
 
@@ -70,7 +70,7 @@ def _contents(root: Path, paths: list[str]) -> bytes:
 
 
 def _write(memo: Path, data: bytes) -> None:
-    """Write it whole or not at all; a directory that cannot be written stays as it is."""
+    """Write a memo whole or not at all; a directory that cannot be written is left as it is."""
     temporary = memo.with_name(f".new-{os.getpid()}-{os.urandom(8).hex()}")
     try:
         memo.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,7 +82,7 @@ def _write(memo: Path, data: bytes) -> None:
 
 @cache
 def llvmlite_version() -> bytes:
-    """What identifies the installed llvmlite, without importing it."""
+    """The identity of the installed llvmlite, found without importing it."""
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return b"none"

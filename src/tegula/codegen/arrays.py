@@ -33,8 +33,8 @@ from tegula.types import (
 
 
 def lower_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that accesses memory. The result's components, or None if it has none; InternalError for an op
-    that is not one."""
+    """Lower a lane op that accesses memory. Returns the components of the result, or None if it has none; InternalError
+    for any other op."""
     rule = _RULES.get(type(op))
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} in lane code")
@@ -45,7 +45,7 @@ def lower_access(s: State, op: Op) -> Components | None:
 
 
 def array_view(s: State, op: ArrayView) -> None:
-    """Basic indexing: a new descriptor."""
+    """Lower `array.view` (basic indexing): the result is a new descriptor."""
     source = s.arrays[op.array]
     rest = iter(op.bounds)
     pointer, shape, strides = source.pointer, [], []
@@ -70,7 +70,8 @@ def array_view(s: State, op: ArrayView) -> None:
 def _checked_view(
     s: State, op: Op, source: ArrayAt, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
 ) -> tuple[str, list[str]]:
-    """A view whose indices lie outside is reported, and has no elements."""
+    """The pointer and the lengths of a view; if an index is out of bounds it is reported and the view has no
+    elements."""
     ok = "true"
     for index, length in chosen:
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {index}, {length}"))
@@ -81,7 +82,8 @@ def _checked_view(
 
 
 def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tuple[str, str | None]:
-    """The element's address, and in debug mode whether it lies inside (a spare element's address where it does not)."""
+    """The address of an element, and in debug mode whether it lies inside the array, else None. The address is that of
+    a spare element where the element lies outside."""
     values = [s.i64(v) for v in indices]
     pointer, last = array.pointer, len(values) - 1
     for d, (i, stride) in enumerate(zip(values, array.strides, strict=True)):
@@ -102,7 +104,7 @@ def _and(s: State, a: str, b: str) -> str:
 
 
 def spare(s: State, dtype: ElementType) -> str:
-    """An element of scratch memory that dropped accesses go to."""
+    """The address of an element of scratch memory to which dropped accesses are redirected."""
     return s.allocate("spare", dtype, (1,)).pointer
 
 
@@ -119,7 +121,7 @@ def _array_store(s: State, op: ArrayStore) -> None:
 
 
 def length_of(s: State, op: ArrayShape) -> str:
-    """The length that an op asks for, i64. TypeMismatch where it is one that int32 may not hold."""
+    """The length that `array.shape` returns, i64. TypeMismatch if int32 may not hold it."""
     array, dim = op.array, op.dim
     whole = array_root(array)
     k = s.kernel.params.index(whole) if whole in s.kernel.params else None
@@ -155,19 +157,19 @@ def _array_cas(s: State, op: ArrayCas) -> Components:
 
 
 def buffer_view(s: State, op: BufView) -> None:
-    """A view of part of a buffer: another pointer, other strides."""
+    """Lower `buf.view`: the result has another pointer and other strides."""
     source = s.buffers[op.buffer] if op.buffer in s.buffers else s.tiles[op.buffer]
     made = sliced(s, source, [s.i64(v) for v in op.starts], op.attrs)
     (s.buffers if isinstance(op, BufView) else s.tiles)[op.result] = made
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
-    """A view of part of a view, as `tile.slice` and `buf.view` say it."""
+    """The part of a view that the attributes of a `tile.slice` or `buf.view` select."""
     return source.sliced(s.memory, starts, attrs)
 
 
 def reshaped(source: View, shape: tuple[int, ...]) -> View:
-    """The same packed elements under another shape."""
+    """The view of the same packed elements with another shape."""
     from tegula.codegen.storage import packed_strides
 
     if not source.packed and source.component_stride == 1:
@@ -181,7 +183,8 @@ def _buffer_reshape(s: State, op: BufReshape) -> None:
 
 
 def accessed(s: State, op: ElementAccess, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
-    """Address, type and component stride of t[i, ...], which may name a component or a row of an element."""
+    """The address, type and component stride of t[i, ...], which may be an element, a component or a row of an
+    element."""
     rank = len(view.shape)
     values = [s.i64(v) for v in indices]
     pointer = s.memory.at(view, values[:rank])
@@ -194,7 +197,7 @@ def accessed(s: State, op: ElementAccess, view: View, indices: list[Value]) -> t
 
 
 def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
-    """What t[i, ...] with so many indices names, and the components from one value of each inner index to the next."""
+    """The type of t[i, ...] with `indices` indices, and for each inner index its stride in components."""
     t, inner = view.dtype, indices - len(view.shape)
     if inner == 0:
         return t, []
@@ -204,13 +207,14 @@ def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
 
 
 def _checked(s: State, op: ElementAccess, view: View, values: list[str], pointer: str) -> str:
-    """The address of an element or a component; one of scratch memory, after a report, where an index is outside."""
+    """The address of an element or a component; if an index is out of bounds, that is reported and the address is one
+    in scratch memory."""
     ok, shape = "true", (*view.shape, *element_shape(view.dtype))[: len(values)]
     for i, n in zip(values, shape, strict=True):
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
     site = s.site("bounds", op.loc, array=op.target.name, rank=len(values))
     report_unless(s, ok, site, [*values, *map(str, shape)])
-    # Components lie apart as those of the view do.
+    # Components have the same stride as those of the view.
     extent = 1 + (components(view.dtype) - 1) * view.component_stride
     dropped = s.allocate("spare", scalar_of(view.dtype), (extent,)).pointer
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {dropped}")
@@ -229,7 +233,7 @@ def _set(s: State, op: BufSet) -> None:
 
 
 def _update(s: State, op: BufUpdate) -> None:
-    """A block is run by one thread: the lanes' updates follow each other."""
+    """Lower `buf.update`. One thread runs a block, so the lanes' updates follow each other."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old, by = s.memory.load_element(pointer, t, stride), s.components(op.value)
     made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
@@ -237,7 +241,7 @@ def _update(s: State, op: BufUpdate) -> None:
 
 
 def _exchange(s: State, op: BufExchange) -> Components:
-    """A block is run by one thread: the lanes' exchanges follow each other."""
+    """Lower `buf.exchange`. One thread runs a block, so the lanes' exchanges follow each other."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old = s.memory.load_element(pointer, t, stride)
     s.memory.store_element(pointer, s.components(op.value), t, stride)
@@ -245,7 +249,7 @@ def _exchange(s: State, op: BufExchange) -> Components:
 
 
 def combined(s: State, op: BufUpdate, dtype: DType, old: str, by: str) -> str:
-    """What an update of a tile's element makes of a component."""
+    """A component after an update of a tile's element: `old` combined with `by`."""
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.op]
     return elementwise(s.code, kind([], []), dtype, [old, by], s.width)
 

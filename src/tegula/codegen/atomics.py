@@ -27,9 +27,9 @@ def atomic_element(
     component_stride: int = 1,
     plain: bool = False,
 ) -> Components:
-    """One of `ops.array.ATOMICS` on each component of the element at `pointer`; the previous components.
+    """Apply one of `ops.array.ATOMICS` to each component of the element at `pointer`. Returns the previous components.
 
-    `component_stride` is the distance of two components in scalars."""
+    `component_stride`: the distance between two components in scalars."""
     scalar = scalar_of(dtype)
     assert len(value) == components(dtype)
     return tuple(
@@ -43,7 +43,8 @@ def _component(code: Code, pointer: str, dtype: DType, at: int) -> str:
 
 
 def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain: bool = False) -> str:
-    """A read-modify-write of one scalar; the previous value. InternalError for what the type cannot do."""
+    """A read-modify-write of one scalar. Returns the previous value. InternalError for an operation that the type
+    lacks."""
     if plain:
         old = from_bits(code, code.emit(f"load {_bits(dtype)}, ptr {pointer}, align {_align(dtype)}"), dtype)
         new = to_bits(code, _combined(code, kind, dtype, old, value), dtype)
@@ -75,8 +76,8 @@ def _combined(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
 
 
 def swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
-    """By compare-and-swap, for what machines have no instruction for: min and max of floats, arithmetic of narrow
-    floats."""
+    """An atomic update by a compare-and-swap loop, where machines have no instruction: min and max of floats, and
+    arithmetic of narrow floats."""
     bits = _bits(dtype)
     first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
     head, done, before = code.label("again"), code.label("swapped"), code.block
@@ -96,7 +97,7 @@ def swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, valu
 def compare_and_swap(
     code: Code, pointer: str, dtype: DType, expected: str, value: str, plain: bool = False
 ) -> str:
-    """Store `value` if the scalar at `pointer` has the bits of `expected`; the previous value.
+    """Store `value` if the scalar at `pointer` has the bits of `expected`. Returns the previous value.
 
     Bits are compared: a NaN equals itself, and -0 is not +0."""
     expected, value = (to_bits(code, x, dtype) for x in (expected, value))
@@ -111,7 +112,7 @@ def compare_and_swap(
 
 
 def _exchange(code: Code, pointer: str, dtype: DType, expected: str, value: str) -> tuple[str, str]:
-    """One compare-and-swap on bits: what was there, and whether it was as expected."""
+    """One compare-and-swap on bits. Returns the previous bits, and whether they were as expected."""
     bits = _bits(dtype)
     pair = code.emit(
         f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} monotonic monotonic, align {_align(dtype)}"
@@ -131,7 +132,7 @@ def _align(dtype: DType) -> int:
 
 
 def to_bits(code: Code, value: str, dtype: DType) -> str:
-    """The integer that a scalar is in memory."""
+    """The integer with the bits of a scalar in memory."""
     t, bits = register_type(dtype, 1), _bits(dtype)
     if t == bits:
         return value
@@ -139,7 +140,7 @@ def to_bits(code: Code, value: str, dtype: DType) -> str:
 
 
 def from_bits(code: Code, value: str, dtype: DType) -> str:
-    """A value of a scalar type from the integer of its bits, which atomics exchange."""
+    """The scalar with the bits of an integer, on which atomics operate."""
     t, bits = register_type(dtype, 1), _bits(dtype)
     if t == bits:
         return value

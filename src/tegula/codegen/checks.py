@@ -1,4 +1,4 @@
-"""What is checked while a kernel runs: promises of the user, and in debug mode division by zero and uniform values."""
+"""Checks while a kernel runs: promises of the user, and in debug mode division by zero and uniformity of values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
         ok = _same(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
         if said:
-            # A note of one thread is enough.
+            # A report by one thread is enough.
             silent = s.code.emit(f"or i1 {loop.values[0]}, {_or_enough(s, ok)}")
             loop.next = [s.code.emit(f"or i1 {loop.values[0]}, {s.code.emit(f'xor i1 {ok}, true')}")]
             ok = silent
@@ -82,7 +82,7 @@ def _same(s: State, first: Components, second: Components, dtype: DType) -> str:
 
 def check_access(s: State, op: TileLoad | TileStore | TileAtomic) -> None:
     """Report a tile access that breaks a promise: in every mode a first element that is not aligned, in debug mode also
-    what else aligned=True and bounds_check=False promise."""
+    other violations of aligned=True and bounds_check=False."""
     array, starts = s.arrays[op.array], offsets(s, op)
     aligned = op.aligned
     if aligned:

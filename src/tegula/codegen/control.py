@@ -1,4 +1,4 @@
-"""Control flow that both targets lower alike."""
+"""Parts of the lowering of control flow that both targets share."""
 
 from __future__ import annotations
 

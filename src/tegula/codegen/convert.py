@@ -1,4 +1,4 @@
-"""Conversions between scalar types, as LLVM IR. The meaning is `ops/convert.py`'s."""
+"""Conversions between scalar types, as LLVM IR. `ops/convert.py` defines their semantics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, flo
 
 
 def convert(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """x of type `source` as `to`, for `width` scalars at once."""
+    """x of type `source` converted to `to`, for `width` scalars at once."""
     if source == to:
         return x
     if to.is_bool:
@@ -74,7 +74,8 @@ def _made_odd(code: Code, x: str, source: DType, width: int) -> str:
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """Truncates and saturates; NaN gives 0. LLVM's own saturating conversions of vectors go one by one on x86."""
+    """A float truncated to an integer, with saturation; NaN gives 0. On x86 LLVM's own saturating conversions of
+    vectors are done element by element."""
     if source.bits < 32:
         x, source = convert(code, x, source, float32, width), float32
     floats, flag = register_type(source, width), vector_of("i1", width)
@@ -170,7 +171,7 @@ def constant_true(width: int) -> str:
 
 
 def _widen(code: Code, x: str, source: DType, width: int) -> str:
-    """A 16- or 8-bit float as float32, exactly."""
+    """A 16- or 8-bit float as float32, which is exact."""
     if source is float16:
         return _cast(code, "fpext", x, "half", "float", width)
     ints = _Ints(code, 32, width)
@@ -192,7 +193,7 @@ def _widen(code: Code, x: str, source: DType, width: int) -> str:
 
 
 def narrow_exact(code: Code, x: str, to: DType, width: int) -> str:
-    """float32 to a 16- or 8-bit float that has the value; only a NaN's payload may change."""
+    """A float32 as a 16- or 8-bit float that represents it exactly; only a NaN's payload may change."""
     if to is not bfloat16:
         return _narrow(code, x, to, width)
     ints = _Ints(code, 32, width)
@@ -200,7 +201,7 @@ def narrow_exact(code: Code, x: str, to: DType, width: int) -> str:
 
 
 def _narrow(code: Code, x: str, to: DType, width: int) -> str:
-    """float32 to a 16- or 8-bit float, to nearest even."""
+    """A float32 rounded to a 16- or 8-bit float, to nearest even."""
     if to is float16:
         return _cast(code, "fptrunc", x, "float", "half", width)
     ints = _Ints(code, 32, width)

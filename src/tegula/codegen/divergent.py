@@ -75,7 +75,7 @@ def _to_wide(s: State, mask: str) -> str:
 def _any(s: State, mask: str) -> str:
     """Whether any lane is active."""
     if mask in s.wide_masks:
-        # Not the comparison that gives the mask: that one is then made where it is used, and in no register before.
+        # This is not the comparison that gives the mask: LLVM can then sink that one to its uses and keeps no register.
         mask = s.code.emit(f"icmp ne {_wide_type(s)} {s.wide_masks[mask]}, zeroinitializer")
     bits = s.code.emit(f"bitcast {vector_of('i1', s.width)} {mask} to i{s.width}")
     return s.code.emit(f"icmp ne i{s.width} {bits}, 0")

@@ -212,8 +212,8 @@ def _side(
     taken: bool,
     width: int,
 ) -> list[list[Components]]:
-    """The values that one branch yields for each element, poison where no element takes it. `taken`: it is the branch
-    for elements whose condition holds."""
+    """The values that one branch yields for each element; they are arbitrary where all elements take the other branch.
+    `taken`: it is the branch for elements whose condition holds."""
     code = s.code
     if not is_long(region):
         return _straight(s, region, envs, width)

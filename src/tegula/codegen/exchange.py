@@ -71,7 +71,7 @@ class _Segments:
         return s.code.emit(f"{'sext' if t.is_signed else 'zext'} i{t.bits} {x} to i64")
 
     def at_once(self, dtype: DType) -> int:
-        """How many lanes of a segment a vector holds."""
+        """The number of lanes of a segment that a vector holds."""
         return min(self.width, max(1, self.s.target.vector_bytes * 8 // max(8, dtype.bits)))
 
     def done(self, op: SegmentOp, view: View) -> None:
@@ -92,7 +92,7 @@ def shuffle(s: State, op: LaneShuffle) -> None:
 
 
 def flip(s: State, op: LaneXor) -> None:
-    """By a constant: vectors are permuted and stored where their lanes belong."""
+    """Lower `lane.xor`. For a constant mask, vectors are permuted and stored to the lanes they are for."""
     owner = op.mask.owner
     if not isinstance(owner, S.Const):
         _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
@@ -116,7 +116,7 @@ Source = Callable[[_Segments, str], str]
 
 
 def _picked(s: State, op: SegmentOp, source: Source) -> None:
-    """Lane by lane the value of another."""
+    """Lower an op by which each lane reads the value of another lane, lane by lane."""
     rows = _Segments(s, op)
     values, made = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
     with s.code.loop("0", s.present) as loop:
@@ -126,7 +126,7 @@ def _picked(s: State, op: SegmentOp, source: Source) -> None:
 
 
 def collect(s: State, op: LaneCollect) -> None:
-    """Lane by lane added to another's sum."""
+    """Lower `lane.collect`: each lane's value is added to the sum of its target lane."""
     rows = _Segments(s, op)
     made = rows.allocate("collected", op.result.type)  # type: ignore[arg-type]
     scalar = scalar_of(made.dtype)
@@ -146,7 +146,8 @@ def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) ->
 
 
 def reduce(s: State, op: LaneReduce) -> None:
-    """Halves of a segment are combined until one value is left, which all its lanes get."""
+    """Lower `lane.reduce`: halves of a segment are combined until one value is left, which all lanes of the segment
+    get."""
     rows, scalar = _Segments(s, op), scalar_of(op.result.type)  # type: ignore[arg-type]
     values, made = (
         rows.values(op.value, op.neutral),
@@ -194,13 +195,13 @@ def ballot(s: State, op: LaneBallot) -> None:
 
 
 def _bits(s: State, flags: str, width: int) -> str:
-    """Flags as one number."""
+    """A vector of flags as the bits of an i32."""
     bits = s.code.emit(f"bitcast {vector_of('i1', width)} {flags} to i{width}") if width > 1 else flags
     return bits if width == 32 else s.code.emit(f"zext i{width} {bits} to i32")
 
 
 def match(s: State, op: LaneMatch) -> None:
-    """Lower `lane.match`: each lane compares its value with those of its segment."""
+    """Lower `lane.match`: each lane compares its value with those of the lanes of its segment."""
     rows = _Segments(s, op)
     values, made = rows.values(op.value), rows.allocate("matches", uint32)
     dtype = scalar_of(values.dtype)

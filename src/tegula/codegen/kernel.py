@@ -1,7 +1,7 @@
-"""One kernel as one function of LLVM IR: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`.
-It returns 0, or 1 where it was told to stop.
+"""Lowering of one kernel to one LLVM function: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`. It
+returns 0, or 1 if it was told to stop.
 
-Uniform code runs once per block; what varies between lanes runs in the loops that `lanes` ops become."""
+Uniform code runs once per block; code that varies between lanes runs in the loops to which `lanes` ops are lowered."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SYMBOL = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """LLVM IR of a kernel and what the launch needs besides it."""
+    """LLVM IR of a kernel, and the other data that its launch needs."""
 
     text: str
     sites: list[Site]
@@ -230,14 +230,14 @@ class _Walk:
         s.scalars[op.result] = lower(self.code, op, [s.spread(v, width) for v in op.operands], width)
 
     def _pure_tile(self, op: Op) -> None:
-        """A tile computed from others: where it is consumed, or now."""
+        """Compute a tile from others: now, or inside its consumer."""
         assert op.parent is not None
         self.s.inline[op.result] = op
         if not self.fusion[op.parent].inlines(op):
             tiles.materialise(self.s, op.result)
 
     def permute(self, op: TilePermute) -> None:
-        """A view; or nothing yet, where a matmul reads what it shows straight from an array."""
+        """Lower `tile.permute`: a view, or nothing yet where a matmul reads the operand straight from an array."""
         assert op.parent is not None
         if self.fusion[op.parent].inlines(op):
             self.s.inline[op.result] = op
@@ -273,7 +273,7 @@ class _Walk:
         s.buffers[op.result] = view
 
     def buf_read(self, op: BufRead) -> None:
-        """The buffer itself where it keeps its contents long enough, else a copy."""
+        """Lower `buf.read`: the buffer itself if its contents stay unchanged long enough, else a copy."""
         s = self.s
         view = s.buffers[op.buffer]
         assert op.parent is not None
@@ -314,7 +314,7 @@ class _Walk:
         array_view(self.s, op)
 
     def from_thread(self, op: TileFromThread) -> None:
-        """A fill with one lane's value."""
+        """Lower `tile.from_thread`: a fill with the value of one lane."""
         s = self.s
         made = Value(op.value.type, None)
         s.scalars[made] = tiles.from_thread(s, op)
@@ -326,7 +326,7 @@ class _Walk:
         self.code.line(f"store i32 0, ptr {self.s.stacks[op.stack][0]}, align 4")
 
     def print_tile(self, op: PrintTile) -> None:
-        """The elements of all operands through the report buffer, one record each, numbered through."""
+        """Write the elements of all operands to the report buffer, one record each, numbered consecutively."""
         s, site, first = self.s, self.s.site("tile", op.loc, **printed_tiles(op)), 0
         for operand in op.operands:
             view = tiles.materialise(s, operand)
@@ -352,7 +352,8 @@ class _Walk:
     # Lanes -----------------------------------------------------------------------------------------------------------
 
     def lanes(self, op: Lanes) -> None:
-        """Loops over the present lanes: as many at once as fit a vector, then what is left of them one by one."""
+        """Lower `lanes`: loops over the present lanes, as many at once as fit a vector, and the remaining ones one by
+        one."""
         s = self.s
         (body,) = op.regions
         for value in op.results:
@@ -374,7 +375,7 @@ class _Walk:
         return self.code.emit(f"and i64 {self.s.present}, {-width}")
 
     def _step(self, op: Op, outer: list[Value], lane: str, width: int) -> None:
-        """`width` lanes from `lane` on."""
+        """Lower the body for `width` lanes from `lane` on."""
         s = self.s
         s.lane, s.width = lane, width
         for value in outer:
@@ -388,7 +389,7 @@ class _Walk:
         s.lane, s.width = "", 1
 
     def _outer_varying(self, body: Region) -> list[Value]:
-        """Varying values from outside, in order of use."""
+        """The varying values from outside that the body uses, in order of use."""
         seen: dict[Value, None] = {}
         for op in body.walk():
             for v in op.operands:
@@ -417,7 +418,7 @@ class _Walk:
                     s.scalars[op.result] = made
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
-        """A map's region with control flow, for one element."""
+        """The values that a map's region with control flow yields for one element."""
         s, before = self.s, self.s.lane
         s.lane = before or "0"
         s.scalars.update(zip(region.args, args, strict=True))
@@ -428,7 +429,7 @@ class _Walk:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def control(self, op: If | For | While) -> None:
-        """`if`, `for`, `while`. Scalars are carried in registers; tiles and lanes' own values in memory."""
+        """Lower `if`, `for` or `while`. Scalars are carried in registers; tiles and the lanes' own values in memory."""
         s = self.s
         kept = dict(s.inside), dict(s.tiles)
         if s.width > 1 and op in s.known.divergent:
@@ -449,7 +450,7 @@ class _Walk:
             self.region(region)
 
     def _in_lanes(self, value: Value) -> bool:
-        """Whether a value that is no tile differs between lanes and so lies in memory."""
+        """Whether a value is no tile, differs between lanes and therefore lies in memory."""
         return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:
@@ -457,7 +458,8 @@ class _Walk:
         return self.s.lane_array(value.name or "carried", value.type)  # type: ignore[arg-type]
 
     def _move(self, values: list[Value], homes: list[View]) -> None:
-        """Write lanes' values to their homes as if all at once: what lies in another's home is copied aside first."""
+        """Write lanes' values to their homes as a parallel copy: a value that lies in another's home is copied aside
+        first."""
         s = self.s
         pointers = {h.pointer for h in homes}
         pending: list[tuple[Value, View]] = []

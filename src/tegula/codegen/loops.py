@@ -1,4 +1,4 @@
-"""Values that loops carry in registers."""
+"""Loop-carried values in registers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class CarriedRegisters:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
     def close(self, yielded: list[Value], active: str = "") -> None:
-        """Set the next values at the end of an iteration. `active`: the lanes that ran it; others keep their values."""
+        """Set the values of the next iteration. `active`: the lanes that ran this one; other lanes keep their
+        values."""
         s = self.s
         made = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (

@@ -246,7 +246,7 @@ class _Matmul:
             stride += LINE
         offset = self.scratch
         self.scratch += ceil((rows * stride) / LINE) * LINE
-        # The pointer is made in `function`; here it is its offset.
+        # `pointer` holds the offset in scratch memory; `function` computes the address.
         return MatrixOperand(str(offset), self.acc, str(stride // size), "1")
 
     def function(self, name: str) -> str:
@@ -343,7 +343,7 @@ class _Matmul:
         part = min(lanes, PART * 8 // self.acc.bits)
         depth = max(part, min(lanes, self.registers // 2, power_of_two(rows)))
         starts = range(0, min(depth, rows), part)
-        # Along a row of x first: all that is in a line of the cache is wanted at once.
+        # The inner loop runs along a row of x, so that each cache line is used up at once.
         for column in self._covering(columns, lanes):
             for row in self._covering(rows, depth):
                 corner = MatrixOperand(self.at(x, column, row), x.dtype, x.row, x.column)
@@ -369,8 +369,8 @@ class _Matmul:
             for i in rows
         ]
         if active < part:
-            # Only some of what is made of them is used, and of that LLVM 22 makes shuffles of float16 across all of a
-            # register before it converts them, where these are within its halves.
+            # Only part of the result is used. From that LLVM 22 would derive shuffles of float16 across the whole
+            # register before the conversion; after it, the shuffles stay within its halves.
             vectors = [convert(self.code, v, dtype, self.acc, width) for v in vectors]
             dtype = self.acc
         while len(vectors) > 1:

@@ -36,13 +36,13 @@ Components: TypeAlias = tuple[str, ...]
 
 
 def mangled(dtype: DType, width: int) -> str:
-    """How an intrinsic's name spells a type."""
+    """The spelling of a type in an intrinsic's name."""
     base = f"f{dtype.bits}" if dtype.is_float else f"i{dtype.bits}"
     return base if width == 1 else f"v{width}{base}"
 
 
 def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
-    """The op's result, component by component."""
+    """The components of the op's result."""
     if isinstance(op, S.Const):
         return _constants(op.type, op.value, width)
     if isinstance(op, VecMake | VecSplat):
@@ -66,7 +66,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
 
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
-    """The op's result for several elements, all at once where the target knows how."""
+    """The op's result for each of several elements, computed together where the target can do so."""
     if len(elements) == 1 or not goes_together(code, op):
         return [lower(code, op, operands, width) for operands in elements]
     dtype, each = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]
@@ -80,8 +80,8 @@ def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], widt
 
 
 def goes_together(code: Code, op: Op) -> bool:
-    """Whether the target knows how to compute several results of an op at a time: of float32, or narrower ones that
-    are computed as such."""
+    """Whether the target computes several results of an op at a time: of float32, or of narrower floats converted to
+    it."""
     if type(op) not in code.together:
         return False
     dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
@@ -89,14 +89,14 @@ def goes_together(code: Code, op: Op) -> bool:
 
 
 def _constants(t: ElementType, value: Any, width: int) -> Components:
-    """One number in all components, or nested sequences with a number for each."""
+    """The components of a constant: one number for all of them, or nested sequences with a number for each."""
     numbers = np.array(value, object).reshape(-1).tolist()
     parts = tuple(constant(scalar_of(t), x, width) for x in numbers)
     return parts * components(t) if len(parts) == 1 else parts
 
 
 def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """One component of an elementwise op on operands of scalar type `dtype`."""
+    """One component of the result of an elementwise op on operands of scalar type `dtype`."""
     kind = type(op)
     if dtype.is_float and dtype.bits < 32 and kind not in _SIGN_BIT:
         wide = [convert(code, x, dtype, float32, width) for x in xs]
@@ -174,7 +174,7 @@ def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> st
 
 
 def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
-    """Truncated quotient with 0 for a zero divisor, the divisor used, and whether the divisor was 0 or -1."""
+    """The truncated quotient, 0 for a zero divisor; the divisor that was used; and whether the divisor was 0 or -1."""
     t = register_type(dtype, width)
     zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
     special = zero
@@ -484,7 +484,7 @@ def _component(
 
 
 def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
-    """For each position along a dimension, whether the index is there: an i1 register, "true" or "false"."""
+    """For each position along a dimension, whether the index is that position: an i1 register, "true" or "false"."""
     t: DType = index.type  # type: ignore[assignment]
     if isinstance(index.owner, S.Const):
         return ["true" if k == int(index.owner.value) else "false" for k in range(n)]

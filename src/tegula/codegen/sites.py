@@ -17,7 +17,7 @@ RECORDS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A print, an assert or a bounds check. `data`: what the host needs to put it into words."""
+    """A print, an assert or a bounds check. `data`: what the host needs to word its message."""
 
     kind: str
     loc: Location
@@ -25,7 +25,7 @@ class Site:
 
 
 def printed_tiles(op: PrintTile) -> dict[str, Any]:
-    """What the host needs to print the tiles of a `print.tile`: for each its shape and element type."""
+    """The shape and element type of each tile of a `print.tile`, which the host needs to print it."""
     tiles = [v.type for v in op.operands if isinstance(v.type, TileType)]
     return {
         "parts": list(op.parts),

@@ -10,7 +10,7 @@ from tegula.types import DType
 
 
 def of_table(code: Code, op: TableGet, at: Sequence[str], width: int) -> str:
-    """The elements at `width` indices; an index out of bounds reads the last element of its dimension."""
+    """The elements of a table at `width` indices; an index out of bounds reads the last element of its dimension."""
     dtype: DType = op.type
     wide, flags = vector_of("i64", width), vector_of("i1", width)
     number = ""

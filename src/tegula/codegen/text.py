@@ -12,7 +12,7 @@ from tegula.errors import InternalError
 from tegula.ops.convert import convert
 from tegula.types import DType, bfloat16, float16, float32, to_numpy
 
-# An intrinsic that LLVM cannot lower ends the process, so only these are ever emitted.
+# LLVM aborts the process on an intrinsic that it cannot lower, so only these are ever emitted.
 INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
@@ -33,7 +33,7 @@ def scalar_type(dtype: DType) -> str:
 
 
 def vector_of(scalar: str, width: int) -> str:
-    """The type of a vector of so many lanes; of one lane the scalar type."""
+    """The type of a vector of `width` lanes, or the scalar type if it is 1."""
     return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
@@ -48,7 +48,8 @@ def memory_type(dtype: DType) -> str:
 
 
 def constant(dtype: DType, value: float, width: int = 1) -> str:
-    """A literal, repeated in every element of a vector. Integers wrap; floats round, if too large to infinity."""
+    """A literal, repeated in every element of a vector. Integers wrap; floats round, to infinity if they are too
+    large."""
     text = _literal(dtype, value)
     return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
 
@@ -65,13 +66,13 @@ def _literal(dtype: DType, value: float) -> str:
 
 
 def wrapped(value: int, dtype: DType) -> int:
-    """An integer modulo the type's range."""
+    """An integer reduced modulo 2**bits into the type's range."""
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     return (value - low) % (1 << dtype.bits) + low
 
 
 def float_literal(value: float, dtype: DType) -> str:
-    """A float32 or float64: LLVM writes both as the bits of the double of the same value."""
+    """A literal of type float32 or float64: LLVM writes both as the bits of the double of the same value."""
     if dtype is float32:
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
@@ -81,11 +82,11 @@ def float_literal(value: float, dtype: DType) -> str:
 class Code:
     """The lines of one function, with fresh names for registers and labels.
 
-    `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
-    `approximates`: it has instructions for fast functions. `together`: how it computes ops on several float32 numbers
-    at a time, from the operands of each, where that is faster than one by one. `fences_extremes`: LLVM needs to be kept
-    from using what it knows of the operands of a minimum or maximum. `mark` stands after every instruction. `tables`:
-    the names of read-only data, by what they hold; `table_space`: where it is."""
+    `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 correctly, subnormals included.
+    `approximates`: it has instructions for fast functions. `together`: for ops that are faster on several float32
+    numbers at a time than one by one, the function that emits them, given the operands of each. `fences_extremes`: the
+    operands of a minimum or maximum must be hidden from LLVM's analyses. `mark`: the suffix of every instruction.
+    `tables`: the names of read-only data, by contents; `table_space`: their address space."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -101,7 +102,7 @@ class Code:
         self._next = 0
 
     def table(self, data: str) -> str:
-        """The name of read-only data, of which each is there once."""
+        """The name of read-only data, each of which is defined once."""
         return self.tables.setdefault(data, f"@table{len(self.tables)}")
 
     def table_lines(self) -> str:

@@ -50,7 +50,8 @@ from tegula.types import (
 
 
 def materialise(s: State, value: Value, into: View | None = None) -> View:
-    """The tile in memory: where it lies, or written to `into` (or fresh scratch memory)."""
+    """The view of a tile in memory: where it lies already, or `into` (or fresh scratch memory), to which it is
+    written."""
     if into is None and value in s.tiles:
         return s.tiles[value]
     t: TileType = value.type  # type: ignore[assignment]
@@ -78,7 +79,7 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
 
 
 def store(s: State, op: TileStore) -> None:
-    """tile.store, with its operand's elements computed on the way."""
+    """Lower `tile.store`; the tile's elements are computed in the same loops unless they lie in memory."""
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
@@ -125,7 +126,7 @@ def _store_mask(
 def _masked_store(
     s: State, array: ArrayAt, where: list[str], index: list[str], values: Components, width: int, absent: bool
 ) -> None:
-    """Elements outside the array and of absent lanes are dropped."""
+    """Store elements except those outside the array and those of absent lanes."""
     pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
     mask = _store_mask(s, array, where, index, width, absent)
     if width > 1 and array.contiguous:
@@ -148,7 +149,7 @@ def _when(s: State, condition: str, body: object) -> None:
 
 
 def tile_atomic(s: State, op: TileAtomic) -> None:
-    """Each element once; the previous ones are kept only if they are used."""
+    """Lower `tile.atomic`, element by element; the previous elements are kept only if they are used."""
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
@@ -178,7 +179,7 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
 
 
 def _combiner(region: Region) -> type[Op] | None:
-    """The op that a region consists of, if it is a single one on its arguments."""
+    """The op that a reduction's region consists of, if it is a single known op on the region's arguments, else None."""
     ops = region.ops
     if len(ops) == 2 and isinstance(ops[1], Yield) and set(ops[0].operands) == set(region.args):
         kind = type(ops[0])
@@ -187,7 +188,7 @@ def _combiner(region: Region) -> type[Op] | None:
 
 
 def identity(kind: type[Op], dtype: DType) -> float | int:
-    """What leaves every operand as it is. A NaN loses against all numbers in min and max."""
+    """The neutral element of a combiner. For min and max of floats it is NaN, which loses against all numbers."""
     if kind is S.Add:
         return -0.0 if dtype.is_float else 0
     if kind is S.Mul:
@@ -203,7 +204,8 @@ def identity(kind: type[Op], dtype: DType) -> float | int:
 
 
 def reduce(s: State, op: TileReduce) -> None:
-    """tile.reduce into a fresh tile. Known combiners run in several vector accumulators, others element by element."""
+    """Lower `tile.reduce` to a fresh tile. Known combiners run in several vector accumulators, others element by
+    element."""
     value, axis = op.tile, op.axis
     t: TileType = value.type  # type: ignore[assignment]
     result = s.room(op.result, "reduced")
@@ -223,7 +225,7 @@ def reduce(s: State, op: TileReduce) -> None:
 def _reduce_rows(
     s: State, kind: type[Op], value: Value, t: TileType, result: View, whole: bool, masked: bool
 ) -> None:
-    """Along the last dimension, or over everything."""
+    """Reduce along the last dimension, or over the whole tile."""
     if whole:
         total = _accumulate(s, kind, value, t, [], masked)
         s.memory.store_view(result, ["0"] * len(result.shape), (total,), 1)
@@ -239,7 +241,7 @@ def _reduce_rows(
 
 
 def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list[str], masked: bool) -> str:
-    """All elements whose first coordinates are `fixed`, combined into one scalar."""
+    """The combination of all elements whose first coordinates are `fixed`, as a scalar."""
     dtype = scalar_of(t.dtype)
     width = width_for(s, [value], t.shape, (t.dtype,))
     outer, n = t.shape[len(fixed) : -1], t.shape[-1]
@@ -279,7 +281,7 @@ def _rest(at: int, n: int, width: int) -> list[tuple[int, int]]:
 
 
 def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
-    """A narrow vector in the first elements of a wide one, the identity in the others."""
+    """A wide vector whose first elements are those of a narrow one and whose others are `fill`."""
     if narrow == width:
         return x
     if narrow == 1:
@@ -325,7 +327,7 @@ def _horizontal(s: State, x: str, dtype: DType, width: int, combine: object) -> 
 def _reduce_columns(
     s: State, kind: type[Op], value: Value, t: TileType, result: View, axis: int, masked: bool
 ) -> None:
-    """Along a dimension other than the last: vectors of columns, accumulated over the axis."""
+    """Reduce along a dimension other than the last: vectors of columns are accumulated over the axis."""
     dtype = scalar_of(t.dtype)
     keep = len(result.shape) == len(t.shape)
     width = width_for(s, [value], t.shape, (t.dtype,))
@@ -349,7 +351,7 @@ def _run(s: State, region: Region, args: list[Components]) -> Components:
 def _reduce_generic(
     s: State, region: Region, view: View, t: TileType, result: View, axis: int | None, absent: bool
 ) -> None:
-    """One element after another, starting with the first."""
+    """Reduce by any region, one element after another, with the first element as the start."""
     axes = range(len(t.shape)) if axis is None else [axis]
     fixed = [d for d in range(len(t.shape)) if d not in axes]
     keep = len(result.shape) == len(t.shape) and axis is not None
@@ -369,7 +371,7 @@ def _fold(
     s: State, region: Region, view: View, t: TileType, at: list[str], axes: list[int], result: View,
     where: list[str], absent: bool,
 ) -> None:  # fmt: skip
-    """Combine all elements along `axes` but the very first into `result[where]`."""
+    """Combine all elements along `axes`, except the very first, into `result[where]`."""
     lengths = [s.present if absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
 
     def nest(depth: int, index: list[str], first: str) -> None:

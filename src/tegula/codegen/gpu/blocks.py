@@ -29,8 +29,8 @@ def block_place(s: GpuState, op: BlockPlace) -> None:
             s.scalars[op.result] = (code.emit(f"udiv i32 {number}, {each}"),)
             return
         number = code.emit(f"urem i32 {number}, {each}")
-    # A group of more rows than there are may have more blocks than 32 bits count. Nothing is divided by them, and what
-    # is left of a number is right even if they wrap.
+    # A group with more rows than the grid may have more blocks than 32 bits count. That number is no divisor, and the
+    # remainder computed from it is right even if it wraps.
     group = code.emit(f"mul i32 {across}, {raster}")
     nth = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {across}")
     first = code.emit(f"mul i32 {nth}, {raster}")

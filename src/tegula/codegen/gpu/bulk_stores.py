@@ -52,7 +52,7 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     adds = bool(op.adds)
     elements = scalar_of(t.dtype).name if adds else BITS
     map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
-    # Copies of earlier stores may be on their way to the same elements.
+    # Copies of earlier stores to the same elements may be in flight.
     wait_for_copies(s, 0, read=False)
     _sync(s, number)
     for k, (i, j) in enumerate((i, j) for i in range(high // rows) for j in range(wide // columns)):

@@ -62,7 +62,7 @@ def matrices(s: GpuState, view: View) -> Registers:
             pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
             four = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
             for n in range(4):
-                # In the layout the rows of a column come first.
+                # The layout orders the rows of a column first.
                 made += _bytes(s, code.emit(f"extractvalue {t} {four}, {n}"), (0, 2, 1, 3))
     return made
 

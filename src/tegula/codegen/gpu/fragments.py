@@ -160,7 +160,7 @@ class Matrices:
         matrix = s.first(f"lshr i32 {lane}, 3")
         row = s.first(f"and i32 {lane}, 7")
         first, second = s.first(f"and i32 {matrix}, 1"), s.first(f"lshr i32 {matrix}, 1")
-        # Registers of a left operand follow each other along the rows first, those of two right operands along K.
+        # Registers of a left operand are ordered along the rows first, those of two right operands along K.
         over, deep = (first, second) if side.unit == ROWS else (second, first)
         over, deep = s.first(f"shl i32 {over}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
         if transposed:

@@ -421,7 +421,7 @@ class _Walk:
         s.held[op.result] = made
 
     def extract(self, op: TileExtract) -> None:
-        """The only element of a tile, or a component of it."""
+        """Lower `tile.extract` for a tile of one element: the element or a component of it."""
         s, source = self.s, op.tile
         t = source.type
         assert isinstance(t, TileType)
@@ -455,7 +455,7 @@ class _Walk:
         (s.held[op.result],) = exchange.reduced(s, [reduction])
 
     def _part_there(self, op: TileReduce, layout: Layout, r: int) -> str:
-        """Whether a warp's partial result has any element."""
+        """Whether a warp's partial result, in register r, combines any element: an i1, "true" or "false"."""
         s, axis = self.s, op.axis or 0
         base = op.bases[layout.register_offsets(r)[axis]]
         extent, last = op.extent, len(op.extent) - 1

@@ -75,7 +75,7 @@ def multiply(s: GpuState, terms: Terms, depth: int, a: list[str], b: list[str], 
     if terms.bits == 16:
         return _narrow(s, terms, a, b, c)
     if terms.left == "f64" and depth == terms.depth and s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
-        # Of 8 rows each.
+        # Two instructions of 8 rows each.
         shape = f"m{ROWS // 2}n{COLUMNS}k{depth}"
         return [*_assembled(s, shape, terms, a[:1], b, c[:2]), *_assembled(s, shape, terms, a[1:], b, c[2:])]
     return _assembled(s, f"m{ROWS}n{COLUMNS}k{depth}", terms, a, b, c)

@@ -39,7 +39,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     """Branch each warp to its role, after its warp group has set its registers. All threads synchronise at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
-    # The same in all lanes, which only a shuffle tells ptxas.
+    # A shuffle shows ptxas that the number is the same in all lanes.
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
     whole = units(op, threads)
     start = start_registers(threads)

@@ -180,7 +180,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
-    # Boxes lie below each other if they are narrower than the tile in no way.
+    # Boxes that are as wide as the tile lie below each other.
     along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
     def copy(first: str, count: int, both: bool) -> None:
