@@ -21,7 +21,7 @@ from tegula.backend.launcher_arguments import ARGUMENTS, BASICS
 
 WORD = 8
 TILED, DESCRIBE = 1, 2
-"""Bits of `mode`: the launch counts blocks; only the key is returned."""
+"""Bits of `mode`: the kernel is launched by blocks; only the key is returned."""
 
 # The world: the addresses that exist once in a process. Python code writes them.
 FUNCTIONS = {
@@ -52,7 +52,8 @@ OBJECTS = (
 FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
 """PyTorch's types and its functions of DLPack's exchange interface; 0 where PyTorch is absent."""
 STATE = ("modes", "switches")
-"""The addresses of what the modes are, and of whether a thread has ever chosen a stream and how many record."""
+"""The addresses of the modes' values, and of two words: whether a thread has ever chosen a stream, and how many
+record."""
 WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
 
 # The table of a kernel: its arguments' kinds, the cached launches, and the keys last looked up in vain.
@@ -70,7 +71,7 @@ SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
 the hash say at which slot the search starts; `WAYS` slots are searched."""
 MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
 TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
-"""The hashes that were looked for in vain, the last two for each beginning."""
+"""The hashes last looked up in vain, two for each value of a hash's first bits."""
 
 # An entry: a cached launch.
 _ENTRY_WORDS = (
@@ -113,9 +114,9 @@ FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNME
 FRAME_BYTES = FRAME["data"] + MOST_BYTES
 HASH = 11400714819323198485
 MOST_DIMENSIONS, NOTHING = 4, -(1 << 63)
-"""Of an array, and of a launch; what the keys of arguments have for one that is left out."""
+"""The most dimensions of an array and of a launch; the word in a key for an argument that is left out."""
 CUDA, LEGACY = 2, 1
-"""DLPack's number for memory of GPUs, and the driver's handle of the default stream."""
+"""DLPack's device type of GPU memory, and the driver's handle of the default stream."""
 
 _TEXT = """
 ; The launch ----------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
 
 
 def _optimise(module: Any, target: CpuTarget) -> None:
-    """What LLVM's O2 does to a function between inlining and vectorising, once.
+    """Run once the passes of LLVM's O2 between inlining and vectorisation on a function.
 
     The code is already inlined, vectorised and blocked: O2 as a whole takes twice as long for the same instructions."""
     builder = _pass_builder(_machine(target), speed=2)
@@ -73,7 +73,7 @@ def _optimise(module: Any, target: CpuTarget) -> None:
 
 
 def _pass_builder(machine: Any, speed: int) -> Any:
-    """For the passes of one module. The code is already vectorised and unrolled."""
+    """The pass builder for one module. The code is already vectorised and unrolled."""
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
     options.loop_vectorization = False
@@ -85,8 +85,8 @@ def _pass_builder(machine: Any, speed: int) -> Any:
 
 @contextmanager
 def _disposed(passes: Any) -> Iterator[Any]:
-    """Free a pass manager in the end. llvmlite 0.50 never does: its `close` finds the method of a base class, which
-    does nothing. See docs/design/040-memory-that-llvmlite-keeps.md."""
+    """Free a pass manager after use. llvmlite 0.50 never does: its `close` finds the method of a base class, which does
+    nothing. See docs/design/040-memory-that-llvmlite-keeps.md."""
     try:
         yield passes
     finally:

@@ -133,7 +133,8 @@ class _Layout:
         self.size = max(_round_up(self._place(writes, self.constants_end), PAGE), PAGE)
 
     def _place(self, sections: list[Section], start: int, extra: int = 0) -> int:
-        """Place sections from a page on. The end: of the last section's page, or of `extra` bytes placed after it."""
+        """Assign offsets to sections from a page on. Returns the end: of the last section's page, or of `extra` bytes
+        after it."""
         end = start
         for section in sections:
             end = _round_up(end, max(section.align, CONSTANT_ALIGN))

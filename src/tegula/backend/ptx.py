@@ -19,10 +19,10 @@ from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 
 TIMEOUT = 600
-"""Seconds after which ptxas is given up."""
+"""The time limit of a run of ptxas in seconds."""
 
 REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
-"""Of a multiprocessor."""
+"""The registers, the threads and the most blocks of a multiprocessor."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -58,14 +58,14 @@ class Cubin:
 
 
 class Complaint(InternalError):
-    """The assembler has made code, and says of it what must not be said of ours."""
+    """The assembler has compiled the code, with a message that generated code must not cause."""
 
 
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
-    """Compile PTX with the first ptxas that knows `arch`, or hand it on where there is none.
+    """Compile PTX with the first ptxas that knows `arch`, or return the PTX itself where there is no ptxas.
 
-    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX,
-    Complaint, which is one, if it says anything that must not be said of our code: serialised matmuls, ignored
+    `configured`: the path of the only ptxas to use, or "driver" for none. InternalError if ptxas refuses the PTX;
+    Complaint, a subclass, if it emits a message that generated code must not cause: serialised matmuls, ignored
     register budgets, any warning."""
     for program in candidates(configured):
         status, log, code = _run(program, ptx, arch)

@@ -1,13 +1,13 @@
-"""How kernels see signals while they run.
+"""How running kernels notice signals.
 
-In front of the scratch memory of every thread lies its watch. Where a kernel's loop may take long it compares the
-clock with the word `due` there (codegen/poll.py), and calls `look` when it is late: the kernel has then run for a
-while. A worker only looks whether the launch was given up. The thread that launched, if it is the main one, has the
-interpreter run the handlers of signals that have arrived: if one of them raises an exception, the launch is given up,
-the kernel returns at once with 1, and so do those of all other threads at their next look; the exception is kept until
-Python code raises it. A handler that raises nothing changes nothing.
+In front of the scratch memory of every thread lies its watch. Where a kernel's loop may take long, it compares the
+clock with the word `due` there (codegen/poll.py), and calls `look` when that time has passed. A worker then only checks
+whether the launch was given up. The thread that launched, if it is the main one, has the interpreter run the handlers
+of signals that have arrived: if one of them raises an exception, the launch is given up, the kernel returns at once
+with 1, and so do those of all other threads at their next look; the exception is kept until Python code raises it. A
+handler that raises nothing changes nothing.
 
-A handler runs on the stack of the kernel, and may launch: it gets scratch memory of its own meanwhile."""
+A handler runs on the stack of the kernel, and may launch: it gets other scratch memory meanwhile."""
 
 from __future__ import annotations
 

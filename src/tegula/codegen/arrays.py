@@ -262,7 +262,8 @@ def _stack_count(s: State, op: StackCount) -> Components:
 
 
 def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
-    """Component k of the thread index, i32. `uniform`: the block's, else the lane's. `block`: its number, an i64."""
+    """Component k of the thread index, i32. `uniform`: that of the block's first thread, else the lane's. `block`: the
+    number of the block, an i64."""
     launch, code = s.kernel.launch, s.code
     block = block or s.block
     last = launch.ndim - 1

@@ -32,8 +32,8 @@ def check_division(s: State, op: Div | FloorDiv | Mod) -> None:
 
 
 def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
-    """Report lanes whose value of an operand differs from lane 0's. `said`: what an operand of which nobody promised
-    that is, for a note."""
+    """Report lanes whose value of an operand differs from lane 0's. `said`: what the operand is, where nobody promised
+    that it is uniform and the report is a note only."""
     if value not in s.lanes:
         return
     view, site, first = s.lanes[value], _site(s, op, said), s.components(value)
@@ -63,7 +63,7 @@ def _site(s: State, op: Op, said: str) -> int:
 
 
 NOTES = RECORDS // 2
-"""Of a launch with more records than these no notes are made: there must be room for failures."""
+"""The number of records in a launch from which on notes are dropped, so that there is room for failures."""
 
 
 def _or_enough(s: State, ok: str) -> str:

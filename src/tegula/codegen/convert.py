@@ -60,8 +60,8 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
 
 
 def _made_odd(code: Code, x: str, source: DType, width: int) -> str:
-    """A 64-bit integer as one that float64 has: of those that it has not, the low bits are one bit that says whether
-    any was set, so that the next rounding is right."""
+    """A 64-bit integer rounded to one that float64 represents exactly. Where bits are dropped, the lowest kept bit
+    records whether any of them was set (rounding to odd), so that the next rounding is right."""
     ints = _Ints(code, 64, width)
     low = ints.op("and", x, 0x7FF)
     kept = ints.op("and", x, -0x800)
@@ -120,7 +120,7 @@ def _float_to_float(code: Code, x: str, source: DType, to: DType, width: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _Ints:
-    """Integer arithmetic on vectors, in few words."""
+    """Short names for integer arithmetic on vectors."""
 
     code: Code
     bits: int

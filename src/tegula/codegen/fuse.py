@@ -1,4 +1,4 @@
-"""Which tile values are computed where they are consumed instead of being written to memory first."""
+"""Fusion: which tiles are computed inside their consumers instead of being written to memory first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tegula.types import ArrayType
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""What they make lies where their operand does."""
+"""Ops whose result lies in the memory of their operand."""
 CONSUMERS = (
     *(
         TileMap,
@@ -55,12 +55,12 @@ MOST_FUSED = 64
 
 
 def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:
-    """Whether single elements of a tile are read, from memory."""
+    """Whether an op extracts single elements of a tile, which it reads from memory."""
     return any(isinstance(user, TileExtract) for user, _ in uses)
 
 
 class Fusion:
-    """Decisions for one region, taken in order from what is already decided for the operands."""
+    """The decisions for the ops of one region, made in order, each from those already made for its operands."""
 
     def __init__(self, s: State, region: Region) -> None:
         self.s = s
@@ -72,7 +72,7 @@ class Fusion:
         self.sizes: dict[Value, int] = {}
 
     def inlines(self, op: Op) -> bool:
-        """Whether the op's tile is to be computed by its only consumer."""
+        """Whether an op's tile is computed inside its only consumer."""
         size = 1 + sum(self.sizes.get(v, 0) for v in op.operands if v not in self.s.tiles)
         made = self._inlines(op, size)
         if made:
@@ -107,7 +107,7 @@ class Fusion:
         return not self._conflict(op, user)
 
     def _streams(self, op: Op, user: Op, position: int) -> bool:
-        """Whether the consumer visits each element once, in order, or reads the array itself."""
+        """Whether the consumer visits each element once and in order, or reads the array itself."""
         if isinstance(user, TileMatmul):
             found = loaded_operand(user, position) if position < 2 else None
             return found is not None and found[0] is op and read_in_place(self.s, user, position)
@@ -118,14 +118,14 @@ class Fusion:
         return True
 
     def _conflict(self, op: Op, user: Op) -> bool:
-        """Whether something that the tile is computed from may be written before it is consumed, or while: a store
+        """Whether memory from which the tile is computed may be written before or while the tile is consumed: a store
         into the array that it is loaded from would read elements that it has already overwritten."""
         sources = self.sources(op)
         between = self.region.ops[self.order[op] + 1 : self.order[user] + 1]
         return any(writes(self.kernel, other, sources) for other in between)
 
     def sources(self, op: Op) -> set[Value]:
-        """The arrays and buffers that an op and what is inlined into it read."""
+        """The arrays and buffers read by an op and by the ops inlined into it."""
         out = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
         for operand in op.operands:
             if operand in self.inline and operand not in self.s.tiles:

@@ -95,7 +95,8 @@ class CpuCode:
 
 
 def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
-    """The kernel, after the CPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
+    """The code of a kernel, which has run through the CPU passes, for `target`. `debug`: indices are checked at run
+    time."""
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     s.code.fences_extremes = target.is_x86
@@ -129,7 +130,7 @@ def _module(s: State, entry: list[str]) -> str:
 
 
 class _Walk:
-    """Walks the kernel once, in order."""
+    """Lowers the ops of a kernel in order, each once."""
 
     def __init__(self, s: State) -> None:
         self.s = s
@@ -140,7 +141,7 @@ class _Walk:
     # Frame -----------------------------------------------------------------------------------------------------------
 
     def function(self) -> None:
-        """Parameters once; then the loop over blocks."""
+        """Lower the kernel: its parameters once, then the loop over blocks."""
         s, code = self.s, self.code
         self._parameters()
         with code.loop("%first", "%end") as loop:
@@ -149,7 +150,7 @@ class _Walk:
             self.region(s.kernel.body)
 
     def _parameters(self) -> None:
-        """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
+        """Read the argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
         arrays; then launch dimensions, the number of threads, the report buffer."""
         s, at = self.s, 0
         for name, value in zip(s.kernel.param_names, s.kernel.params, strict=True):
@@ -577,7 +578,7 @@ class _Walk:
 
 
 def _role(s: State, op: Roles, position: int) -> None:
-    """The body of a role, as part of a function of its own."""
+    """Lower the body of a role in a function of its own."""
     walk = _Walk(s)
     walk._parameters()
     walk.region(op.roles[position])
@@ -620,7 +621,7 @@ class _CarriedLoop:
         return self.tiles.phis(before, last) + self.registers.phis(before, last)
 
     def finish(self) -> None:
-        """After the loop the results are what the head holds."""
+        """Bind the results to the values that the loop's head holds when the loop is left."""
         self.tiles.finish()
         self.walk.s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
         self.registers.finish()

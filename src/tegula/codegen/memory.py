@@ -250,7 +250,7 @@ class MemoryEmitter:
 
 
 def mangled_memory(dtype: DType) -> str:
-    """How an intrinsic's name spells a type in memory: bfloat16 and 8-bit floats are integers."""
+    """The spelling of a type in memory in an intrinsic's name: bfloat16 and 8-bit floats are integers."""
     t = memory_type(dtype)
     return {"half": "f16", "float": "f32", "double": "f64"}.get(t, t)
 

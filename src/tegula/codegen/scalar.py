@@ -131,9 +131,9 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar
-    known to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process.
-    Fences, which cost no instruction, hide what it knows."""
+    """The rule of a minimum or maximum in which a NaN loses. On x86 LLVM 22 misuses what it knows of the operands: with
+    AVX-512 a NaN wins over a scalar known to be no NaN, unless that is a literal, and a search for zeros through a
+    widened 16-bit number crashes LLVM. Fences, which cost no instruction, hide the operands."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -233,8 +233,8 @@ def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -
 
 
 def _shift(name: str) -> Rule:
-    """The amount is masked, not chosen, where too large ones give 0: LLVM 22 makes one NVPTX shift of a choice, which
-    looks at the low half of a 64-bit amount only (docs/design/003)."""
+    """The rule of a shift, which is 0 for amounts that are too large. The amount is masked rather than selected: from a
+    select LLVM 22 makes a single NVPTX shift, which uses only the low half of a 64-bit amount (docs/design/003)."""
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         t = register_type(dtype, width)
@@ -361,7 +361,7 @@ _BOOL: dict[type[Op], Rule] = {
     S.Cmp: _compare,
 }
 EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7))
-"""Of the series of 2 ** x about 0, whose rest for |x| <= 1/2 is 1.2e-7."""
+"""The coefficients of the series of 2 ** x about 0, whose remainder for |x| <= 1/2 is 1.2e-7."""
 
 
 def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -443,8 +443,8 @@ def _select(code: Code, op: Select, operands: Sequence[Components], width: int) 
 
 
 def _bound(op: Select) -> str:
-    """The intrinsic for "c if x < c else x", or with >: the larger, or smaller, of a number and a constant other than
-    0, where a NaN stays. "" for other choices."""
+    """The intrinsic for the select "c if x < c else x", or the same with >: a maximum or minimum with a constant other
+    than 0, in which a NaN is kept. "" for other selects."""
     compare = op.condition.owner
     if not isinstance(compare, S.Cmp) or (op.a, op.b) != (compare.b, compare.a):
         return ""
@@ -455,7 +455,7 @@ def _bound(op: Select) -> str:
 
 
 def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """The same bits under another type. A bool's are those of its byte: 0 or 1."""
+    """The same bits as another type. A bool has the bits of its byte: 0 or 1."""
     if source == to:
         return x
     have, want = register_type(source, width), register_type(to, width)

@@ -127,7 +127,8 @@ class State:
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
     def room(self, value: Value, name: str) -> View:
-        """Memory for a tile that is about to be computed: what a loop or branch offers for it, or fresh."""
+        """Memory for a tile that is about to be computed: the memory that a loop or branch offers, or fresh scratch
+        memory."""
         if value in self.destinations:
             return self.destinations.pop(value)()
         self.own.add(value)
@@ -145,7 +146,7 @@ class State:
         return self.components(value)[0]
 
     def components(self, value: Value) -> Components:
-        """The registers of a value; a varying one outside a lane loop is lane 0's."""
+        """The registers of a value; for a varying value outside a lane loop, those of lane 0's value."""
         if value in self.scalars:
             return self.scalars[value]
         if value in self.lanes:
@@ -154,11 +155,11 @@ class State:
         raise InternalError(f"{value} has no register")
 
     def width_of(self, value: Value) -> int:
-        """How many lanes' values the registers of a value hold."""
+        """The number of lanes whose values are held by the registers of a value."""
         return self.width if self.width > 1 and self.known.varying(value) else 1
 
     def spread(self, value: Value, width: int) -> Components:
-        """The registers of a value, repeated in every lane where it is the same in all and `width` is not 1."""
+        """The registers of a value for `width` lanes: a value that is the same in all lanes is repeated in each."""
         parts = self.components(value)
         if width == 1 or self.width_of(value) == width:
             return parts

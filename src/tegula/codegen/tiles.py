@@ -426,7 +426,7 @@ def tile_reshape(s: State, op: TileReshape) -> None:
 
 
 def gather(s: State, op: Op) -> None:
-    """Indices wrap once when negative; outside gives 0."""
+    """Lower `tile.gather`: a negative index counts from the end; an index out of bounds gives 0."""
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     made: TileType = op.result.type  # type: ignore[assignment]
@@ -469,7 +469,8 @@ def concat(s: State, op: TileConcat) -> None:
 
 
 def from_lanes(s: State, op: TileFromLanes) -> None:
-    """A tile over the lanes' values where they lie; of a grid each lane's elements are written to their places."""
+    """Lower `tile.from_lanes`: a view of the lanes' values where they lie; for a grid, each lane's elements are written
+    to their coordinates."""
     value = op.value
     if op.grid is not None:
         _from_grid(s, op)
@@ -520,7 +521,7 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
 def _grid_places(
     s: State, shape: tuple[int, ...], grid: tuple[int, ...], lane: str
 ) -> list[tuple[list[str], str]]:
-    """Where the elements of a lane of a grid are, and whether each is in the tile."""
+    """For each element of a lane of a grid, its coordinates and whether it lies in the tile."""
     digits, period = list[str](), 1
     for g in reversed(grid):
         digit = s.memory.quotient(lane, period) if period > 1 else lane
@@ -541,7 +542,7 @@ def _grid_places(
 def _where(
     s: State, ok: str, made: Callable[[], Components], otherwise: Components, dtype: DType
 ) -> Components:
-    """Components where a condition holds, else others, without which nothing is read."""
+    """The components that `made` returns where a condition holds, else `otherwise`; nothing is read in that case."""
     if ok == "true":
         return made()
     then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
@@ -556,7 +557,7 @@ def _where(
 
 
 def _clear_absent(s: State, view: View) -> None:
-    """0 for the lanes that the last block lacks."""
+    """Store 0 for the lanes that the last block lacks."""
     if not s.kernel.launch.partial:
         return
     zero = tuple(constant(scalar_of(view.dtype), 0) for _ in range(components(view.dtype)))
@@ -565,7 +566,7 @@ def _clear_absent(s: State, view: View) -> None:
 
 
 def to_lanes(s: State, op: TileToLanes) -> None:
-    """Each lane's element of a tile: the tile itself where it lies component-major."""
+    """Lower `tile.to_lanes`: each lane's element of a tile; the tile itself where it lies component-major."""
     source = materialise(s, op.tile)
     t: ElementType = op.result.type  # type: ignore[assignment]
     view = s.lane_array(op.result.name or "untiled", t)
@@ -599,7 +600,7 @@ def _positions(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def from_thread(s: State, op: TileFromThread) -> Components:
-    """One lane's value; 0 for a lane that is absent."""
+    """The value of one lane; 0 if the lane is absent."""
     value, code = op.value, s.code
     at = s.i64(op.thread)
     ok = code.emit(f"icmp ult i64 {at}, {s.present}")
@@ -622,7 +623,7 @@ def stack_new(s: State, op: StackNew) -> None:
 
 
 def stack_push(s: State, op: StackPush) -> None:
-    """In lane order."""
+    """Lower `stack.push`: lanes push in lane order."""
     count, view = s.stacks[op.stack]
     slots, code = s.lane_array("slot", int32), s.code
     with code.loop("0", s.present) as loop:
@@ -647,7 +648,7 @@ def _lane_components(s: State, value: Value, lane: str) -> Components:
 
 
 def stack_pop(s: State, op: StackPop) -> None:
-    """In lane order, from the top."""
+    """Lower `stack.pop`: lanes pop in lane order, from the top."""
     count, view = s.stacks[op.stack]
     code, t = s.code, view.dtype
     values, slots = s.lane_array("popped", t), s.lane_array("slot", int32)

@@ -74,8 +74,8 @@ def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
 
 
 def store(s: GpuState, *ops: TileStore) -> None:
-    """Tiles of one layout into arrays, in order; one branch is for all. Elements outside an array, and those of absent
-    lanes, are dropped."""
+    """Store tiles of one layout to arrays, in order and all under one branch. Elements outside an array, and those of
+    absent lanes, are dropped."""
     layout = s.layouts[ops[0].tile]
     widths = [_width(s, op, layout, s.arrays[op.array]) for op in ops]
     fits = "true"
@@ -113,7 +113,8 @@ def _careful_store(s: GpuState, op: TileStore) -> None:
 
 
 def atomic(s: GpuState, op: TileAtomic) -> None:
-    """Each element once; the previous ones, 0 where dropped."""
+    """Lower `tile.atomic`, once for each element. The result holds the previous elements, 0 where an element is
+    dropped."""
     tile, array = op.tile, s.arrays[op.array]
     layout, none = s.layouts[tile], list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
@@ -135,10 +136,10 @@ def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[s
 
 
 def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
-    """Whether the element of a register lies in the array: an i1 or "true".
+    """A function that tells, for a register's number, whether its element lies in the array: an i1 or "true".
 
-    What is compared is where the array begins and ends, seen from the thread's first element, with the constant
-    distance of the register: no coordinates are computed."""
+    The bounds of the array, relative to the thread's first element, are compared with the constant distance of the
+    register, so that no coordinates are computed."""
     if not needs_bounds(s, op):
         return lambda register: "true"
     ends: list[tuple[str, str]] = []
@@ -321,8 +322,9 @@ def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
 
 
 def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
-    """The scalars in words, by shifts, which LLVM joins with those that widen them. It must not see that words were
-    loaded: it would load the scalars instead, which ptxas takes from words by an instruction each."""
+    """The scalars of packed words, by shifts, which LLVM merges with the conversions that widen them. LLVM must not see
+    that the words were loaded: it would load scalars instead, which ptxas extracts from words by an instruction
+    each."""
     code, one, bits = s.code, register_type(scalar, 1), scalar.bits
     made: list[str] = []
     for loaded in words:
@@ -338,7 +340,8 @@ def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
 
 
 def async_copy(s: GpuState, op: AsyncCopy) -> None:
-    """A tile of an array to a buffer, past the registers, where rows are aligned; element by element elsewhere."""
+    """Copy a tile of an array to a buffer asynchronously, bypassing registers, where rows are aligned; element by
+    element elsewhere."""
     with s.anew() if op.lean else nullcontext():
         _start_copies(s, op)
 
@@ -454,7 +457,7 @@ def _copy_piece(
 
 
 def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Registers:
-    """Each thread's elements of a buffer. Padding holds zeros."""
+    """The registers of a thread's elements of a buffer. Padding registers hold zeros."""
     width = _shared_width(view, layout) if aligned else 1
     scalar, none = scalar_of(view.dtype), zeros(view.dtype)
     packs = _packs(view.dtype, width)
@@ -482,7 +485,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
 def buffer_store(
     s: GpuState, view: View, layout: Layout, held: Registers, aligned: bool, over_lanes: bool
 ) -> None:
-    """Store a tile to a buffer, each element once; elements of absent lanes are 0 there."""
+    """Store a tile to a buffer, each element once; elements of absent lanes are stored as 0."""
     width = _shared_width(view, layout) if aligned else 1
     if over_lanes and s.some_absent:
         held = [_or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(held)]
@@ -513,7 +516,7 @@ def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Com
 
 
 def _shared_width(view: View, layout: Layout) -> int:
-    """Scalars of one access to a buffer whose first element lies on a 16-byte boundary."""
+    """The number of scalars of one access to a buffer whose first element lies on a 16-byte boundary."""
     if not view.contiguous or components(view.dtype) != 1:
         return 1
     size = element_bytes(view.dtype)

@@ -16,8 +16,8 @@ def logical_blocks(s: GpuState, op: Op) -> None:
 
 
 def block_place(s: GpuState, op: BlockPlace) -> None:
-    """The place of a block in one dimension of the launch, in 32 bits: launches of kernels that ask for places have no
-    more blocks than 32 bits count."""
+    """Lower `block.place`: the coordinate of a block in one dimension of the launch. It is computed in 32 bits: a
+    launch of a kernel with this op has fewer than 2 ** 32 blocks."""
     code, dim, raster = s.code, op.dim, op.raster
     grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     across = grid[-1]

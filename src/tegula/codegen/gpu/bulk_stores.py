@@ -1,5 +1,5 @@
-"""Results of warp groups on their way to arrays: piece by piece through buffers in shared memory, of which copies take
-whole rows."""
+"""Stores of warp groups' results to arrays: piece by piece through buffers in shared memory, from which bulk copies
+take whole rows."""
 
 from __future__ import annotations
 

@@ -265,13 +265,13 @@ class _Walk:
         return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
 
     def region(self, region: Region) -> None:
-        """Ops of a region; the terminator is left to the caller."""
+        """Lower the ops of a region; the terminator is left to the caller."""
         for ops in side_by_side(self.s, region.ops):
             if not isinstance(ops[0], Yield):
                 self.op(*ops)
 
     def op(self, op: Op, *others: Op) -> None:
-        """An op, and others of its kind that are lowered together with it."""
+        """Lower an op, with others of its kind that are lowered together with it."""
         s = self.s
         s.loc = op.loc
         s.noted = f" // op {s.numbers[op]}" if isinstance(op, Synchronising) and op in s.numbers else ""
@@ -312,7 +312,7 @@ class _Walk:
             s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
 
     def lanes(self, op: Lanes) -> None:
-        """Code of each lane; surplus threads skip it, and hold zeros as its results."""
+        """Lower `lanes`: the code of each lane; threads without a lane skip it and hold zeros as its results."""
         s, body = self.s, op.body
 
         def act() -> list[str]:
@@ -333,14 +333,14 @@ class _Walk:
             at += n
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
-        """A region with control flow, for one element."""
+        """The values that a region with control flow yields for one element."""
         self.s.scalars.update(zip(region.args, args, strict=True))
         with parting(self.s):
             self.region(region)
         return [self.s.components(v) for v in region.yielded]
 
     def publish(self, op: Op) -> None:
-        """Store the value of a lane, by this lane; lane 0 stores zeros if the lane is absent."""
+        """Store the value of one lane, by the thread of this lane; if the lane is absent, lane 0 stores zeros."""
         s, code = self.s, self.code
         buffer, value, lane = op.operands
         wanted = s.i64(lane)
@@ -553,7 +553,7 @@ class _Walk:
         s.held[op.result] = made
 
     def barrier(self, op: Barrier) -> None:
-        """The barrier of the block or of a warp, or the named barrier of a role."""
+        """Lower a barrier: of the block, of a warp, or the named barrier of a role."""
         group = self.s.group
         if op.of_warps or group.warps == 1:
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
@@ -604,7 +604,8 @@ class _Walk:
         when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
 
     def stack_fill(self, op: Op) -> None:
-        """A lane's slot: the old count, plus the pushes of earlier warps and of earlier lanes of its warp."""
+        """Write each lane's pushed value to its slot: the old count, plus the pushes of earlier warps and of earlier
+        lanes of its warp."""
         s, code = self.s, self.code
         stack, votes, value, flag = op.operands
         count, view = s.stacks[stack]
@@ -626,7 +627,7 @@ class _Walk:
         s.scalars[op.result] = (code.emit(f"select i1 {takes}, i32 {slot}, i32 -1"),)
 
     def stack_take(self, op: StackTake) -> None:
-        """Lane k takes the k-th element from the top."""
+        """Pop elements: lane k takes the k-th element from the top."""
         s, code = self.s, self.code
         count, view = s.stacks[op.stack]
         have = code.emit(f"load i32, ptr {count}, align 4")
@@ -706,7 +707,7 @@ def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileA
 
 
 def _aligned(buffer: Value) -> bool:
-    """Whether the first element of a buffer lies on a 16-byte boundary: of an object, or of a stage of a ring."""
+    """Whether the first element of a buffer (a whole allocation, or a stage of a ring) lies on a 16-byte boundary."""
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return isinstance(owner, BufNew)

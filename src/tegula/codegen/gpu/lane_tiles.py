@@ -9,8 +9,8 @@ from tegula.types import scalar_of
 
 
 def from_lanes(s: GpuState, op: TileFromLanes) -> None:
-    """A thread's own value is its element, or its column of elements, or what it has of a grid; threads that the group
-    lacks are in none."""
+    """Lower `tile.from_lanes`: each thread's value becomes its element, its column of elements, or its elements of a
+    grid. Threads that the group lacks contribute nothing."""
     parts = s.components(op.value)
     if op.grid is not None and s.kernel.launch.partial:
         here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
@@ -21,7 +21,7 @@ def from_lanes(s: GpuState, op: TileFromLanes) -> None:
 
 
 def to_lanes(s: GpuState, op: TileToLanes) -> None:
-    """The registers of a tile; of a grid those beyond the tile are 0."""
+    """Lower `tile.to_lanes`: the registers of a tile. For a grid, registers beyond the tile are 0."""
     layout, found = s.layouts[op.tile], [x for parts in s.held[op.tile] for x in parts]
     if op.grid is not None:
         t, (zero, *_) = register_type(scalar_of(op.result.type), 1), zeros(op.result.type)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ def wait_for_last_launch(s: GpuState) -> None:
 
 
 def reads_by_copies(kernel: Kernel) -> bool:
-    """Whether a kernel reads arrays by bulk copies and in no other way."""
+    """Whether bulk copies are the only way in which a kernel reads arrays."""
     return all(
         isinstance(op, BulkLoad | BulkStore) or e.kind == "write"
         for op in kernel.walk()
