@@ -45,7 +45,8 @@ def cluster_end(s: GpuState, op: ClusterEnd) -> None:
 
 
 def cluster_peer(s: GpuState, op: ClusterPeer) -> None:
-    """Lower `cluster.peer`: the number with its lowest bit flipped, as the first number of a cluster is even."""
+    """Lower `cluster.peer`: the number with its lowest bit flipped, as the first number of a cluster is even; the
+    number itself without a peer."""
     t, _, last = _size(s, op)
     s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
 
