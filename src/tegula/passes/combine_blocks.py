@@ -1,5 +1,5 @@
-"""Short blocks that do nothing but read arrays and add to a few of their elements are run several by one block of the
-hardware: what they add is summed in registers and added once."""
+"""Runs several logical blocks in one CTA where blocks are short and do nothing but read arrays and add to a few array
+elements: the addends are summed in registers and added to the array once for each CTA."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import DType, TileType, int64
 
 MOST_PER_LANE = 4
-"""Elements of a sum that a lane may hold from block to block."""
+"""Elements of a sum that a lane may carry from one logical block to the next."""
 NARROWEST = 32
-"""Bits of numbers that are summed; in narrower ones a sum of many loses more than their additions one by one."""
+"""Bits of the narrowest numbers that are summed in registers; in narrower types such a sum loses more accuracy than
+separate additions to the array."""
 
 
 def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
-    """Put the body into a loop over the blocks of the launch that one CTA runs.
+    """Put the body into a loop over the logical blocks that one CTA runs.
 
-    The kernel is left as it is unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
-    in every block and whose previous elements nobody uses. Blocks without loops are short. A sum of the whole tile that
-    is added is taken after the loop, so that in it lanes need not synchronise. The order of additions is free in both
-    forms: the arrays that are added to are not read, and share no bytes with others."""
+    The kernel stays unchanged unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
+    in every block and whose result is unused. A block counts as short if it has no loops. If the addend is a sum of a
+    whole tile, the reduction moves after the loop, so that lanes need not synchronise inside it. The order of additions
+    is unspecified before and after the pass: the arrays that are added to are not read, and share no bytes with
+    others."""
     found = _sums(kernel)
     if not found:
         return
@@ -57,7 +59,7 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Additions that are deferred: the tile whose sum over the blocks is needed, its reduction if there is one, and the
+    """A deferred addition: the tile to sum over the blocks, the reduction that follows if there is one, and the
     atomic."""
 
     added: Value
@@ -66,7 +68,7 @@ class _Sum:
 
 
 def _sums(kernel: Kernel) -> list[_Sum]:
-    """What the blocks add, or nothing if they cannot be combined."""
+    """The additions of a kernel; none if its blocks cannot be combined."""
     launch, used = kernel.launch, uses(kernel.body)
     apart = For | While | BlockIndex | BlockCount
     aligned = any(isinstance(op, TileAccess) and op.aligned for op in kernel.walk())
@@ -98,7 +100,8 @@ def _private(kernel: Kernel, root: Value) -> bool:
 
 
 def _sum(atomic: TileAtomic, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
-    """A sum of a whole tile, used for nothing else, is taken of the sum over the blocks."""
+    """The deferred form of an atomic. If its tile is a reduction by addition that has no other use, the reduction is
+    deferred as well."""
     tile, owner = atomic.tile, atomic.tile.owner
     alone = len(used[tile]) == 1
     if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _adds(owner):
@@ -122,7 +125,7 @@ def _is_small(tile: Value, lanes: int) -> bool:
 
 
 def _zeros(out: Region, s: _Sum) -> Value:
-    """What adding to changes nothing: -0 among floats."""
+    """A tile of the neutral element of addition: -0 for floats."""
     t = s.added.type
     assert isinstance(t, TileType) and isinstance(t.dtype, DType)
     zero = Const([], [t.dtype], {"type": t.dtype, "value": -0.0 if t.dtype.is_float else 0}, [], s.atomic.loc)
@@ -140,7 +143,8 @@ def _added(loop: Region, total: Value, s: _Sum) -> Value:
 
 
 def _finish(out: Region, s: _Sum, total: Value) -> None:
-    """What is done once, after the loop, with constants of its own."""
+    """Append the reduction and the atomic, which run once after the loop, with clones of the constants of their
+    offset."""
     if s.reduce is not None:
         s.reduce.tile = total
         total = out.append(s.reduce).result

@@ -1,4 +1,4 @@
-"""What integers of a kernel are surely multiples of."""
+"""Known divisors of a kernel's integers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tegula.types import DType
 
 
 def divides(n: int, value: Value) -> bool:
-    """Whether a value is a multiple of n, a power of two, in every launch. Where numbers overflow, they stay so."""
+    """Whether a value is a multiple of n, a power of two, in every launch. Overflow keeps multiples of n multiples."""
     return _divisor(value, n, frozenset()) % n == 0
 
 
 def _divisor(value: Value, n: int, taken: frozenset[Value]) -> int:
-    """The greatest known divisor that a value has in common with n. `taken`: values around loops that are multiples of
-    n if those that they start from are."""
+    """The greatest known common divisor of a value and n. `taken`: loop-carried values under examination, which are
+    assumed to be multiples of n (induction over the iterations)."""
     if value in taken:
         return n
     owner = value.owner
@@ -54,8 +54,8 @@ def _common(values: Sequence[Value], n: int, taken: frozenset[Value]) -> int:
 
 
 def _around(value: Value, region: Region) -> Sequence[Value]:
-    """What an argument of a region is in some iteration, of an index, where the loop starts, and its step; nothing for
-    arguments of other regions."""
+    """The values from which a region's argument is derived: the start and the step for a loop's index, all sources for
+    a carried value, none for arguments of other regions."""
     loop = region.parent
     if not isinstance(loop, LoopLike):
         return ()

@@ -1,8 +1,8 @@
 """Whether linear equations and inequalities of integers can hold together.
 
-Variables are eliminated one by one (Fourier and Motzkin). Every inequality is divided by what its coefficients have in
-common, and its constant rounded towards what integers can reach, so that strides tell places apart too. The answer "no"
-is a proof; where there is too much to eliminate it is "perhaps"."""
+Variables are eliminated one by one (Fourier-Motzkin elimination). Every inequality is divided by the gcd of its
+coefficients and its constant is rounded down, which is exact for integers, so that strides tell elements apart too. The
+answer "impossible" is a proof; where the elimination grows too large, the answer is "perhaps possible"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Atom = Hashable
 Form = tuple[Mapping[Atom, int], int]
 """A sum of coefficients times variables, and a constant."""
 MOST = 160
-"""Inequalities, beyond which nothing is proved."""
+"""Number of inequalities above which elimination stops and nothing is proved."""
 
 ZERO: Form = ({}, 0)
 
@@ -40,7 +40,7 @@ def times(a: Form, factor: int) -> Form:
 
 
 def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
-    """A form with numbers in the places of variables."""
+    """The form after substituting numbers for variables."""
     terms, number = form
     left = {atom: n for atom, n in terms.items() if atom not in numbers}
     return left, number + sum(n * numbers[atom] for atom, n in terms.items() if atom in numbers)
@@ -70,7 +70,7 @@ def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
 
 
 def _without(atom: Atom, equation: Form, form: Form) -> Form:
-    """A form times something positive, with an equation's variable replaced by what it equals."""
+    """A positive multiple of a form, from which an equation (`equation` = 0) has eliminated the variable `atom`."""
     n, pivot = form[0].get(atom, 0), equation[0][atom]
     if not n:
         return form
@@ -96,8 +96,8 @@ def _contradict(forms: Iterable[Form]) -> bool:
 
 
 def _tightened(forms: Iterable[Form]) -> list[Form] | None:
-    """Of inequalities with the same terms, the one that says most; None where one of them never holds. Their order is
-    that in which they were added, so that answers are the same in every process."""
+    """The tightest inequality for each distinct sum of terms; None if an inequality never holds. The order is that of
+    first insertion, so that answers are the same in every process."""
     kept: dict[frozenset[tuple[Atom, int]], Form] = {}
     for terms, number in forms:
         if not terms:
@@ -113,7 +113,7 @@ def _tightened(forms: Iterable[Form]) -> list[Form] | None:
 
 
 def _eliminated(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
-    """What follows of the inequalities for the other variables."""
+    """The inequalities that the given ones imply for the variables other than `atom`."""
     lower: list[Form] = []
     upper: list[Form] = []
     for form in forms:

@@ -1,7 +1,7 @@
-"""Tiles are loaded before the threads of a block wait for each other, so that a block waits for memory once.
+"""Moves tile loads before the points where the threads of a block synchronise, so that a block waits for memory once.
 
-A load moves up to where what it needs is known, past reductions and past writes of other arrays, as long as what is
-loaded at once fits in registers."""
+A load moves up to the definition of its operands, past reductions and writes of other arrays, as long as the tiles that
+are loaded at once fit in registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, element_bytes
 
 MOST_BYTES = 256
-"""Of loaded tiles that a thread holds."""
+"""Bytes of loaded tiles that a thread may hold."""
 
 
 def load_early(kernel: Kernel, context: GpuCompilation) -> None:
@@ -38,7 +38,7 @@ def _region(kernel: Kernel, region: Region, room: int) -> None:
 
 
 def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
-    """Move a load, and what its place is computed by, if that brings it past a reduction."""
+    """Move a load up, together with the ops that compute its array and offset, if that brings it past a reduction."""
     moved: list[Op] = [load]
     last, wanted = region.ops.index(load), set(load.operands)
     waits, at = False, last
@@ -66,7 +66,7 @@ def _is_place(op: Op) -> bool:
 
 
 def _may_pass(kernel: Kernel, op: Op, array: Value) -> bool:
-    """Whether an array may be read before an op as well."""
+    """Whether a read of an array that follows an op may move before it."""
     if any(isinstance(inner, While) for inner in op.walk()):
         return False
     kinds = {e.kind for inner in op.walk() for e in inner.effects()}

@@ -1,14 +1,15 @@
-"""Two neighbouring CTAs that need the same tile fetch it once: each copies one half of it to both.
+"""Two neighbouring CTAs that need the same tile fetch it once: each multicasts one half of it to both.
 
-Where the rows of an array start within a sector of the cache, each row of a tile takes a sector more than it has bytes
-for, and fetching tiles takes longer than multiplying them. Blocks that walk over numbered tiles in the same order often
-have one operand in common; that they share it lessens what the cache has to deliver.
+Where the rows of an array start inside a cache sector, each row of a tile needs one sector more than its bytes fill,
+and fetching tiles takes longer than multiplying them. CTAs that walk over numbered tiles in the same order often have
+one operand in common; fetching it once reduces the traffic from the cache.
 
-CTAs 2 k and 2 k + 1 are a 2-CTA cluster. Both make the same iterations, the last of them over a tile that is done twice
-where their number is odd; its stores are then placed outside of the array. A stage is free when both blocks have
-released it, and full as before: each block announces all of its bytes, whoever copies them. Everything that waits or
-arrives is done equally often in both, since no condition or bound around it depends on the block. Which tiles are the
-same is found by computing the place of the other CTA's tile."""
+CTAs 2 k and 2 k + 1 form a 2-CTA cluster. Both run the same number of iterations. If the number of tiles is odd, the
+last tile is computed twice, and the stores of the second computation are placed outside of the array. A stage is
+empty when both CTAs have released it. The full barrier works as before: each CTA expects all bytes of its stage,
+whichever CTA copies them. Both CTAs execute each wait and each arrival equally often, since no condition or bound
+around them depends on the block. Whether the tiles are the same is found at run time, by computing the offsets of
+the other CTA's tile."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, Type, bool_, int32
 
 SECTOR = 32
-"""Bytes that the cache reads at once: rows that start at multiples of so many are read without waste."""
+"""Bytes of a cache sector, the unit of a read: rows that start at multiples of it are read without waste."""
 SPEAKING = (Print, PrintTile, Assert)
-"""What must not be done twice."""
+"""Ops with output that the host sees, which must not run twice."""
 
 
 def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
@@ -71,7 +72,7 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _is_walk(op: For) -> bool:
-    """Whether a loop goes over every so many tiles as there are blocks, from the block's own number on."""
+    """Whether a loop starts at the block's own number and steps by the number of blocks in the grid."""
     if not _alike(op.stop):
         return False
     start, step = op.start.owner, op.step.owner
@@ -101,7 +102,7 @@ def _pure(op: Op) -> bool:
 
 
 def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
-    """Whether both CTAs of a cluster do what roles do to each other equally often, in the same order."""
+    """Whether both CTAs of a cluster run the ops that synchronise roles equally often, in the same order."""
     for op in roles.walk():
         if not isinstance(op, Carrier) or op in walks or not _hands_over(op):
             continue
@@ -115,8 +116,8 @@ def _hands_over(op: Op) -> bool:
 
 
 def _may_repeat(loop: For) -> bool:
-    """Whether an iteration can be done once more without a trace: all that it leaves are tiles stored at places that
-    may lie outside of the array."""
+    """Whether an iteration can run a second time without an effect: its only effects on arrays are bounds-checked
+    tile stores, whose offsets can be moved outside of the array."""
     for op in loop.walk():
         if isinstance(op, SPEAKING):
             return False
@@ -134,7 +135,8 @@ def _may_repeat(loop: For) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Copies that fill one stage together. `empty`: makes the barrier that they wait for."""
+    """Copies that fill one stage together. `empty`: the op that makes the barrier on which they wait for an empty
+    stage."""
 
     loop: For
     empty: MbarrierNew
@@ -142,8 +144,8 @@ class _Group:
 
 
 def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
-    """Those of pipes in a loop, of which one at least reads an array whose rows start anywhere, and that can be
-    halved."""
+    """The groups of copies to pipes in a loop. At least one copy of a group reads an array whose rows may start inside
+    a sector; `loads` are the copies of the group that can be halved."""
     for expect in loop.walk():
         if not isinstance(expect, MbarrierExpect) or expect.parent is None:
             continue
@@ -180,8 +182,8 @@ class _Step:
 
 
 def _step(loop: For) -> _Step:
-    """Let both CTAs of a cluster make equally many iterations. The last may be one over the last tile again, which
-    stores nothing."""
+    """Give both CTAs of a cluster the same number of iterations. The last iteration of one CTA may compute the last
+    tile a second time; its stores then have no effect."""
     body, index, end = loop.body, loop.index, loop.stop
     outside, start = _Before(loop), Region()
     one = outside(S.Const, [], end.type, type=end.type, value=1)
@@ -205,7 +207,7 @@ def _step(loop: For) -> _Step:
 
 
 class _Before:
-    """Makes ops in front of another one."""
+    """Inserts new ops before a given op."""
 
     def __init__(self, op: Op) -> None:
         assert op.parent is not None
@@ -243,8 +245,8 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
 
 
 def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
-    """Put into `found` the scalars of an iteration that a value depends on and that differ between blocks. Whether the
-    value depends on nothing else that does."""
+    """Add to `found` the scalars of an iteration that a value depends on and that differ between blocks. Returns
+    whether the value depends on nothing else that differs between blocks."""
     if _alike(value):
         return True
     owner = value.owner
@@ -263,7 +265,8 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
 
 
 def _computed(body: Region, number: Value, value: Value) -> bool:
-    """Whether a value is computed from the number of the tile, and what is the same in all blocks, in the iteration."""
+    """Whether the iteration computes a value from nothing but the tile's number and values that all blocks have in
+    common."""
     owner = value.owner
     if value is number or _alike(value):
         return True
@@ -273,7 +276,7 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
 
 
 def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
-    """The value that the other block has."""
+    """The other CTA's counterpart of a value, computed here by clones of the ops that it depends on."""
     owner = value.owner
     if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _alike(value):
         for v in owner.operands:

@@ -1,11 +1,11 @@
-"""Frees the stage of each popped tile right after its last use, once on every path.
+"""Releases the stage of each popped tile right after its last use, once on every path.
 
-A use is a read or element access of the tile or of a view of it, and what reads it in place: a matmul whose operand
-is its value, up to the wait for it. The ring of a pipe is emptied in order, so a tile is held at least as long as those
-of its pipe that were popped before it. Releases that the user wrote stay, and their tiles get no other.
+A use is a read or element access of the tile or of a view of it. A matmul whose operand is the tile's value reads the
+stage in place, so its use ends at the wait for it. A pipe is emptied in order, so a tile is held at least as long as
+the tiles popped from the same pipe before it. Releases that the user wrote stay, and no other is added for their tiles.
 
-Where a matmul is waited for in the next iteration of its loop, its tiles are released there, unless it is the first
-iteration, and after the loop, if it had any."""
+If a matmul is waited for in the next iteration of its loop, its tiles are released there, except in the first
+iteration, and once more after the loop, if the loop had an iteration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tegula.source import Location
 from tegula.types import bool_
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
-"""Ops on values of which a matmul may still read the popped tile itself."""
+"""Ops through whose results a matmul may still read the popped tile in place."""
 
 
 def release_stages(kernel: Kernel, context: Compilation) -> None:
@@ -62,8 +62,8 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A loop leaves tiles of each iteration to be released in the next: how many, after which op there, and after which
-    one after the loop."""
+    """Tiles that each iteration of a loop leaves to be released in the next one. `count`: their number; `wait`: the op
+    of the body after which they are released; `past_loop`: the op after which those of the last iteration are."""
 
     loc: Location
     loop: For
@@ -86,7 +86,7 @@ class _Releases:
         self.late: dict[Region, _Late] = {}
 
     def region(self, region: Region) -> int:
-        """Release in the region what it pops. How many tiles it pops; -1 if that depends on a loop."""
+        """Insert releases for the tiles that the region pops. Returns the number of pops; -1 if it depends on a loop."""
         self._find_late(region)
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)
@@ -114,7 +114,7 @@ class _Releases:
         return isinstance(op, PipePop | PipeRelease) and op.pipe is self.pipe
 
     def _early(self, region: Region) -> dict[PipePop, PipeRelease]:
-        """The releases that the user wrote in a region, by the pop of the tile that each lets go."""
+        """The user's releases in a region, by the pop of the tile that each of them releases."""
         found: dict[PipePop, PipeRelease] = {}
         waiting: list[PipePop] = []
         for op in region.ops:
@@ -156,7 +156,7 @@ class _Releases:
         return _Held(op.loc, order[early], early)
 
     def _end(self, user: Op, region: Region, order: dict[Op, int]) -> int:
-        """The position in a region at which a use is over: for one that is over in the next iteration, after it."""
+        """The position in a region at which a use ends; the region's length if it ends in the next iteration."""
         top = _top(user, region)
         assert top is not None
         if not in_flight(user):
@@ -189,7 +189,7 @@ class _Releases:
                 yield from self._matmuls(user.result)
 
     def _free(self, held: list[_Held], at: int, releases: dict[int, list[Op]]) -> None:
-        """Release what nothing uses after position `at`."""
+        """Release the held tiles that have no use after position `at`."""
         while held and held[0].last <= at:
             done = held.pop(0)
             if done.early is None:
@@ -213,8 +213,8 @@ class _Releases:
     # Over the end of an iteration ------------------------------------------------------------------------------------
 
     def _find_late(self, body: Region) -> None:
-        """Note what a loop leaves to its next iteration: the tiles from the first one on that a matmul reads which is
-        waited for only there."""
+        """Record the tiles that a loop leaves to its next iteration: the first one that a matmul reads which is waited
+        for only there, and all tiles popped after it."""
         loop = body.parent
         if not isinstance(loop, For):
             return
@@ -232,7 +232,7 @@ class _Releases:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def _nested(self, op: Op, held: list[_Held]) -> int:
-        """A branch or loop that pops by itself. How often."""
+        """Handle a branch or loop that pops. Returns its number of pops; -1 if it depends on a loop."""
         for h in held:
             what = f"{self._called()}: a tile is held across this, which pops others"
             help = "a pipe is emptied in order: use the tile before, or pop it inside"
@@ -262,17 +262,18 @@ def _top(op: Op, region: Region) -> Op | None:
 
 
 def _has_iteration_before(build: Builder, loop: For) -> Value:
-    """In a loop: whether this is not the first iteration."""
+    """Build the condition, inside a loop, that this is not the first iteration."""
     return _compare(build, "ne", loop.index, loop.start)
 
 
 def had_iterations(build: Builder, loop: For) -> Value:
-    """After a loop: whether it had an iteration."""
+    """Build the condition, after a loop, that it had an iteration."""
     return runs(build, loop.bounds)
 
 
 def runs(build: Builder, bounds: Sequence[Value]) -> Value:
-    """Whether a loop with these bounds has an iteration. A step that is not constant may rise or fall."""
+    """Build the condition that a loop with these bounds has an iteration. A step that is not constant may have either
+    sign."""
     start, stop, step = bounds
     if isinstance(step.owner, Const):
         return _compare(build, "lt" if step.owner.value > 0 else "gt", start, stop)

@@ -1,7 +1,7 @@
-"""Operands that do not lie in shared memory as the tensor cores of warp groups read them are copied to where they do:
-a swizzled stage, which the threads write and fence for the proxy that reads it.
+"""Operands whose layout in shared memory wgmma cannot read are copied to a swizzled stage: the threads write it and
+fence it for the async proxy.
 
-What a tile holds from its definition on is copied there once, all else before each matmul."""
+A tile that is never written after its definition is copied once; any other is copied before each matmul."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
 ANY_ORDER = 16
-"""Bits of the elements that tensor cores read from stages with K along the rows or along the columns."""
+"""Bits of the only elements that tensor cores read with K along the rows or along the columns of a stage."""
 SWIZZLED_BYTES = "32, 64 and multiples of 128"
 RESERVED = 32 << 10
-"""Bytes of shared memory that may be asked for later: for stores, and to exchange elements."""
+"""Bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageSlot:
-    """Where an operand of a matmul (0 or 1) goes. `transposed`: whether rows of the stage are columns of the
-    operand."""
+    """The stage for one operand of a matmul. `position`: 0 for the left operand, 1 for the right one; `transposed`:
+    whether rows of the stage are columns of the operand."""
 
     matmul: GroupMma
     position: int
@@ -42,13 +42,14 @@ class StageSlot:
 
     @property
     def bytes(self) -> int:
-        """The bytes of the operand's tile."""
+        """The size of the operand's tile in bytes."""
         return self.shape[0] * self.shape[1] * element_bytes(_type(self.matmul, self.position).dtype)
 
 
 def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
-    """A stage for an operand in shared memory. Or why there is none: where no rows can be swizzled, outside roles, and
-    for parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
+    """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, it is
+    outside of roles, or it is part of a ring that is used by hand, whose copies would not wait for the threads that
+    read it."""
     terms = stored_terms(matmul)
     if terms is None:
         return "tensor cores have no such types"
@@ -66,7 +67,8 @@ def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
 
 
 def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
-    """Whether the stage is transposed, the best first: K along its rows, or as the operand lies."""
+    """The possible values of `transposed`, the best one first. Only elements of 16 bits leave a choice; they keep the
+    order of the operand if possible."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return
@@ -75,7 +77,7 @@ def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
 
 
 def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> bool:
-    """Whether there is surely room for stages besides all else."""
+    """Whether the stages surely fit into shared memory together with the kernel's buffers and pipes."""
     total = RESERVED + sum(p.bytes for p in places)
     for op in kernel.walk():
         if isinstance(op, BufNew | PipeNew):
@@ -89,8 +91,8 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> b
 
 
 def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
-    """Make the matmuls read stages. Those whose stages are written before each of them get the attribute `at_once`:
-    they are not left in flight."""
+    """Make the matmuls read stages. A matmul whose stage is written anew before each execution gets the attribute
+    `at_once`: it is not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
     for place in places:
@@ -116,7 +118,7 @@ def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
 
 
 def _straight(operand: Value, transposed: bool) -> tuple[Value, bool]:
-    """The same without a transposing view: what is shown, and whether the stage transposes that."""
+    """The operand without a transposing view: the buffer that the view shows, and whether the stage transposes it."""
     if not is_transpose(operand):
         return operand, transposed
     assert isinstance(operand.owner, BufView)
@@ -124,7 +126,7 @@ def _straight(operand: Value, transposed: bool) -> tuple[Value, bool]:
 
 
 def _written(kernel: Kernel) -> set[Value]:
-    """The objects that change after they are made, or are made empty."""
+    """The buffers that are written after their definition, or are defined without contents."""
     found: set[Value] = set()
     for op in kernel.walk():
         if isinstance(op, BufNew) and not isinstance(op.tile.owner, TileEmpty):
@@ -135,7 +137,7 @@ def _written(kernel: Kernel) -> set[Value]:
 
 
 def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
-    """What a buffer holds now, or the transpose of it."""
+    """A new read of a whole buffer, or of its transpose."""
     assert isinstance(buffer.type, BufType)
     if transposed:
         buffer = _view(build, buffer, buffer.type.shape[::-1], (1, 0))
@@ -176,7 +178,7 @@ def _insert(at: Op, made: Region, after: bool) -> None:
 
 
 def _drop_unread(kernel: Kernel, objects: set[Value]) -> None:
-    """Remove those of the objects that nothing but idle views and reads show any more."""
+    """Remove the objects that only unused views and reads refer to, together with these views and reads."""
     while True:
         used = uses(kernel.body)
         idle = [

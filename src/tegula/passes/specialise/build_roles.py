@@ -1,8 +1,8 @@
-"""The two roles that take the place of a kernel's body: one fetches tiles, the other does all else.
+"""Builds the two roles that replace a kernel's body: one fetches tiles, the other does everything else.
 
-The fetching role is what is left of the kernel when the loads are all that counts: the loops around them, and what
-their places are computed from. It must not need a tile. The multiplying role is the kernel, where tiles are popped, and
-right operands that are converted go through a pipe of its own: tensor cores read them from memory."""
+The fetching role is the kernel reduced to its loads: the loops around them, and the ops that compute their offsets. It
+must not depend on a tile. The multiplying role is the kernel with pops in place of loads; right operands that it
+converts go through a pipe of its own, since tensor cores read them from shared memory."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkP
 
 @dataclass(frozen=True, slots=True)
 class RolePipe:
-    """A pipe, and the ops whose tiles it carries, loads or conversions: one, or what a loop starts with and what it
-    loads for its next iteration."""
+    """A pipe and the loads or conversions whose tiles it carries: a single op, or the load of a loop's initial tile and
+    the load in the loop for its next iteration."""
 
     value: Value
     items: tuple[Maker, ...]
 
 
 def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> Region:
-    """A region that loads to pipes what the kernel loads, in the same order, and does nothing else but ask for the
-    tiles that copies will add to."""
+    """A region that loads the kernel's tiles into pipes, in the same order; besides, it only prefetches the array
+    elements that copies will add to."""
     region, made = copied(kernel.body.ops)
     fills = {made[op.result].owner: p.value for p in pipes for op in p.items}
     _fill(region, uses(region), fills, _added(kernel, target, region))
@@ -54,8 +54,9 @@ def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) ->
 
 
 def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomic, dict[str, Any]]:
-    """The additions in a copy of a kernel's body that copies will do where nobody else adds, and how their tiles are
-    asked for: by the boxes of those copies. At the end of a block's work what they add to would come from memory."""
+    """The additions in `region` that bulk copies will do and no other block does to the same elements, each with the
+    attributes of its prefetch: the boxes of these copies. Without a prefetch the additions at the end of a block would
+    wait for memory."""
     found: dict[TileAtomic, dict[str, Any]] = {}
     for op in region.walk():
         if isinstance(op, TileAtomic) and op.alone:
@@ -69,7 +70,7 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
 
 
 def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
-    """Copies of the ops of a body, and the values in them by those that they are copies of."""
+    """A region with clones of the ops of a body, and the mapping from original to cloned values."""
     region, made = Region(), dict[Value, Value]()
     for op in ops:
         region.append(clone_op(op, made))
@@ -82,8 +83,8 @@ def _fill(
     fills: Mapping[Op | Region | None, Value],
     added: Mapping[TileAtomic, Mapping[str, Any]],
 ) -> None:
-    """What makes a tile of a pipe fills it, additions by copies (`added`, and how their tiles are asked for) become
-    requests, and other effects are left out."""
+    """Rewrite a region in place: loads that feed a pipe fill it, additions by copies (`added`, with the attributes of
+    their prefetches) become prefetches, and other ops with effects are removed."""
     kept: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
@@ -107,7 +108,7 @@ def _fill(
 
 
 def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
-    """A region of the kernel's ops, where tiles are popped before their first use."""
+    """A region with the kernel's ops in which tiles are popped before their first use."""
     region = Region()
     last = kernel.body.ops[-2:-1]
     for op in kernel.body.ops:
@@ -128,8 +129,8 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
 
 
 def _pushed(role: Region, pipe: Value, op: Op) -> None:
-    """What the op makes goes through the pipe to its users, and the matmul of it is waited for one iteration late, so
-    that the conversion of the next tile is overlapped with it."""
+    """Send the op's result through the pipe to its users. The matmul that uses it is waited for one iteration late, so
+    that it is overlapped with the conversion of the next tile."""
     region = op.parent
     assert region is not None
     value, users = op.result, uses(role).get(op.result, [])
@@ -145,7 +146,7 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
 
 
 def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
-    """What a loop loads for its next iteration is popped there, and after the loop what it has loaded last."""
+    """Pop a tile that a loop loads for its next iteration in that iteration, and the last tile after the loop."""
     users = uses(region).get(load.result, [])
     slots = [(op, k) for op, k in users if isinstance(op, Yield)]
     if not slots:
@@ -170,7 +171,7 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
 
 
 def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -> None:
-    """In the region, `value` is popped before its first use."""
+    """Pop `value` in the region before its first use."""
     users = uses(role).get(value, [])
     tops = {_top(op, region) for op, _ in users}
     if not users or None in tops:
@@ -198,7 +199,7 @@ def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
 
 
 def _use(users: Sequence[tuple[Op, int]], tile: Value, read: BufRead) -> None:
-    """Use what was popped in the place of a tile."""
+    """Replace a tile by the popped tile in its users."""
     for op, _ in users:
         if transposes(op):
             _transpose(op, read.buffer)
@@ -207,7 +208,7 @@ def _use(users: Sequence[tuple[Op, int]], tile: Value, read: BufRead) -> None:
 
 
 def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
-    """The transpose of a popped tile is a view of it."""
+    """Replace a transpose of a popped tile by a read of a transposed view of it."""
     region, t = op.parent, op.result.type
     assert region is not None and isinstance(t, TileType)
     made = Region()

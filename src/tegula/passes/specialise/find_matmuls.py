@@ -23,9 +23,9 @@ Maker = TileLoad | TileMap
 
 @dataclass(frozen=True, slots=True)
 class LoadedMatmul:
-    """A matmul, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
-    right operand. None for a left operand that is computed. `keeps`: whether what is converted may stay in
-    registers, so that only the loads fill pipes."""
+    """A matmul and the ops that make its operands, or their transposes: loads, or conversions of a loaded right
+    operand. `left` is empty if the left operand is computed. `keeps`: whether converted tiles may stay in registers,
+    so that only loads fill pipes."""
 
     op: TileMatmul
     left: tuple[Maker, ...]
@@ -34,8 +34,8 @@ class LoadedMatmul:
 
 
 def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
-    """All matmuls of a kernel. Declined where none that is repeated has a loaded right operand, or a load cannot go
-    ahead."""
+    """All matmuls of a kernel. Declined if none is in a loop, if a right operand is not loaded, or if a load cannot be
+    issued ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
     found = [LoadedMatmul(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):
@@ -49,7 +49,7 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
-    """The other loads in loops with matmuls, which feed no matmul as they are, but can be done in advance."""
+    """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a fetching role."""
     taken = {loaded(op) for p in matmuls for op in (*p.left, *p.right)}
     homes = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
@@ -77,8 +77,8 @@ def looped(op: Op) -> bool:
 
 
 def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
-    """The loads that a tile comes from as it is, or transposed, or `converted`; none if it is anything else as
-    well."""
+    """The ops that a tile comes from: loads, also through transposes, and conversions of loaded tiles if `converted`.
+    Empty if the tile may have another origin as well."""
     found: dict[Maker, None] = {}
     seen: set[Value] = set()
     queue = [value]
@@ -101,7 +101,8 @@ def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
 
 
 def converts(op: object) -> TypeGuard[TileMap]:
-    """Whether an op makes a tile of a loaded one of its region, element by element, and of nothing else."""
+    """Whether an op is an element-wise map whose only tile operand is loaded in its region, or converted from a loaded
+    tile."""
     if not isinstance(op, TileMap):
         return False
     source, *others = _sources(op)
@@ -109,7 +110,7 @@ def converts(op: object) -> TypeGuard[TileMap]:
 
 
 def _sources(op: TileMap) -> list[Op | Region | None]:
-    """What makes the tiles that a map takes."""
+    """The ops that make the tile operands of a map."""
     return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
 
 
@@ -135,7 +136,7 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
 
 
 def _carried(v: Value) -> list[Value]:
-    """The values that stand for what a loop carries and v is one of: what it starts as and becomes, among others."""
+    """The values of the loop-carried variable that v is one of, among them its initial and its yielded value."""
     loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
     if not isinstance(loop, For):
         return []
@@ -143,7 +144,7 @@ def _carried(v: Value) -> list[Value]:
 
 
 def _check_load(kernel: Kernel, load: TileLoad) -> None:
-    """Declined for a load that a fetching role cannot do in advance."""
+    """Raise Declined for a load that a fetching role cannot issue ahead."""
     fill, t = load.fill.owner, load.result.type
     assert isinstance(t, TileType)
     if not (isinstance(fill, Const) and fill.value == 0):

@@ -1,4 +1,4 @@
-"""Whether anything in a kernel is of a lane, so that its meaning depends on how many threads a block has."""
+"""Checks that no op of a kernel belongs to a single lane, whose meaning would depend on the number of threads."""
 
 from __future__ import annotations
 

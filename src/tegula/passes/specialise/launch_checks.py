@@ -1,8 +1,8 @@
-"""Asserts about the launch alone, such as that a step given as an argument is not 0: they stand before the roles.
+"""Moves asserts that depend on the launch alone, such as a check that a step argument is not 0, before the roles.
 
-All threads of all blocks find the same there, so it does not matter which of them reach it first; what else a kernel
-reports says which lane and block arrived, and keeps it from having roles. An assert in a loop or branch holds also
-where the launch never reaches it."""
+All threads of all blocks compute the same condition, so it does not matter which of them fails first. Every other
+report of a kernel names the lane and block that reached it, and such a kernel gets no roles. The condition of an
+assert in a loop or branch also counts as true where the launch never reaches the assert."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class _Check:
     inside: tuple[Region, ...]
 
     def asked(self) -> list[Value]:
-        """What decides whether it holds."""
+        """The values that decide whether the assert holds: its operands, and the conditions and bounds around it."""
         return [*self.op.operands, *(v for region in self.inside for v in _deciding(region))]
 
 
 def take_launch_checks(kernel: Kernel) -> list[Op]:
-    """Take the asserts out of the kernel, whose ops may be changed, that depend on its arguments alone, as does whether
-    the kernel reaches them; copies of them and of what they ask."""
+    """Remove from the kernel, in place, the asserts for which both the condition and being reached depend on the
+    kernel's arguments alone. Returns the ops that check them before the roles: copies of the asserts and of the ops
+    that compute their conditions."""
     taken = list(_checks(kernel.body, (), set(kernel.params)))
     made, copies = Region(), dict[Value, Value]()
     for op in _computing(kernel, taken):
@@ -55,7 +56,8 @@ def take_launch_checks(kernel: Kernel) -> list[Op]:
 
 
 def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> Iterator[_Check]:
-    """Those in a region. `known`: values that follow from the arguments, which grow."""
+    """The asserts of a region that depend on the launch alone. `known`: the values computed from the kernel's arguments
+    so far; the walk adds to them."""
     for op in list(region.ops):
         if isinstance(op, OF_THE_LAUNCH) and known.issuperset(op.operands):
             known.update(op.results)
@@ -68,13 +70,13 @@ def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> It
 
 
 def _deciding(region: Region) -> list[Value]:
-    """What decides whether a region of a loop or branch runs."""
+    """The values that decide whether a region of a loop or branch runs: loop bounds, or the branch's condition."""
     assert isinstance(region.parent, For | If)
     return region.parent.decisive
 
 
 def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
-    """Whether a region runs, if what it is in does."""
+    """Build the condition under which a region runs, given that the loop or branch around it is reached."""
     decided = [copies.get(v, v) for v in _deciding(region)]
     if isinstance(region.parent, For):
         return runs(build, decided)
@@ -86,7 +88,7 @@ def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Valu
 
 
 def _computing(kernel: Kernel, taken: list[_Check]) -> list[Op]:
-    """The ops that compute what is asked, in their order."""
+    """The ops that compute the operands and conditions of the asserts, in program order."""
     needed, left = set[Op](), [v for check in taken for v in check.asked()]
     while left:
         owner = left.pop().owner

@@ -1,4 +1,4 @@
-"""How a kernel is spread over roles: a cost model of few numbers, each of which can be overruled."""
+"""The cost model that divides a kernel into roles: a few numbers, each of which the user can override."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tegula.types import TileType, element_bytes, scalar_of
 Items = tuple[Maker, ...]
 """The ops whose tiles fill one pipe: loads, or conversions."""
 ROWS, COLUMNS = 64, 8
-"""Of the result of one instruction, and what its columns are a multiple of."""
+"""The rows of one wgmma instruction's result, and the number that its columns are a multiple of."""
 MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
 SPARE = 56
-"""Registers of a thread that multiplies, besides its sums: addresses, descriptors, what a store has at hand."""
+"""Registers of a multiplying thread besides its sums: addresses, descriptors, and operands of stores."""
 MOST_REGISTERS = 240
 FETCH_REGISTERS = 24
 STAGING_BYTES = 64 * 128 * 2
-"""Of the buffers through which a warp group's results leave."""
+"""Bytes of the staging buffers through which one warp group stores its results."""
 BARRIER_BYTES = 1024
 RASTER = 8
 """Rows of output tiles that are walked together: their left operands stay in the cache."""
@@ -38,8 +38,8 @@ RASTER = 8
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user has decided: None where the cost model may. `specialize`: whether there may be roles at all;
-    `overlap`: whether chains of matmuls may."""
+    """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
+    `overlap`: whether chains of matmuls may be overlapped."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -52,10 +52,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """How a kernel is divided into roles. `consumers`: warp groups that multiply. `stages`: of each pipe.
-    `registers`: of a thread that multiplies, 0 where they follow from the others'. `persistent`: whether a block
-    makes several tiles of the output, in groups of `raster` rows. `overlaps`: whether chains of matmuls do, which
-    takes registers."""
+    """How a kernel is divided into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
+    of each pipe. `registers`: registers of a multiplying thread, 0 where the other roles leave them. `persistent`:
+    whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
+    overlapped, which takes registers."""
 
     consumers: int
     stages: tuple[int, ...]
@@ -78,7 +78,7 @@ def make_plan(
     fed: Sequence[Items],
     choice: Choice,
 ) -> RolePlan:
-    """The plan for a kernel whose matmuls are fed by these ops, those of each pipe; Declined if there is none."""
+    """The plan for a kernel. `fed`: for each pipe the ops whose tiles fill it. Declined if no plan fits."""
     groups = _groups(target, matmuls, choice)
     stages = _stages(kernel, target, fed, groups, choice)
     persistent = _persistent(kernel, choice)
@@ -87,13 +87,14 @@ def make_plan(
 
 
 def _persistent(kernel: Kernel, choice: Choice) -> bool:
-    """Unless blocks take unlike times: then the hardware hands them out better."""
+    """Whether CTAs are persistent: not where loop bounds differ between blocks, since the hardware scheduler then
+    balances the load better."""
     possible = kernel.launch.last_is_block and kernel.launch.ndim > 1 and not bounds_vary(kernel)
     return possible and choice.persistent is not False
 
 
 def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
-    """Whether neighbours along each of the last two dimensions of the launch load some of the same tiles."""
+    """Whether neighbouring blocks load some tiles in common along each of the last two block dimensions."""
     last = kernel.launch.ndim - 2
     repeated = [loaded(op) for items in fed for op in items if looped(op)]
     used = [launch_indices((load.array, *load.offset)) for load in repeated]
@@ -106,8 +107,8 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
 def keep_converted(
     target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice
 ) -> Sequence[LoadedMatmul]:
-    """The matmuls, with right operands that are converted from bytes in registers if they can all be: the matmuls are
-    done as the transposed ones then."""
+    """The matmuls, changed to convert their right operands from bytes in registers if all of them can; they are then
+    computed as transposed matmuls."""
     if not all(p.left and _converted(p) for p in matmuls):
         return matmuls
     kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in matmuls]
@@ -127,8 +128,8 @@ def _converted(p: LoadedMatmul) -> bool:
 
 
 def _groups(target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
-    """As many warp groups as have room for their sums in registers, two if they can: while one stores its results or
-    computes, the other multiplies."""
+    """The number of warp groups that multiply: two if their sums fit in registers, so that one multiplies while the
+    other computes or stores its results; else the fewest whose sums fit."""
     able = _able(matmuls, choice)
     if not able:
         raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
@@ -143,13 +144,13 @@ def _groups(target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice)
 
 
 def _able(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
-    """Between how many warp groups the matmuls can be split."""
+    """The numbers of warp groups between which all matmuls can be split."""
     able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in matmuls)]
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
 def _roomy(target: CudaTarget, matmuls: Sequence[LoadedMatmul], able: Sequence[int]) -> list[int]:
-    """Of how many warp groups the registers do."""
+    """The numbers of warp groups, among `able`, whose registers hold the sums."""
     return [n for n in able if _registers(matmuls, n) <= _budget(target, n)]
 
 
@@ -195,8 +196,8 @@ def _by(t: TileType) -> str:
 
 
 def _registers(matmuls: Sequence[LoadedMatmul], groups: int) -> int:
-    """Registers of a thread for the sums of the matmuls that stand together, and for left operands that are computed:
-    the most of any region."""
+    """Registers of a thread for the sums of the matmuls of one region and for operands that are computed in registers:
+    the maximum over all regions, with SPARE."""
     regions = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
     return SPARE + max(_held([p for p in matmuls if p.op.parent is r]) for r in regions) // (
         groups * WARP_GROUP
@@ -204,7 +205,7 @@ def _registers(matmuls: Sequence[LoadedMatmul], groups: int) -> int:
 
 
 def _held(matmuls: Sequence[LoadedMatmul]) -> int:
-    """Registers of all threads for the sums and left operands of some matmuls."""
+    """Registers, over all threads, for the sums and the computed operands of some matmuls."""
     sums = dict.fromkeys(p.op.c for p in matmuls)
     computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in matmuls if p.keeps or not p.left)
     total = 0
@@ -226,8 +227,8 @@ def _budget(target: CudaTarget, groups: int) -> int:
 def _stages(
     kernel: Kernel, target: CudaTarget, fed: Sequence[Items], groups: int, choice: Choice
 ) -> tuple[int, ...]:
-    """As many as there is memory for: one for what is loaded once a tile, two for what is converted, equally many for
-    what is loaded in loops."""
+    """The number of stages of each pipe: one for tiles loaded outside of loops, two for converted tiles; pipes of tiles
+    loaded in loops all get the same number, as large as shared memory allows."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
     once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
@@ -246,8 +247,8 @@ def _stages(
 
 
 def _fixed_stages(items: Items) -> int:
-    """Of a pipe that does not get what is left: the conversion of one tile is overlapped with the matmul of the one
-    before."""
+    """The number of stages of a pipe where shared memory does not decide it, else 0. Converted tiles have two, so that
+    the conversion of one is overlapped with the matmul of the one before."""
     if not isinstance(items[0], TileLoad):
         return LEAST_STAGES
     return 0 if any(map(looped, items)) else 1
@@ -264,7 +265,7 @@ def _asked(load: Maker) -> int:
 
 
 def _stored(kernel: Kernel) -> set[tuple[int, ...]]:
-    """The kinds of tiles that are stored, each through buffers of its own."""
+    """The element sizes of stored tiles; each needs staging buffers of its own."""
     tiles = (op.tile.type for op in kernel.walk() if isinstance(op, TileStore | TileAtomic))
     return {(element_bytes(t.dtype),) for t in tiles if isinstance(t, TileType) and len(t.shape) == 2}
 

@@ -1,5 +1,5 @@
-"""A loop's matmul of a converted tile is waited for one iteration late: the conversion of the next tile is overlapped
-with it."""
+"""Waits for a loop's matmul of a converted tile one iteration late, so that it is overlapped with the conversion of the
+next tile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_late(body: Region) -> None:
 
 
 def _adds(matmul: TileMatmul) -> bool:
-    """Whether a matmul adds to its sum as it is."""
+    """Whether a matmul adds to its sum without scaling: alpha and beta are 1."""
     factors = (matmul.alpha, matmul.beta)
     return all(isinstance(v.owner, Const) and v.owner.value == 1 for v in factors)
 

@@ -1,4 +1,4 @@
-"""Persistent blocks: the hardware runs as many as it has room for, and each goes over its chunk of the launch's."""
+"""Persistent CTAs: as many as the GPU holds at once, each of which loops over its chunk of the launch's blocks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tegula.types import bool_, int32, int64
 
 
 def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
-    """A role that does for each of its blocks what `region` does for one. No result of `tid` that is used is of the
-    lanes."""
+    """A role that loops over the blocks of its CTA and does for each what `region` does for one block. The results of
+    `tid` that are used are block indices; none is a lane index."""
     role = Region()
     build = Builder(role, kernel.loc)
     blocks = build.insert(LogicalBlocks([], [int64] * 3)).results
@@ -26,7 +26,8 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
-            # Before, what is added to has the time of the next block to arrive from memory, and there is more to read.
+            # In earlier iterations the elements that copies add to can arrive from memory during the next block,
+            # and later blocks still have arrays to read.
             inside.append(_in_last_iteration(inside, op, number, blocks))
         else:
             inside.append(op)
@@ -37,7 +38,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
 
 
 def _in_last_iteration(inside: Region, op: Op, number: Value, blocks: Sequence[Value]) -> Op:
-    """The op where no other block follows."""
+    """The op inside a branch that is taken only in the last iteration, where no other block follows."""
     build = Builder(inside, op.loc)
     _, end, step = blocks
     after = build.insert(Add([number, step], [int64])).result
