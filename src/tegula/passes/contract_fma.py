@@ -1,5 +1,5 @@
-"""a * b + c becomes one fused op on float32 and float64, the same on every target. So it does where the product is kept
-at 0 while a is, whatever b is, as adjoints are: b is chosen to be 0 there."""
+"""Contracts a * b + c to a fused multiply-add on float32 and float64, the same on every target. Adjoints guard products
+as `0 if a == 0 else a * b`; such a product is fused as well, with b replaced by 0 where a is 0."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tegula.types import float32, float64, is_element, scalar_of
 
 
 def contract_fma(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place; products with other uses stay, and those that are marked `rounded`. Of tiles, a map
-    that adds takes in the products that another map makes for it alone."""
+    """Rewrite the kernel in place; products with other uses, or marked `rounded`, stay. For tiles, a map that adds
+    absorbs a map whose products only it uses."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     for op in list(kernel.walk()):
         if isinstance(op, TileMap):
@@ -25,8 +25,8 @@ def contract_fma(kernel: Kernel, context: Compilation) -> None:
 
 
 def keep_rounded(kernel: Kernel, context: Compilation) -> None:
-    """Mark the products that were not fused, in place: they never are, whatever becomes of what else uses them. Those
-    of calls' adjoints, which have not run yet, stay free."""
+    """Mark in place the products that were not fused, so that they are not fused later either, even if their other uses
+    disappear. Products in the adjoints of calls, which have not run yet, stay unmarked."""
     for op in _run(kernel.body):
         if isinstance(op, Mul) and _is_wide_float(op.result):
             op.rounded = True
@@ -45,7 +45,8 @@ def _is_free(op: Op) -> bool:
 
 
 def _take_products(op: TileMap, uses: Counter[Value]) -> None:
-    """From the last operand to the first, since those that are taken in put others in their place."""
+    """Absorb the maps that make products for `op`. Goes from the last operand to the first, because an absorbed one is
+    replaced by its own operands."""
     for k, (tile, argument) in reversed([*enumerate(zip(op.inputs, op.elements, strict=True))]):
         source = tile.owner
         adds = [inner for inner in op.function.ops if argument in inner.operands]
@@ -61,7 +62,7 @@ def _take_products(op: TileMap, uses: Counter[Value]) -> None:
 
 
 def _makes_products(op: TileMap) -> bool:
-    """Whether a map does nothing else, also by numbers that are known."""
+    """Whether a map computes nothing but a fusible product, possibly guarded, and constants."""
     inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, Const)]
     made = inner[-1] if inner else None
     if made is None or op.function.yielded != made.results:
@@ -73,7 +74,7 @@ def _makes_products(op: TileMap) -> bool:
 
 
 def _kept_product(op: Select) -> Mul | None:
-    """The product a * b if 0, which is a itself, is chosen instead where a is 0."""
+    """The product a * b of `a if a == 0 else a * b`; None if the op has another form."""
     condition, product = op.condition.owner, op.b.owner
     if not isinstance(condition, Cmp) or condition.pred != "eq" or not isinstance(product, Mul):
         return None
@@ -83,14 +84,14 @@ def _kept_product(op: Select) -> Mul | None:
 
 
 def _zero_of(kept: Select) -> Value:
-    """The 0 that a factor of a kept product is compared with."""
+    """The constant 0 with which a factor of a guarded product is compared."""
     condition = kept.condition.owner
     assert isinstance(condition, Cmp)
     return condition.b
 
 
 def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
-    """Input k, a tile of products, is replaced by their factors."""
+    """Replace input k of a map, a tile of products, by the inputs of the map that computes them."""
     region, inputs, elements = op.function, op.inputs, op.elements
     made = [Value(a.type, region) for a in source.elements]
     mapping = dict(zip(source.elements, made, strict=True))
@@ -117,7 +118,7 @@ def _region(region: Region, uses: Counter[Value]) -> None:
 
 
 def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
-    """The product that a value of a region is, or is unless it is kept at 0, if nothing else uses it."""
+    """The fusible product that a value of a region is, possibly guarded; None if there is none, or it has other uses."""
     owner = value.owner
     if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None
@@ -128,9 +129,9 @@ def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
 
 
 def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Value]) -> list[Op]:
-    """The ops that replace `op`: itself, or a fused op, after a negation for differences and a choice of the factor for
-    what is kept at 0. Of two products the first is fused, but a kept one only if the other is too. `absorbed`: what
-    fused ops have taken in."""
+    """The ops that replace `op`: itself, or a fused op, preceded by a negation for a difference and by a selection of
+    the factor for a guarded product. Of two products the first is fused, but an unguarded one before a guarded one.
+    `absorbed`: the results that fused ops replace; the function adds to it."""
     if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
         return [op]
     terms = (op.a, op.b)
@@ -161,7 +162,7 @@ def _is_wide_float(value: Value) -> bool:
 
 
 def _made(kind: type[Op], operands: list[Value], op: Op, region: Region) -> Op:
-    """An op in the place of another one, with a result of its type."""
+    """A new op at the location of another one, with a result of the same type."""
     made = kind(operands, [op.result.type], None, [], op.loc)
     made.parent = region
     return made

@@ -1,11 +1,11 @@
-"""Barriers where a thread may access what another has accessed, and nowhere else.
+"""Inserts barriers where a thread may access memory that another thread has accessed, and nowhere else.
 
 The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
-of them gets a barrier before it. A loop is walked with what its body leaves added to what comes before it, until
-that no longer changes.
+of them gets a barrier before it. A loop is walked repeatedly, with the accesses left by its body added to those before
+it, until a fixed point.
 
-Copies that store a tile go on after a barrier. Before an op that must follow them their warp groups wait for them
-first; each group's own later copies wait by themselves."""
+Bulk copies that store a tile continue after a barrier. Before an op that must follow them, the warp groups that issued
+them first wait for them; later copies of the same warp group wait without a barrier."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ ITERATIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class BarrierAccess:
-    """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread accesses which element,
-    where that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the
-    last wait for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines
-    elements; `part`: which elements of a buffer; `synced`: the threads of each warp have synchronised since."""
+    """A read or write of the memory of a buffer, stack or array by an op. `layout`: which thread accesses which
+    element, if known; `lane`: whether each lane accesses memory on its own; `past`: whether this is a read of a ring
+    before the last wait for the ring's copies, thus of a stage that may be refilled; `combination`: how an atomic
+    combines elements; `part`: the elements of a buffer that are accessed; `synced`: whether the threads of each warp
+    have synchronised since."""
 
     op: Op
     kind: str
@@ -59,8 +60,8 @@ class BarrierAccess:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two accesses that need a barrier between them. `copies`: where copies before it are waited for too; `of_warps`:
-    the threads of each warp synchronise."""
+    """Two accesses that need a barrier between them. `copies`: whether earlier copies must be waited for as well;
+    `of_warps`: whether it suffices that the threads of each warp synchronise."""
 
     before: BarrierAccess
     after: BarrierAccess
@@ -68,14 +69,14 @@ class Clash:
     of_warps: bool = False
 
     def left(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
-        """The accesses that are in no order yet with what comes after the barrier."""
+        """The pending accesses that the barrier does not order before later ones."""
         if self.of_warps:
             return [replace(a, synced=True) for a in pending]
         return [] if self.copies else _copied(pending)
 
 
 Needed: TypeAlias = dict[Op, Clash]
-"""What needs a barrier before it."""
+"""The ops that need a barrier before them, each with the conflict that is the reason."""
 
 
 def insert_barriers(kernel: Kernel, context: GpuCompilation) -> None:
@@ -84,7 +85,7 @@ def insert_barriers(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def needed_barriers(kernel: Kernel, context: GpuCompilation) -> Needed:
-    """What needs a barrier before it, where buffers lie as they do now."""
+    """The ops that need a barrier before them, given the current placement of buffers in shared memory."""
     needed: Needed = {}
     _Walk(kernel, context).region(kernel.body, [], needed)
     return needed
@@ -102,7 +103,7 @@ class _Walk:
         self.ranges = IntegerRanges(kernel.launch)
 
     def region(self, region: Region, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
-        """The accesses since the last barrier, after the region; ops that need a barrier before them are noted."""
+        """The accesses since the last barrier at the end of a region; adds to `needed` the ops that need a barrier."""
         for op in region.ops:
             pending = self.op(op, pending, needed)
         return pending
@@ -127,7 +128,7 @@ class _Walk:
         return _union(self._aged(pending, fresh), fresh)
 
     def _aged(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
-        """Pending accesses, with the reads of rings that are waited for now in the past."""
+        """The pending accesses; reads of rings for whose copies the new accesses wait are marked `past`."""
         waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
         if not waited:
             return pending
@@ -137,7 +138,8 @@ class _Walk:
         ]
 
     def branches(self, op: If, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
-        """Where a branch needs a barrier because of what came before, it stands before both."""
+        """If one alternative needs a barrier because of accesses before the branch, the barrier goes before the branch,
+        so that all threads reach it."""
         found: Needed = {}
         ends = [self.region(r, list(pending), found) for r in op.alternatives]
         earlier = [
@@ -168,7 +170,7 @@ class _Walk:
     def _after(
         self, op: LoopLike, before: list[BarrierAccess], entry: list[BarrierAccess], end: list[BarrierAccess]
     ) -> list[BarrierAccess]:
-        """What a loop leaves, which may have had no iteration."""
+        """The pending accesses after a loop, which may have had no iteration."""
         if isinstance(op, While):
             return _union(entry, self.region(op.condition, list(entry), {}))
         runs = isinstance(op, For) and bool(op.positions)
@@ -190,7 +192,8 @@ class _Walk:
                 yield BarrierAccess(op, *_parts(e), layout=layout, combination=_combination(op, e), part=part)
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
-        """Of buffers, one for each place of elements, where it may matter which warp is at which."""
+        """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its place, so that
+        accesses of different warps can be told apart."""
         apart = group_of(op, self.threads).warps > 1
         for inner in op.body.walk():
             for e in inner.effects():
@@ -203,7 +206,7 @@ class _Walk:
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _layout(self, op: Op) -> Layout | None:
-        """Which thread accesses what of a buffer, its view, or a window of an array."""
+        """The layout that says which thread accesses which element of a buffer, its view, or a window of an array."""
         if isinstance(op, BufNew | TileStore | TileAtomic | BufWrite | BulkStore):
             return self.layouts[op.tile]
         if isinstance(op, TileLoad | BufRead):
@@ -211,7 +214,7 @@ class _Walk:
         return None
 
     def clash(self, a: BarrierAccess, b: BarrierAccess) -> Clash | None:
-        """The barrier that two accesses need between them."""
+        """The conflict of two accesses that needs a barrier between them; None if there is none."""
         if not self.conflict(a, b):
             return None
         reached = Reached.GROUP
@@ -225,7 +228,7 @@ class _Walk:
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may access the same bytes, one of them writing."""
         if not _clashes(a, b) or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
-            return False  # what a copy brings is waited for at the barrier that counts its bytes
+            return False  # the mbarrier that counts the bytes of a bulk load orders the load before its readers
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
         if not (isinstance(a.value.type, ArrayType) and isinstance(b.value.type, ArrayType)):
@@ -254,8 +257,8 @@ class _Walk:
         return apart(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
-        """Whether an element that both access, in whatever iterations, is one thread's, or where copies store it one
-        warp group's: those wait for their own earlier ones."""
+        """Whether each element that both access, in whatever iterations, belongs to one thread, or for bulk copies to
+        one warp group, which waits for its own earlier copies."""
         copies = isinstance(a.op, BulkStore)
         if a.layout is None or copies != isinstance(b.op, BulkStore):
             return False
@@ -288,7 +291,7 @@ class _Walk:
 
 
 def _widest(clashes: Iterable[Clash]) -> Clash | None:
-    """The first for which the whole group must synchronise, else the first."""
+    """The first conflict for which the whole group must synchronise, else the first one; None if there is none."""
     found: Clash | None = None
     for clash in clashes:
         if not clash.of_warps:
@@ -302,22 +305,22 @@ def _shared(value: Value) -> bool:
 
 
 def _own(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether each thread accesses the same elements in two accesses that agree about where they are, and no other
-    thread does."""
+    """Whether, in two accesses with the same placement of elements, each thread accesses the same elements, and no
+    other thread accesses them."""
     if a.layout is None or b.layout is None:
         return False
     return taking_part(a.layout, a.kind != "read") == taking_part(b.layout, b.kind != "read")
 
 
 def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether two accesses of one object access different elements, or each thread its own."""
+    """Whether two accesses of one buffer are of different elements, or each thread accesses only its own elements."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
     return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
 
 
 def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
-    """Those by copies that may be on their way still, also after a barrier."""
+    """The accesses by asynchronous copies, which may still be in flight after a barrier."""
     return [a for a in accesses if isinstance(a.op, BulkStore)]
 
 
@@ -338,26 +341,27 @@ def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
 
 
 def _of_one_warp(value: Value) -> bool:
-    """Whether a buffer has a number for each warp, and there is one."""
+    """Whether a buffer has one number for each warp, and the group has a single warp."""
     return isinstance(value.type, BufType) and value.type.shape == (1,)
 
 
 def _of_pipe(value: Value) -> bool:
-    """Whether memory barriers order all that is done to a buffer. In rings that are used by hand they order what roles
-    do to each other."""
+    """Whether mbarriers order all accesses of a buffer. For rings that are used by hand they order those of different
+    roles."""
     owner = root(value).owner if isinstance(value.type, BufType) else None
     return isinstance(owner, BufNew) and bool(owner.pipe) and not owner.by_hand
 
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
-    """Whether an op reads what earlier warps have written, of which there are none."""
+    """Whether an op reads the values written by lower-numbered warps in a group that has a single warp, so that there
+    are none."""
     reads = isinstance(op, StackFill) and effect.kind == "read"
     return reads and effect.value is not None and _of_one_warp(effect.value)
 
 
 def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether two kinds of access need an order. A copy in flight is issued into memory that nobody reads any more, and
-    fills it when it arrives: what is read between the two lies elsewhere, by construction of its stages."""
+    """Whether two kinds of access need an order. A copy is issued into a stage that nobody reads any more, and writes
+    it until it arrives; reads in between are of other stages, by construction of the ring."""
     before, after = a.kind, b.kind
     if "issue" in (before, after) or "arrive" in (before, after):
         return (before, after) in (

@@ -1,9 +1,9 @@
-"""How far two accesses of an object in shared memory reach: whether an element of both is always one thread's, or the
-threads' of one warp.
+"""The scope in which two accesses of an object in shared memory can conflict: one thread, one warp or the whole group.
 
-For each access on its own it is proved that thread or warp k is inside a window of the object that begins at k times
-its length, along some dimension. Two accesses whose windows are as long access different elements where they are by
-different threads, or warps. What is not proved reaches the whole group."""
+For each access by itself the pass proves that thread (or warp) k stays inside window k of the object: windows have one
+length along some dimension, and window k starts at k times this length. Two accesses with windows of the same length
+along the same dimension access disjoint elements if they are by different threads (or warps). Without a proof the scope
+is the whole group."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tegula.passes.inequalities import Form, below, constant, impossible, plus
 from tegula.passes.uniformity import Uniformity
 
 MOST = 200
-"""Accesses of a kernel that are looked at; others reach the group."""
+"""Number of accesses of a kernel that are analysed; all others have the group as their scope."""
 
 
 class Reached(IntEnum):
-    """The threads that may be at one element of both of two accesses."""
+    """The threads that may access one element in common through two accesses."""
 
     THREAD = 0
     WARP = 1
@@ -35,7 +35,7 @@ class Reached(IntEnum):
 
 
 class TilePart:
-    """What threads hold of a tile is read from a buffer, or written to it."""
+    """An access by which each thread reads from a buffer, or writes to it, the elements of a tile that it holds."""
 
     def __init__(self, buffer: Value, layout: Layout, writes: bool) -> None:
         self.buffer, self.layout, self.writes = buffer, layout, writes
@@ -54,17 +54,17 @@ Part = TilePart | LanePart
 
 
 def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
-    """The accesses of an op's lanes by kind, one for each that conflict with the same others."""
+    """The accesses of an op's lanes, each with its kind; one stands for all that conflict with the same accesses."""
     found = {a.place: a for a in accesses(op)}
     yield from ((a.kind, LanePart(a)) for a in found.values())
 
 
 Window = tuple[int, int]
-"""A dimension, or the rank for the row-major order, and the length of what each thread or warp has of it."""
+"""A dimension (the rank stands for the row-major order) and the length of each thread's or warp's window along it."""
 
 
 class AccessReach:
-    """Decides on the accesses of one kernel, in blocks of so many threads."""
+    """Proves the scope of conflicts between accesses of one kernel."""
 
     def __init__(self, kernel: Kernel, known: Uniformity) -> None:
         self.kernel, self.known = kernel, known
@@ -73,7 +73,7 @@ class AccessReach:
         self.found: dict[object, dict[Reached, set[Window]]] = {}
 
     def of(self, a: Part, b: Part, at: Op) -> Reached:
-        """Of two accesses of one object by the group of the op `at`."""
+        """The scope of conflicts between two accesses by the group of the op `at`."""
         if root(a.buffer) is not root(b.buffer):
             return Reached.GROUP
         first, second = self._windows(a, at), self._windows(b, at)
@@ -100,7 +100,7 @@ class AccessReach:
 
 
 def _proved(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
-    """The first window along each dimension, and in row-major order."""
+    """The shortest proved window along each dimension, and one in row-major order."""
     where, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
     groups = -(-side.scope.lanes() // threads)
     lines = [*zip(where.at, shape, strict=True)]

@@ -86,7 +86,7 @@ class _Releases:
         self.late: dict[Region, _Late] = {}
 
     def region(self, region: Region) -> int:
-        """Insert releases for the tiles that the region pops. Returns the number of pops; -1 if it depends on a loop."""
+        """Insert releases for the tiles that a region pops. Returns the number of pops; -1 if it depends on a loop."""
         self._find_late(region)
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)

@@ -1,8 +1,8 @@
-"""Which matmuls the tensor cores of warp groups do, and where they read their operands.
+"""Selects the matmuls that run on the tensor cores of warp groups (wgmma), and where they read their operands.
 
-Stages of pipes and of rings that are used by hand, and their transposes, are read where they lie, left operands that
-the kernel has computed in registers, where the instructions allow it; other operands go to stages of their own, in
-roles."""
+Stages of pipes and of rings that are used by hand, and their transposes, are read in place. Left operands that the
+kernel has computed are read from registers if the instructions allow it. Other operands are copied to stages of their
+own, in roles."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SIDES = ("left", "right")
 
 
 def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
-    """Mark the matmuls, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
-    what the kernel has computed, for a matmul with a popped tile. Right operands are kept where all matmuls of a
-    role can keep theirs, because results are spread in another way then."""
+    """Set the attribute `in_registers` (operand 0 or 1) of matmuls of a computed operand with a popped tile if the
+    computed operand need not go through shared memory. Right operands stay in registers only if those of all matmuls
+    of a role can, because the layout of the results changes."""
     if context.target.tensor_cores != "wgmma":
         return
     threads = context.threads
@@ -65,7 +65,7 @@ def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
 
 
 def _popped(tile: Value) -> bool:
-    """Whether a tile is what a popped one holds, or its transpose."""
+    """Whether a tile is the value of a popped tile or of a ring that is used by hand, or the transpose of one."""
     if isinstance(tile.owner, TilePermute):
         tile = tile.owner.tile
     if not isinstance(tile.owner, BufRead):
@@ -75,10 +75,10 @@ def _popped(tile: Value) -> bool:
 
 
 def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
-    """Mark the matmuls, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
-    matmuls may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
-    of float32 that only matmuls of tf32 read hold rounded numbers, attribute `rounds`. Matmuls that cannot be left in
-    flight get the attribute `at_once`; those that warp groups do not do as one say why, attribute `declined`."""
+    """Set the attribute `unit` of the selected matmuls, and `swizzled` of the pipes whose stages they read; only
+    selected matmuls may multiply from these. If a matmul with an operand in registers is not selected, the operand goes
+    to shared memory after all. float32 pipes that only tf32 matmuls read hold rounded numbers, attribute `rounds`.
+    Matmuls that cannot be left in flight get `at_once`; matmuls that are not selected get the reason, `declined`."""
     target, threads = context.target, context.threads
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
     found: list[GroupMma] = []
@@ -117,8 +117,8 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
 def _chosen(
     kernel: Kernel, matmuls: Sequence[GroupMma], found: Sequence[GroupMma], with_stages: bool
 ) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
-    """The matmuls for warp groups, and the operands that need stages of their own. A pipe that other matmuls
-    multiply from keeps its order."""
+    """The matmuls for warp groups, and the stages of operands that need their own. A pipe from which a matmul that is
+    not chosen multiplies stays unswizzled."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
     possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
@@ -142,7 +142,7 @@ def _chosen(
 
 
 def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]) -> str:
-    """Why a stage has to lie in the order that its rows have; empty where it need not."""
+    """The reason why an operand's pipe or ring cannot be swizzled; empty if it can."""
     pipe = pipe_of(operand)
     by = refused.get(pipe)
     if by is None:
@@ -158,8 +158,8 @@ def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]
 
 
 def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
-    """Why an operand does not lie in a pipe as the instructions read it, and cannot; empty if it does. `others`: the
-    pipes whose tiles are read otherwise too, which keep what is rounded for matmuls."""
+    """The reason why the instructions cannot read an operand from its pipe in place; empty if they can. `others`: the
+    pipes whose tiles are also read by other ops, so that their numbers must not be rounded to tf32."""
     side, terms = op.sides[k], stored_terms(op)
     pipe = pipe_of(side)
     if pipe is None:
@@ -177,7 +177,8 @@ def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
 
 
 def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
-    """All matmuls are complete at once, because waits count those in flight, and some cannot be."""
+    """Make all matmuls complete at once and remove the waits: waits count matmuls in flight, and some of these matmuls
+    cannot be left in flight."""
     for op in matmuls:
         op.wait = True
     known: dict[Value, Value] = {}
@@ -190,7 +191,7 @@ def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
 
 
 def _through_memory(op: GroupMma) -> None:
-    """A matmul of a left operand in registers as one of a buffer."""
+    """Replace a matmul with an operand in registers by one that reads this operand from a new shared buffer."""
     if not isinstance(op, RegisterMma):
         return
     region, made = op.parent, Region()
@@ -210,8 +211,8 @@ def _through_memory(op: GroupMma) -> None:
 
 
 def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
-    """The rings of which some access is of less, or of other dimensions, than a whole stage or its transpose; the first
-    such access. The stages of swizzled ones have no such parts that copies reach."""
+    """The rings used by hand with an access to something other than a whole stage or its transpose, each with the first
+    such access. Copies could not reach such a part of a swizzled stage."""
     found: dict[Value | None, Op] = {}
     for op in kernel.walk():
         if isinstance(op, BufView | BufReshape):
@@ -223,7 +224,8 @@ def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
 
 
 def pipe_of(operand: Value) -> Value | None:
-    """The pipe that a whole popped tile, or its transpose, came from; or the ring of which it is a stage."""
+    """The pipe from which an operand, or the tile that it transposes, was popped; or the ring of which it is a whole
+    stage. None for other operands."""
     if is_transpose(operand) and not is_stage(operand):
         assert isinstance(operand.owner, BufView)
         operand = operand.owner.buffer
@@ -233,8 +235,8 @@ def pipe_of(operand: Value) -> Value | None:
 
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
-    """The pipes of which something but matmuls reads the popped tiles; and the rings that are used by hand, of which
-    copies round nothing."""
+    """The pipes whose popped tiles are also read by ops other than matmuls, and the rings that are used by hand, since
+    copies into them do not round."""
     found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
     for op in kernel.walk():
@@ -250,8 +252,8 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
 
 
 def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
-    """Why the types and the shape of a matmul do not fit warp groups; empty where they do. `transposed`: whether the
-    matmul is done as the transposed one."""
+    """The reason why the types or the shape of a matmul do not suit warp groups; empty if they do. `transposed`:
+    whether the transposed matmul is computed instead."""
     if transposed is None:
         transposed = isinstance(op, RegisterMma) and op.held == 1
     a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
@@ -279,7 +281,7 @@ def counted(groups: int) -> str:
 
 
 def explain_matmuls(kernel: Kernel) -> list[str]:
-    """The matmuls of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
+    """Lines for `explain()`: the source line of each matmul, the unit that computes it, and why it is not wgmma."""
     lines: list[str] = []
     for op in kernel.walk():
         if not isinstance(op, GroupMma):
@@ -298,14 +300,15 @@ def explain_matmuls(kernel: Kernel) -> list[str]:
 
 
 def _narrows(op: MatmulLike) -> bool:
-    """Whether sums are rounded, or cut, to a narrower result."""
+    """Whether the accumulators are rounded or truncated to a narrower result type."""
     out, terms = op.result.type, stored_terms(op)
     assert isinstance(out, TileType) and terms is not None
     return scalar_of(out.dtype).bits < terms.sum.bits
 
 
 def _rows_fit(op: MatmulLike, threads: int, transposed: bool) -> bool:
-    """Whether each warp group multiplies rows (columns) of its own, so that it holds what it needs of the operand."""
+    """Whether each warp group computes whole rows (columns) of its own, so that it holds the part of the operand that
+    it needs."""
     t = op.result.type
     assert isinstance(t, TileType)
     groups = group_of(op, threads).warp_groups

@@ -1,5 +1,5 @@
-"""Lane-varying code is gathered into `lanes` ops, split wherever the lanes must synchronise: at cooperative ops, and
-between accesses of one tile that different lanes may make in either order."""
+"""Gathers lane-varying code into `lanes` ops. They are split wherever the lanes must synchronise: at cooperative ops,
+and between conflicting accesses of one tile by different lanes."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ class _Splitter:
             group.add(op)
 
     def _stays_whole(self, op: Op) -> bool:
-        """Whether each lane can run control flow that all follow alike from its start to its end, so that what lanes
-        carry around a loop stays in registers: no op in it is the block's, the lanes need not synchronise, the order of
-        what they print is not at stake, and only varying values leave it."""
+        """Whether each lane can run a uniform loop or branch from start to end, so that values that lanes carry around
+        a loop stay in registers: no op in it runs once for the block, the lanes need not synchronise, nothing in it
+        prints in an order that would change, and all used results vary between lanes."""
         inside = [inner for inner in op.walk() if inner is not op and not isinstance(inner, Yield)]
         values = [*op.results, *(arg for region in op.regions for arg in region.args)]
         if any(isinstance(v.type, TileType) for v in values) or not any(self._varies(o) for o in inside):
@@ -90,12 +90,13 @@ class _Splitter:
         return any(self.known.varying(v) for v in [*op.operands, *op.results])
 
     def _is_the_blocks(self, op: Op) -> bool:
-        """Cooperative ops, reports, and stores that the block makes once."""
+        """Whether an op is cooperative, reports something, or is a store that the block executes once."""
         kinds = {effect.kind for effect in op.effects()}
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 
     def _reads_what_lanes_write(self, inside: list[Op]) -> bool:
-        """Whether the block reads array elements once while lanes write arrays: it would see fewer of the writes."""
+        """Whether the block reads array elements once while lanes write arrays: run by each lane, the read would see
+        fewer of the writes."""
         arrays = [
             (effect.kind, self._once(op))
             for op in inside
@@ -113,7 +114,7 @@ class _Splitter:
         return not any(self.known.varying(v) for v in op.operands)
 
     def _report(self, op: Op) -> None:
-        """Note one error for each access that may conflict with another, or itself."""
+        """Record one error for each access that may conflict with another access, or with itself in another lane."""
         if not op.regions:
             return
         found: dict[Op, BufferAccess] = {}
@@ -135,7 +136,7 @@ class _Splitter:
             )
 
     def _uniform_views(self, op: Op, out: list[Op]) -> None:
-        """A cooperative op takes lane 0's view."""
+        """Replace varying views among a cooperative op's operands by lane 0's views."""
         op.map_operands(lambda v: self._uniform_view(v, op.parent, out) if v in self.views else v)
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:

@@ -1,9 +1,8 @@
-"""Iterations of a loop over small tiles that do not need each other's results run interleaved.
+"""Unroll-and-jam of loops over small tiles whose iterations do not depend on each other.
 
-A thread that has one element of a tile waits for its load, and then for one instruction after another. Where iterations
-only load, compute and store, and load nothing that others store, an iteration of the new loop does the first op of
-several old iterations, then the second op of all of them, and so on; what is left over is done by the old loop after
-it."""
+A thread with one element of a tile waits for its load, and then for one instruction after another. If iterations only
+load, compute and store, and load nothing that others store, one iteration of the new loop does the first op of several
+old iterations, then the second op of all of them, and so on. The old loop remains for the iterations left over."""
 
 from __future__ import annotations
 
@@ -23,13 +22,14 @@ from tegula.passes.window import window
 from tegula.types import TileType, element_bytes
 
 MOST = 8
-"""Elements of a tile that a thread computes side by side."""
+"""Maximum number of elements that a thread computes interleaved."""
 MOST_BYTES = 256
-"""Of tiles that a thread holds for all of them."""
+"""Maximum bytes of tiles that a thread holds over all interleaved iterations."""
 LEAST = 5 / 8
-"""Of the most: so many still gain from each other, and more so if no iteration is left over."""
+"""Fraction of the maximum number of interleaved iterations down to which a smaller number is chosen if it leaves fewer
+iterations over."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
-"""What each thread does for itself to elements of its own."""
+"""Ops on tiles that each thread does to its own elements, without other threads."""
 
 
 def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
@@ -42,7 +42,7 @@ def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
-    """How many iterations run interleaved; 1 where they cannot, or where that gains nothing."""
+    """The number of iterations to interleave; 1 if they cannot be interleaved, or nothing is gained."""
     body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
@@ -65,7 +65,7 @@ def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
 
 
 def _held(loop: For, threads: int) -> int:
-    """The bytes of tiles that a thread holds at the same time in one iteration, at most."""
+    """The maximum number of bytes of live tiles that a thread holds at one time in one iteration."""
     order = [*_order(loop.body), loop.body.terminator]
     last = {v: k for k, op in enumerate(order) for v in op.operands}
     alive = {v for v in loop.arguments if v in last}
@@ -87,8 +87,8 @@ def _is_of_threads(op: Op) -> bool:
 
 
 def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
-    """Whether what an op stores is nothing that another one loads or stores, nor itself in another iteration: threads
-    need not wait for each other."""
+    """Whether no store writes elements that another op of the loop loads or stores, or that the store itself writes in
+    another iteration, so that threads need not wait for each other."""
     stores = [op for op in ops if isinstance(op, TileStore)]
     return all(_moves_on(store, loop) for store in stores) and not any(
         writes(kernel, store, {array_root(other.array)})
@@ -99,8 +99,8 @@ def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
 
 
 def _moves_on(store: TileStore, loop: For) -> bool:
-    """Whether iterations that run interleaved store at least a length of the store apart in some dimension, where
-    offsets wrap too."""
+    """Whether in some dimension the offsets of a store in interleaved iterations are at least its length apart, even if
+    they wrap."""
     step = _number(loop.step) or 0
     for span in window(store) or ():
         inside = [(v, c) for v, c in span.terms if is_made_in(v, loop.body)]
@@ -117,7 +117,7 @@ def _number(value: Value) -> int | None:
 
 
 def _order(body: Region) -> list[Op]:
-    """The ops of an iteration, loads and what they need first."""
+    """The ops of an iteration: first the loads and the ops that compute their operands, then the others."""
     wanted = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
     early = set[Op]()
     for op in reversed(body.ops):
@@ -168,7 +168,7 @@ class _Jam:
         return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
 
     def _middle(self) -> Value:
-        """Where the iterations begin that are left over."""
+        """The index at which the left-over iterations begin."""
         start, stop, _ = self.loop.bounds
         length = self._made(S.Sub, self._made(S.Max, stop, start), start)
         by = self._step() * self.iterations
@@ -189,7 +189,7 @@ class _Jam:
             mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
         maps[0].update(zip(loop.arguments, carried, strict=True))
         left = [_order(loop.body) for _ in maps]
-        # Where an iteration needs what the one before makes of what it is given, it follows in the next iteration.
+        # An op that needs a carried value of the iteration before is placed in a later pass, once that value is known.
         while left[-1]:
             for op in list(left[-1]):
                 for k, mapping in enumerate(maps):
@@ -204,7 +204,7 @@ class _Jam:
         return new
 
     def _known(self, maps: Sequence[dict[Value, Value]], iteration: int, value: Value) -> Value | None:
-        """What a value of the old loop is in an iteration; None if that is not computed yet."""
+        """The new value for a value of the old loop in an iteration; None if it is not computed yet."""
         if value in self.next and iteration:
             return self._known(maps, iteration - 1, self.next[value])
         return maps[iteration].get(value, None if value in self.made else value)

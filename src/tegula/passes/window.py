@@ -1,5 +1,5 @@
-"""Where tiles lie in arrays, as far as two accesses can be told apart: at distances that are known, or in iterations of
-loops that each move on."""
+"""The windows of arrays that tile accesses cover, to prove two accesses disjoint: by a known distance, or because each
+loop around them moves the window in every iteration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tegula.types import DType, TileType
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Elements of one dimension: from a sum of terms, so many. The sum is exact but for multiples of `wrap`, so many
-    numbers as the type of an offset has: its arithmetic wraps."""
+    """An interval of `length` elements in one dimension, which starts at `constant` plus a sum of terms (value,
+    factor). The sum is exact modulo `wrap`, since the arithmetic of offsets wraps in their type."""
 
     terms: tuple[tuple[Value, int], ...]
     constant: int
@@ -30,18 +30,20 @@ class Span:
 
     @property
     def wrap(self) -> int:
-        """The number of integers of the type, modulo which they wrap."""
+        """The number of integers of the type, the modulus of its arithmetic."""
         return 1 << self.type.bits
 
     def distance(self, other: Span) -> int | None:
-        """How far the other one starts after this one, where that is the same in all threads and iterations: the least
-        such number that is not negative, since it may as well be less by `wrap`."""
+        """The number of elements from the start of this span to that of the other one, modulo `wrap`, if it is the same
+        in all threads and iterations; else None. It is never negative: a start before this one counts as `wrap` less
+        the difference."""
         if dict(self.terms) != dict(other.terms):
             return None
         return (other.constant - self.constant) % _wrap(self, other)
 
     def hull(self) -> tuple[int, int] | None:
-        """All elements that any iteration of any loop means, end excluded, where that is known."""
+        """The elements (first, end) that the span covers over all iterations of the loops around it; None if that is
+        not known."""
         low = high = self.constant
         for value, factor in self.terms:
             iterations = _iterations(value)
@@ -49,7 +51,7 @@ class Span:
                 return None
             ends = (factor * iterations[0], factor * iterations[-1])
             low, high = low + min(ends), high + max(ends)
-        # What does not fit into the type of an offset lies elsewhere.
+        # A sum that does not fit into the type of an offset wraps, so these would not be the elements accessed.
         return (low, high + self.length) if within((low, high), of_type(self.type) or (0, 0)) else None
 
 
@@ -58,7 +60,7 @@ Window = tuple[Span, ...]
 
 
 def span(first: Value, length: int) -> Span:
-    """So many elements from an offset on."""
+    """The span of `length` elements that starts at an offset."""
     terms, constant = linear(first)
     assert isinstance(first.type, DType)
     return Span(tuple(terms.items()), constant, length, first.type)
@@ -101,7 +103,7 @@ def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
 
 
 def same_in_all(a: Window, b: Window) -> bool:
-    """Whether two windows begin at the same elements in the same iteration."""
+    """Whether two windows start at the same element in the same iteration."""
     return len(a) == len(b) and all(x.distance(y) == 0 for x, y in zip(a, b, strict=True))
 
 
@@ -124,15 +126,15 @@ def _wrap(a: Span, b: Span) -> int:
 
 
 def _parts(distance: int, step: int, a: Span, b: Span) -> bool:
-    """Whether two spans share no element where b starts `distance`, and any number of steps more or less, after a."""
+    """Whether two spans are disjoint if b starts `distance` elements after a, give or take any multiple of `step`."""
     after = distance % step
     return a.length <= after <= step - b.length
 
 
 def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> bool:
-    """Whether two spans share all their elements or none, in whatever iterations of the loops around the ops: they
-    begin a multiple of some number apart that is not less than their one length. Where offsets may wrap, it divides
-    what they wrap by."""
+    """Whether two spans are equal or disjoint, in whatever iterations of the loops around the ops: their length is the
+    same, and their starts differ by a multiple of a step that is at least this length. If offsets may wrap, the step
+    divides the modulus."""
     if a.length != b.length:
         return False
     loops, first, second = [*loops_around(op), *loops_around(other)], dict(a.terms), dict(b.terms)
@@ -153,9 +155,9 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
 
 
 def moves_on(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
-    """Whether windows that begin at the same elements in the same iteration share none in different iterations of the
-    loops around both ops, each of which moves them by at least their length in a dimension of its own, and never so far
-    that they wrap and return."""
+    """Whether windows that start at the same element in the same iteration are disjoint in different iterations of the
+    loops around both ops: each loop moves them by at least their length, in a dimension of its own, and never so far
+    that they wrap around to elements accessed before."""
     loops = list(loops_around(op))
     if loops != list(loops_around(other)):
         return False
@@ -175,7 +177,7 @@ def moves_on(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRang
 
 
 def _step(value: Value) -> int:
-    """What two values of a loop's index are a multiple of apart."""
+    """A number that divides the difference of any two values of a loop's index: the constant step, else 1."""
     loop = _loop_of(value)
     step = loop.step.owner if loop is not None else None
     return abs(step.value) if isinstance(step, Const) else 1

@@ -1,4 +1,5 @@
-"""Which values a gradient flows through: those that depend on what is differentiated, and on which results depend."""
+"""Activity analysis: a gradient flows through the values that depend on an input of the differentiation and on which
+an output depends."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Activity:
     rounded to them, so that they can be refused."""
 
     def __init__(self, body: Region, varied: Iterable[Value], useful: Iterable[Value]) -> None:
-        """`varied`: what is differentiated by; `useful`: what is differentiated."""
+        """`varied`: the inputs, with respect to which the kernel is differentiated; `useful`: its outputs."""
         self.body = body
         self.kept = set(useful)
         changed = set(varied)
@@ -41,7 +42,7 @@ class Activity:
         for op in self.body.walk():
             if isinstance(op, Carrier):
                 for one in op.carried:
-                    # What is carried depends on its sources, which does not depend on what becomes of it.
+                    # Forward, sources make the carried values active; backward, a carried value makes its sources so.
                     first, second = (one.values, one.own) if forward else (one.own, one.values)
                     if any(v in known for v in first):
                         known.update(v for v in second if carries(v))
@@ -67,7 +68,7 @@ def carries(value: Value) -> bool:
 
 
 def _sources(op: Op) -> Iterator[Value]:
-    """What the results of an op, and what it writes, depend on."""
+    """The values and arrays on which the results and the writes of an op depend."""
     for k, value in enumerate(op.operands):
         if not op.signature.is_place(k) and not is_memory(value):
             yield value

@@ -1,9 +1,9 @@
-"""Fewer iterations of the loops that adjoints run again.
+"""Shortens the loops by which adjoints recompute loop-carried values.
 
-Before each iteration that is gone through backwards, what the loop carried there is computed again from its start.
-Where that forgets, only the last iterations are run: a value that is loaded anew in each iteration needs one. Where it
-does not, what was carried is kept every few iterations, on two levels, in at most KEPT_BYTES of a block's memory, and
-run on from there."""
+Before each iteration of the backward sweep, the carried values at its start are recomputed from the loop's start. If
+they depend on a bounded number of iterations only, just these are rerun: a value loaded anew in each iteration needs
+one. Otherwise the carried values are checkpointed every few iterations, on two levels, in at most KEPT_BYTES of a
+block's memory, and recomputation starts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class LoopReplay:
-    """In the iterations of the loop `backwards`, as many as the value `count`, the loop `again` runs up to an
-    iteration."""
+    """A recomputation: in each of the `count` iterations of the loop `backwards`, the loop `again` reruns the forward
+    iterations before the one that is differentiated."""
 
     again: For
     backwards: For
@@ -54,7 +54,7 @@ def shorten(kernel: Kernel, context: Differentiation) -> None:
 
 
 def _drop_invariant(kernel: Kernel) -> bool:
-    """Values that loops carry without changing them are those from before the loop."""
+    """Replace values that loops carry unchanged by their initial values. Returns whether there were any."""
     changed = False
     for op in list(kernel.walk()):
         if not isinstance(op, For):
@@ -68,7 +68,7 @@ def _drop_invariant(kernel: Kernel) -> bool:
 
 
 def _is_pure(loop: Op) -> bool:
-    """Whether a loop changes nothing outside of itself, and reads no object that others change."""
+    """Whether a loop writes only objects made inside it, and reads no others besides arrays."""
     made = {r for op in loop.walk() for r in op.results}
     for effect in (e for op in loop.walk() for e in op.effects()):
         if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
@@ -82,7 +82,7 @@ def _is_pure(loop: Op) -> bool:
 
 
 def _forget(loop: For) -> None:
-    """Start a loop so late that its results are still the same."""
+    """Raise a loop's start as far as its results stay the same, if they depend on a bounded number of iterations."""
     step = loop.step.owner
     iterations = _memory(loop)
     if iterations is None or not isinstance(step, S.Const) or step.value <= 0:
@@ -100,14 +100,14 @@ def _forget(loop: For) -> None:
 
 
 def _is_unchecked(op: Op) -> bool:
-    """Whether an op may read outside of memory where what is carried is not what it would be."""
+    """Whether an op may read out of bounds if the carried values are not those of the full loop."""
     return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
         isinstance(op, TileLoad) and not op.bounds_check
     )
 
 
 def _memory(loop: For) -> int | None:
-    """How many iterations back the results of a loop depend on what it carries; None: on all."""
+    """The number of last iterations on which the results of a loop depend; None if they depend on all."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
     needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}
@@ -121,7 +121,7 @@ def _memory(loop: For) -> int | None:
 
 
 def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
-    """The carried values that one depends on within an iteration."""
+    """The carried variables, by number, on whose values at the start of an iteration a value depends."""
     found: set[int] = set()
     seen: set[Value] = set()
     pending = [value]
@@ -153,7 +153,7 @@ def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[in
 
 
 def _written(buffer: Value, body: Region) -> list[Value]:
-    """What is written to an object in a region."""
+    """The operands of all ops in a region that write an object."""
     return [
         v
         for op in body.walk()
@@ -168,8 +168,9 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 
 
 def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
-    """Keep what is carried every few iterations in front of the loop that goes backwards. Where it enters a stretch
-    between two of them, keep every few iterations of that too; start from there."""
+    """Checkpoint the carried values: every few iterations before the backward loop, and, when the backward loop enters
+    a stretch between two of these checkpoints, every few iterations of the stretch. Recomputation then starts from the
+    nearest checkpoint."""
     loop, count = replay.again, replay.count
     if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
         return
@@ -213,7 +214,7 @@ def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
 
 
 def _stride(b: KernelBuilder, iterations: Value, most: int) -> Value:
-    """Every how many iterations something is kept."""
+    """The number of iterations from one checkpoint to the next, so that at most `most` are needed."""
     t = element(iterations.type)
     more = b.one(S.Add, [iterations, b.const(most - 1, t)])
     return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
@@ -225,7 +226,7 @@ def _divides(b: KernelBuilder, step: Value, x: Value) -> Value:
 
 @contextmanager
 def branch(b: KernelBuilder, condition: Value) -> Generator[None, None, None]:
-    """What is built inside runs where the condition holds."""
+    """A context whose ops are built into a branch that runs if the condition holds."""
     outer, regions = b.region, [Region(), Region()]
     for region in reversed(regions):
         b.region = region
@@ -241,7 +242,7 @@ def _can_keep(t: Type) -> bool:
 
 
 def _bytes(value: Value, places: int) -> int:
-    """The size of what one iteration leaves of a carried value, an element in so many places or a tile."""
+    """The bytes of one checkpoint of a carried value: of a tile, or of `places` copies of an element."""
     t = value.type
     if isinstance(t, TileType):
         return t.size * element_bytes(t.dtype)
@@ -249,7 +250,7 @@ def _bytes(value: Value, places: int) -> int:
 
 
 def _divergent_above(op: Op, known: Uniformity) -> Op | None:
-    """The outermost op around one, itself included, that parts the lanes."""
+    """The outermost divergent loop or branch that contains an op or is it; None if there is none."""
     found, at = None, op
     while True:
         found = at if at in known.divergent else found
@@ -259,7 +260,8 @@ def _divergent_above(op: Op, known: Uniformity) -> Op | None:
 
 
 def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
-    """A tile object for what one carried value is in shape[0] iterations. `shape`: of an object for elements."""
+    """A tile object for shape[0] checkpoints of a carried value. `shape`: that of the object if the value is an
+    element."""
     t = like.type
     made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
     attrs = {"storage": "register", "kept": like.name or "a value"}
@@ -267,8 +269,8 @@ def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
 
 
 class _Kept:
-    """Writes and reads what is kept of carried values; `lane` is the number of the lane, `apart` are those that each
-    lane keeps for itself: they differ between lanes, or some lanes keep them while others do not."""
+    """Writes and reads checkpoints of carried values. `lane`: the number of the lane; `apart`: the values of which each
+    lane keeps its own checkpoints, since they differ between lanes or not all lanes keep them."""
 
     def __init__(self, lane: Value, apart: Collection[Value]) -> None:
         self.lane = lane
@@ -283,7 +285,8 @@ class _Kept:
         objects: Sequence[Value],
         stride: Value,
     ) -> list[Value]:
-        """Run iterations of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
+        """Build a rerun of the loop that stores a checkpoint every `stride` iterations. Returns the values carried at
+        the end."""
         body = loop.body
         region, outer = Region([a.type for a in body.args]), b.region
         b.region = region
@@ -331,7 +334,7 @@ def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:
 
 
 def _before(op: Op) -> KernelBuilder:
-    """A builder of ops to be put in front of another one."""
+    """A builder for ops that `_insert` puts before a given op."""
     return KernelBuilder(Region(), op.loc)
 
 

@@ -1,4 +1,4 @@
-"""Gradient arrays of which each element belongs to one block, or to one thread: nothing there needs an atomic."""
+"""Replaces atomics on gradient arrays by plain accesses where each element belongs to one block or one thread."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
 
 
 def own_gradients(kernel: Kernel, context: Differentiation) -> None:
-    """Make atomic updates of the gradients plain ones where no other block, or thread, can access the same
-    elements. Rewrites the kernel in place; no two of the arrays may share bytes. Atomics that add to an element of 16
-    bits again and again stay: `widen` has them add to a float32 array."""
+    """Replace atomic updates of the gradients, in place, by plain ones where no other block, or thread, can access the
+    same elements. No two of the arrays may share bytes. Atomics that add repeatedly to a 16-bit element stay, since
+    `widen` redirects them to a float32 array."""
     ranges = IntegerRanges(kernel.launch)
     for array in context.gradients:
         ops = accesses_of(kernel, array)
@@ -51,7 +51,7 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
 
 
 def _iterations_again(op: Op, ranges: IntegerRanges) -> bool:
-    """Whether an op adds to an element of 16 bits in several iterations of a loop."""
+    """Whether an op may add to the same 16-bit element in several iterations of a loop."""
     if not isinstance(op, TileAtomic | ArrayAtomic) or op.op != "add":
         return False
     array = op.array.type
@@ -62,8 +62,8 @@ def _iterations_again(op: Op, ranges: IntegerRanges) -> bool:
 
 
 def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
-    """Whether different blocks access different elements by these accesses of one array, in launches of no more than
-    the `longest` dimensions."""
+    """Whether these accesses of one array are of different elements in different blocks, for launches whose dimensions
+    do not exceed `longest`."""
     if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
         return False
     return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
@@ -76,7 +76,7 @@ def _apart_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
 
 
 def thread_indices(kernel: Kernel) -> dict[Value, int]:
-    """The values that are components of the thread index, and which."""
+    """The values that are components of the thread index, each with the number of its component."""
     return {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
 
 
@@ -88,8 +88,9 @@ def _elements(op: Op) -> Window | None:
 
 
 def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
-    """Whether owners, told apart by these components of the thread index, access different elements: each component
-    alone decides on the place along some dimension, in steps that no access goes beyond."""
+    """Whether blocks or threads that differ in these components of the thread index (`owners`) access different
+    elements: each component alone determines the offset along a dimension of its own, with a stride that covers all
+    accesses."""
     known = [w for w in windows if w is not None]
     if not known or len(known) < len(windows):
         return False
@@ -110,7 +111,8 @@ def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dic
 
 
 def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
-    """Whether accesses start at one multiple of a component of the thread index, and stay within a step of it."""
+    """Whether all spans start at the same multiple of a component of the thread index, plus a constant, and together
+    are no longer than this stride."""
     steps = {s.terms[0][1] for s in spans if len(s.terms) == 1 and indices.get(s.terms[0][0]) == component}
     if len(steps) != 1 or any(len(s.terms) != 1 or indices.get(s.terms[0][0]) != component for s in spans):
         return False
@@ -119,8 +121,8 @@ def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -
 
 
 def longest(kernel: Kernel) -> tuple[int, ...]:
-    """How long each dimension of a launch may be so that no tile or element which is written anew, or read of such an
-    array, begins where an offset has wrapped: different blocks and threads would own the same elements."""
+    """The maximum length of each dimension of a launch for which no offset of a plainly written array wraps; with a
+    wrapped offset, different blocks or threads would own the same elements."""
     limits, indices = [LAST[1] + 1] * kernel.launch.ndim, thread_indices(kernel)
     written = {
         memory_root(e.value)
@@ -166,7 +168,7 @@ def _plain_element(kernel: Kernel, op: ArrayAtomic) -> None:
 
 
 def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
-    """The sum, rounded once."""
+    """The sum of two elements, rounded once to the type of `before`."""
     t = element(before.type)
     wide, owner = scalar_of(summed_in(t)), value.owner
     if isinstance(owner, Cast) and owner.x.type == summed_in(t):

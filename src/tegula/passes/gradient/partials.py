@@ -1,5 +1,5 @@
-"""Gradients that all blocks add to, such as those of weights: a block adds up what a chunk of the forward blocks adds,
-in a loop over them, and writes its sum to a row of its own; then the rows are added up, in order."""
+"""Gradients to which all blocks add, such as those of weights. A block loops over a chunk of the forward blocks, sums
+their contributions and writes its partial sum to a row of its own; a second launch sums the rows, in order."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from tegula.passes.simplify import simplify
 from tegula.types import ArrayType, DType, TileType, int32, scalar_of
 
 ROWS, COLUMNS = 128, 16
-"""The most rows that a block adds up at a time, and the most columns."""
+"""The maximum number of rows that a block sums at a time, and of columns that it owns."""
 SUMS_OF_LANE, FEWEST_ROWS = 32, 8
-"""Sums that a lane of such a block makes, about, and the rows that it has in any case."""
+"""The approximate number of sums per lane of a block that sums rows, and the minimum number of its rows."""
 NUMBERS = ("length", "total", "lead", "step")
-"""What a block is told of its chunk."""
+"""The int32 arguments that describe a block's chunk."""
 MOST_PER_LANE = 96
-"""Elements of sums that a lane may hold from block to block."""
+"""Elements of partial sums that a lane may carry from one forward block to the next."""
 REGISTERS, MOST_RESIDENT = 65536, 8
-"""Of a multiprocessor, and the most blocks that split its work: each has its own row of sums."""
+"""The registers of a multiprocessor, and the maximum number of resident blocks; each has its own row of sums."""
 OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
-"""Of a lane: at least, and for each of its elements of a tile, with the gradients and sums that belong to it."""
+"""The registers of a lane: a fixed number, and those for each element of a tile with its gradients and sums."""
 
 
 def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
-    """The steps in the place of an adjoint kernel: one in which a block runs a chunk of the forward blocks and adds up
-    what all of them add to the same tiles of the given gradient arrays, and one for each such sum. `always`: however
-    large the sums are. None where there are none; the kernel is used up otherwise."""
+    """The steps that replace an adjoint kernel: one in which a block runs a chunk of the forward blocks and sums what
+    they all add to the same tiles of the given gradient arrays, and one for each type of tile, which sums the rows.
+    `always`: whether to split whatever the size of the sums. None if no such tile exists; otherwise the kernel must
+    not be used any more."""
     found = _sums(adjoint, arrays, always)
     if not found:
         return None
@@ -61,14 +62,14 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
 
 
 def _resident(lanes: int, size: int) -> int:
-    """How many blocks a multiprocessor of a GPU holds, about, that work on tiles of a size and add them up: the more
-    elements a lane has, the more registers."""
+    """The estimated number of resident blocks of a multiprocessor. `size`: elements of the tile that a block sums; the
+    more of them a lane has, the more registers it needs."""
     each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
     return max(1, min(MOST_RESIDENT, REGISTERS // (lanes * each)))
 
 
 def tile_of(op: TileAtomic) -> TileType:
-    """The type of what an atomic adds."""
+    """The type of the tile that an atomic adds."""
     t = op.tile.type
     assert isinstance(t, TileType)
     return t
@@ -91,7 +92,7 @@ def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAt
 
 
 def _is_sum(op: Op) -> TypeGuard[TileAtomic]:
-    """Whether an op adds to a tile that only the arguments place."""
+    """Whether an op adds to a tile whose offset follows from the kernel's arguments alone."""
     if not isinstance(op, TileAtomic) or op.op != "add":
         return False
     array, _, *at = op.operands
@@ -102,12 +103,13 @@ def _is_sum(op: Op) -> TypeGuard[TileAtomic]:
 
 
 def can_be_partial(atomic: TileAtomic) -> bool:
-    """Whether what an atomic adds has a place in rows of partial sums."""
+    """Whether the tile that an atomic adds can be stored in a row of partial sums."""
     return isinstance(tile_of(atomic).dtype, DType) and not tile_of(atomic).partial
 
 
 def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
-    """The adjoint kernel in a loop over a chunk of the forward blocks; partial sums go to its last parameters."""
+    """The adjoint kernel's body in a loop over a chunk of the forward blocks; the last parameters receive the partial
+    sums."""
     launch, params = adjoint.launch, adjoint.params
     dims = launch.ndim - 1
     out = Region()
@@ -162,7 +164,7 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
 
 
 def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
-    """Whether no block, neither its own nor another one, writes elements before a load of them."""
+    """Whether no block of the launch writes the elements of a load before the load."""
     array = memory_root(load.array)
     known = adjoint.access[adjoint.params.index(array)] if array in adjoint.params else None
     if known is None:
@@ -176,7 +178,7 @@ def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
 
 
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
-    """A kernel of an adjoint, launched over so many dimensions of blocks."""
+    """Finish a kernel of an adjoint, simplified, with a launch grid of `dims` dimensions."""
     launch = LaunchClass(dims + 1, adjoint.launch.block_dim, (True,) * dims + (False,), True, False)
     access = [*adjoint.access, *(None for _ in names)][: len(names)]
     kernel = Kernel(name, names, body, launch, access, adjoint.loc)
@@ -192,9 +194,9 @@ def summing(
     partials: Sequence[Partials],
     owners: Sequence[tuple[Sequence[Value], Extent]],
 ) -> AdjointStep:
-    """The step that adds rows of partial sums to what atomics add to, whose tiles have one type; each has an array of
-    rows. `owners`: the values that say where the tiles lie, and how many of each there are; a row holds one tile after
-    the other. A block has some columns of each tile."""
+    """The step that adds rows of partial sums to the targets of atomics, whose tiles have one type; `partials` has an
+    array of rows for each atomic. `owners`: for each dimension of the grid of tiles the values that are the tile's
+    position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile."""
     tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
     length = tile.shape[-1]
@@ -218,7 +220,7 @@ def summing(
         within = b.one(S.FloorDiv, [within, n])
     shape = (*(1 for _ in tile.shape[1:]), columns)
     targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
-    if _apart(adjoint, atomics):  # what is added to is loaded while the rows are
+    if _apart(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
         for target in targets:
             target.load(b)
     height = _height(adjoint.launch.block_dim, columns * len(atomics))
@@ -251,13 +253,13 @@ def summing(
 
 
 def _height(lanes: int, width: int) -> int:
-    """How many rows a block adds up side by side, of so many sums each: a power of two."""
+    """The number of rows that a block sums at a time, a power of two. `width`: the columns of a row."""
     most = SUMS_OF_LANE * lanes // width
     return max(FEWEST_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
 
 
 def _apart(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:
-    """Whether atomics add to different arrays, which share no bytes."""
+    """Whether the atomics add to pairwise different arrays that share no bytes with any other."""
     arrays = [memory_root(op.array) for op in atomics]
     known = [adjoint.access[adjoint.params.index(array)] for array in arrays]
     return len(set(arrays)) == len(arrays) and not any(a is None or a.aliases for a in known)
@@ -283,20 +285,20 @@ class _Target:
         self.before: Value | None = None
 
     def load(self, b: SumBuilder) -> Value:
-        """What is there."""
+        """Load the current elements of the target."""
         self.before = b.loaded(self.array, self.at, self.shape, self.wide, self.checked)
         return self.before
 
     def add(self, b: SumBuilder, total: Value) -> None:
-        """Store the sum of what is there and of a tile, rounded once."""
+        """Store the sum of the target's current elements and a tile, rounded once."""
         after = b.plus(self.load(b) if self.before is None else self.before, total)
         assert after is not None
         b.store(self.array, after, self.at, self.checked)
 
 
 def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
-    """Where the tile of an owner, at these places of the grid, begins in a row. `lengths`: of the grid's dimensions but
-    the first."""
+    """The column at which a tile begins in a row of partial sums. `places`: the tile's position in the grid;
+    `lengths`: those of the grid's dimensions except the first; `size`: elements of a tile."""
     if not places:
         return b.const(0, int32)
     number, *others = places
@@ -306,13 +308,13 @@ def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], siz
 
 
 def name_of(adjoint: Kernel, *atomics: TileAtomic) -> str:
-    """The name of a kernel for the sums that atomics add to."""
+    """The name of a kernel that computes the sums of atomics."""
     arrays = [adjoint.params.index(memory_root(op.array)) for op in atomics]
     return f"{adjoint.name}_of_{'_'.join(adjoint.param_names[k] for k in arrays)}"
 
 
 def _copied(b: SumBuilder, value: Value, mapping: dict[Value, Value]) -> Value:
-    """A value that follows from the arguments, computed again."""
+    """Recompute a value that follows from the kernel's arguments alone."""
     if value not in mapping:
         op = value.owner
         assert isinstance(op, Op) and not isinstance(op, Tid)

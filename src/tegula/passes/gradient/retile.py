@@ -1,10 +1,10 @@
-"""Owners of several tiles that lie side by side.
+"""Enlarges the tiles of gradient matmuls: a block owns several neighbouring tiles of the gradient.
 
-Of C = A B in tiles of 128 x 256 and steps of 64, an owner of A's gradient has a tile of 128 x 64 and takes steps of
-256: too little for each byte that it loads. On GPUs one block may own several such tiles, and take shorter steps.
+If the forward kernel computes C = A B in tiles of 128 x 256 with K steps of 64, a block that owns a tile of A's
+gradient has 128 x 64 elements and K steps of 256: too little arithmetic for each byte that it loads. On GPUs one block
+may own several such tiles and take shorter steps.
 
-On CPUs an operand that lies transposed is packed for each matmul. A block that owns several tiles packs it once for
-all of them."""
+On CPUs a transposed operand is packed for each matmul. A block that owns several tiles packs it once for all of them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tegula.passes.gradient.sums import SumBuilder, constant
 from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
-"""Elements of a step, on GPUs."""
+"""Elements of a K step on GPUs."""
 MOST = (128, 256)
-"""Rows and columns of a tile, on GPUs."""
+"""The maximum number of rows and of columns of a tile on GPUs."""
 MOST_BYTES, MOST_LENGTH = 65536, 256
-"""Of a tile on CPUs, which is to lie in the second cache: its size, and how many elements it grows to."""
+"""The maximum bytes of a tile on CPUs, which should fit in the L2 cache, and the maximum length to which it grows."""
 PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
-"""Ops that say where tiles lie."""
+"""Ops that compute offsets of tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Wide:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An operand of a matmul: its load, whether it is transposed on the way, and the number of the dimension of the
-    load that is summed over."""
+    """An operand of a matmul: its load, whether a transpose follows the load, and the dimension of the load along which
+    the matmul sums."""
 
     load: TileLoad
     transposed: bool
@@ -65,13 +65,13 @@ class _Side:
 
     @property
     def elsewhere(self) -> Value:
-        """Its offset along the other dimension."""
+        """The offset of the load along the dimension that is not summed over."""
         return self.load.offset[1 - self.summed]
 
 
 def retile(kernel: Kernel) -> Wide | None:
-    """The kernel of an owner of matmuls with larger tiles, for GPUs where operands have 16 bits, otherwise for CPUs;
-    None where that is not known to be the same, or no faster."""
+    """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if it is
+    not known to compute the same, or is no faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]
     stores = [op for op in body.ops if isinstance(op, TileStore)]
@@ -107,15 +107,15 @@ def _side(tile: Value, summed: int, loop: For) -> _Side | None:
 
 
 def _bits(tile: Value) -> int:
-    """Of an element that is a float; otherwise 0."""
+    """The bits of a tile's elements if they are floats; else 0."""
     assert isinstance(tile.type, TileType)
     scalar = scalar_of(tile.type.dtype)
     return scalar.bits if scalar.is_float else 0
 
 
 def _is_whole(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
-    """Whether the loop adds up matmuls from the first to the last, and nothing else is stored but their sum added to
-    what is there."""
+    """Whether the loop starts from zeros and runs from 0 by 1, adding one unscaled matmul in each iteration, and the
+    store is bounds-checked."""
     (total,), (before,), (initial,) = loop.body.yielded, loop.arguments, loop.initial
     start = initial.owner
     return (
@@ -158,7 +158,7 @@ class _Retiling:
         return Wide(kernel, gpu, place, factor, t.shape[growing], position, along)
 
     def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
-        """The dimension along which tiles grow, how many times as long they get, and the elements of a step."""
+        """The dimension along which tiles grow, the factor by which their length grows, and the elements of a K step."""
         limit = min(MOST[0] * MOST[1], max(s.shape[0] * s.shape[1] for s in self.sides))
         growing = max((0, 1), key=lambda d: MOST[d] // t.shape[d])
         factor = 1
@@ -167,7 +167,7 @@ class _Retiling:
         return growing, factor, DEPTH
 
     def _for_cpu(self, t: TileType) -> tuple[int, int, int]:
-        """The same: the operand that is packed stays as it is, and the other one grows."""
+        """The same numbers for CPUs: the packed (transposed) operand keeps its shape, and the other one grows."""
         growing, factor = (0 if self.sides[1].transposed else 1), 1
         if not (self.sides[0].transposed or self.sides[1].transposed):
             return growing, 1, 1
@@ -177,7 +177,8 @@ class _Retiling:
         return growing, factor, self.sides[0].shape[self.sides[0].summed]
 
     def _place(self, growing: int, length: int) -> int | None:
-        """The dimension of the grid along which tiles lie side by side, and which says nothing else."""
+        """The dimension of the grid that determines the tile's offset along `growing`, and nothing else; None if there
+        is none."""
         side = self.sides[growing]
         terms, first = linear(self.store.offset[growing])
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
@@ -193,7 +194,8 @@ class _Retiling:
         return self.tid.results.index(place)
 
     def _array(self, growing: int) -> tuple[Value | None, int]:
-        """The parameter that is stored to, and its dimension along which the tiles lie."""
+        """The array parameter that is stored to, and its dimension that corresponds to `growing`; None and 0 if the
+        view between them is not a plain one."""
         array, along = self.store.array, growing
         while isinstance(array.owner, ArrayView):
             kept = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
@@ -220,7 +222,8 @@ class _Retiling:
         shape[growing] *= factor
         array, at = mapping[self.store.array], [mapping[v] for v in self.store.offset]
         wide, adds = scalar_of(t.dtype), self._adds(self.store.array)
-        # Where copies do not add, the sum begins with what is there: besides it, registers hold nothing at the end.
+        # If bulk copies cannot add to the array, the sum starts from its elements, so that registers need not hold both
+        # the sum and these elements at the end.
         at_end = adds or not gpu
         total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])
@@ -264,7 +267,7 @@ class _Retiling:
         mapping: dict[Value, Value],
         index: Value,
     ) -> Value:
-        """An operand of the matmul, of its new shape."""
+        """Build the load of an operand in its new shape."""
         side, shape = self.sides[k], self.sides[k].shape
         array, zero, *at = (mapping[v] for v in side.load.operands)
         shape[side.summed] = depth

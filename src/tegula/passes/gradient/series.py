@@ -1,8 +1,8 @@
-"""Launches of an adjoint that may start before those in front of them are complete: a series.
+"""Overlaps consecutive launches of an adjoint: a launch of a series may start before earlier ones are complete.
 
-Those that need nothing of each other start one after the other, once all before the series are complete. One that only
-overwrites what those of the series read, as the last launch that clears the gradients that were taken, may start when
-the last of them has read it."""
+Launches that are independent of each other start one after the other, once all launches before the series are complete.
+A launch that only overwrites what the series reads, such as the last one, which clears the gradients that were taken,
+may start when the launch before it has done its reads."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.steps import AdjointStep, Chunk, Partials
 
 Memory = int | Partials
-"""An array: the position of a parameter of the adjoint, or what lives as long as it runs."""
+"""An array: the position of a parameter of the adjoint, or an array that lives only during the adjoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Accessed:
-    """What a launch reads and writes."""
+    """The arrays that a launch reads and writes."""
 
     read: frozenset[Memory]
     written: frozenset[Memory]
 
     def apart(self, before: _Accessed) -> bool:
-        """Whether neither reads or writes what the other one writes."""
+        """Whether the two launches are independent: neither accesses an array that the other one writes."""
         return self.follows(before) and not self.written & before.read
 
     def follows(self, before: _Accessed) -> bool:
-        """Whether it depends on an earlier one by what that reads at most."""
+        """Whether the only possible dependence on the earlier launch is an overwrite of arrays that it reads."""
         return not before.written & (self.read | self.written)
 
 
 def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
-    """The place of each launch. `steps`: as they are launched."""
+    """The overlap of each launch with its neighbours. `steps`: in launch order."""
     accessed = [_accessed(step) for step in steps]
     places = [ALONE] * len(steps)
     first = 0
@@ -49,7 +49,7 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
         elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
             places[k - 1] = LaunchOverlap(places[k - 1].late, READ)
             places[k] = LaunchOverlap(late=True)
-            # The next launch waits for all: this one lets it start before it has waited itself.
+            # The next launch must wait for all earlier ones: this one may release it before its own wait is over.
             first = k + 1
         else:
             first = k
@@ -60,19 +60,19 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
 
 
 def _runs_at_once(step: AdjointStep) -> bool:
-    """Whether all blocks are there from the start to the end, about: those of a launch that started with them would
-    crowd where the first ones end."""
+    """Whether nearly all blocks of a launch are resident from start to end: blocks of a launch that started early would
+    pile up on the multiprocessors where the first of them finish."""
     return any(isinstance(extent, Chunk) and extent.resident for extent in step.grid or ())
 
 
 def _reads_first(step: AdjointStep) -> bool:
-    """Whether the last that a block does is to add what it has made of all that it read."""
+    """Whether a block's last op is an addition marked `alone`, which follows all reads of the block."""
     _, *rest = reversed(step.kernel.body.ops)
     return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].alone)
 
 
 def _accessed(step: AdjointStep) -> _Accessed | None:
-    """None where that is not known, or arrays share bytes."""
+    """The arrays that a step reads and writes; None if they are not known or share bytes with others."""
     kernel, count = step.kernel, len(step.known)
     partials = dict(enumerate(step.partials, len(kernel.params) - len(step.partials)))
     read, written = set[Memory](), set[Memory]()

@@ -21,7 +21,7 @@ from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, 
 BUSY = 4
 """Blocks for each multiprocessor that keep a GPU busy."""
 BLOCKS_OF_CORE = 4
-"""For each core at least, before blocks get more than one tile: some cores may be slower than others."""
+"""Minimum number of blocks for each CPU core before a block gets more than one tile: cores may differ in speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,12 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Blocks that are dealt out: `of` so many, in consecutive chunks to one block each, in each of `grids` grids.
-    `what`: the number of "chunks", their "length", or the "total". `resident`: how many blocks that take chunks a
-    multiprocessor holds, 0 where that is unknown. `in_turn`: on GPUs, one after the other goes to one chunk each; then
-    `what` is also the "lead" of a chunk before the next, and the "step" from one block of a chunk to the next."""
+    """A number of the division of forward blocks into chunks, each of which one block runs. `of`: the extents whose
+    product is the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
+    `what`: the number of "chunks", their "length" or the "total" of blocks. `resident`: how many blocks that run chunks
+    a multiprocessor holds, 0 if unknown. `in_turn`: on GPUs forward blocks are dealt out cyclically; then `what` may
+    also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between consecutive
+    blocks of one chunk."""
 
     of: tuple[Extent, ...]
     grids: tuple[Extent, ...]
@@ -47,7 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A number that many times."""
+    """The product of an integer factor and an extent."""
 
     factor: int
     of: Extent
@@ -55,20 +57,21 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """How many pieces of some length a number has, the last one perhaps shorter."""
+    """The number of pieces of a given length into which an extent divides, rounded up."""
 
     of: Extent
     length: int
 
 
 Extent = Dim | Chunk | Times | Pieces | Value | int
-"""A number that the host knows before a launch. Values are of the adjoint kernel, and follow from its arguments."""
+"""A number that the host computes before a launch. A Value belongs to the adjoint kernel and follows from its
+arguments."""
 
 
 class Partials:
-    """An array that lives as long as the adjoint runs, of sums that a later step adds up; `zeroed`: zeros at first.
-    `like`: positions of arguments that share bytes. It stands for the first of them, in another type, and what they
-    share is shared by the arrays that stand for them."""
+    """An array of partial sums that lives as long as the adjoint runs, and is summed by a later step. `zeroed`: whether
+    it starts as zeros. `like`: positions of arguments that share bytes; the array replaces the first of them, in
+    another type, and the arrays that replace the others share its bytes correspondingly."""
 
     __slots__ = ("dtype", "like", "shape", "zeroed")
 
@@ -87,10 +90,10 @@ class Partials:
 
 @dataclass(frozen=True, slots=True)
 class AdjointStep:
-    """One launch of an adjoint. `known`: the parameters of the adjoint kernel, which extents may be values of. `grid`:
-    its blocks, in each dimension; None: the grid of the forward launch. `counts`: int32 arguments that follow those of
-    the adjoint kernel, `partials`: arrays that follow them. `shared`: what is launched instead where the grid would
-    leave a device idle; `wide`: where fewer blocks would not."""
+    """One launch of an adjoint. `known`: the parameters of the adjoint kernel, from which extents are computed. `grid`:
+    the number of blocks in each dimension; None: the grid of the forward launch. `counts`: the int32 arguments after
+    those of the adjoint kernel; `partials`: the arrays after them. `shared`: the steps to launch instead if the grid is
+    too small to keep the device busy; `wide`: a step with larger tiles, for devices that its fewer blocks keep busy."""
 
     kernel: Kernel
     known: tuple[Value, ...]
@@ -101,7 +104,7 @@ class AdjointStep:
     wide: Merged | None = None
 
     def extents(self) -> list[Extent]:
-        """All that its launches depend on, and those of what may be launched instead."""
+        """All extents that the step and its alternatives depend on."""
         found = [*(self.grid or ()), *self.counts, *(n for p in self.partials for n in p.shape)]
         if self.wide is not None:
             found += [self.wide.covered, self.wide.length, *self.wide.step.extents()]
@@ -110,8 +113,9 @@ class AdjointStep:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A step whose blocks own several tiles each, some of them perhaps beyond the last one: that is the same where the
-    elements that all tiles cover are no less than the length of the array. `for_gpu`: which devices it is for."""
+    """A step whose blocks own several tiles each, some perhaps beyond the last tile of the original grid. It computes
+    the same if the original tiles cover the array: `covered`, their elements, is at least `length`. `for_gpu`: whether
+    it is for GPUs or for CPUs."""
 
     step: AdjointStep
     covered: Extent
@@ -120,7 +124,7 @@ class Merged:
 
 
 def parameters_of(extents: Iterable[Extent]) -> set[Value]:
-    """The parameters of the kernel that extents follow from."""
+    """The kernel parameters from which extents are computed."""
     found, left = set[Value](), list[Extent](extents)
     while left:
         extent = left.pop()
@@ -137,8 +141,8 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
 
 
 def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
-    """What a block keeps of the iterations of loops, to go back through them: bytes, by a value's name and its loop's
-    line."""
+    """The bytes in which a block keeps loop-carried values for the backward sweep, by the value's name and the line of
+    its loop."""
     found: dict[tuple[str, int], int] = {}
     for op in kernel.walk():
         if isinstance(op, BufNew) and op.kept:
@@ -168,8 +172,8 @@ def known_to_host(value: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ForwardLaunch:
-    """A launch of the forward kernel: its dimensions, the adjoint's arguments by parameter, and how many blocks keep
-    the device busy. `cores`: of a CPU; results do not depend on them."""
+    """A launch of the forward kernel: its dimensions, the adjoint's arguments by parameter, and `busy`, the number of
+    blocks that keep the device busy. `cores`: the number of CPU cores, on which results do not depend."""
 
     dims: Sequence[int]
     arguments: Mapping[Value, Any]
@@ -178,7 +182,7 @@ class ForwardLaunch:
     cores: int = 1
 
     def number(self, extent: Extent) -> int:
-        """The number that an extent is; not negative."""
+        """The value of an extent in this launch; never negative."""
         if isinstance(extent, int):
             return extent
         if isinstance(extent, Dim):
@@ -192,7 +196,7 @@ class ForwardLaunch:
         return _number(extent, _facts(self.arguments))
 
     def numbers(self, extents: Sequence[Extent]) -> tuple[int, ...]:
-        """The numbers that extents are in a launch."""
+        """The values of several extents in this launch."""
         return tuple(self.number(x) for x in extents)
 
     def _shared(self, chunk: Chunk) -> int:
@@ -210,7 +214,7 @@ class ForwardLaunch:
         ]
 
     def steps(self, step: AdjointStep) -> tuple[AdjointStep, ...]:
-        """What is launched for a step."""
+        """The steps to launch for a step: itself, or one of its alternatives."""
         if step.grid is None:
             return (step,)
         fits = step.wide is not None and self._fits(step.wide)
@@ -221,14 +225,14 @@ class ForwardLaunch:
         return (step.wide.step,) if step.wide is not None and fits else (step,)
 
     def _idles(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
-        """Whether a grid leaves the device idle, and chunks would not."""
+        """Whether a grid leaves half of the device idle or more, and the division into chunks has more blocks."""
         blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
         return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large
 
     def _fits(self, wide: Merged) -> bool:
-        """Whether larger tiles are for this device, hold nothing that is not to be added up, and are enough: three for
-        four multiprocessors."""
+        """Whether larger tiles are meant for this device, are equivalent (Merged), and keep it busy: on GPUs at least
+        three blocks for four multiprocessors."""
         blocks = math.prod(self.numbers(wide.step.grid or ()))
         enough = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
         covers = self.number(wide.covered) >= self.number(wide.length)
@@ -236,7 +240,7 @@ class ForwardLaunch:
 
 
 def _facts(arguments: Mapping[Value, Any]) -> tuple[tuple[Value, Any], ...]:
-    """What numbers can follow from: the shapes of arrays, and the numbers among the arguments."""
+    """The arguments from which extents can be computed: shapes of arrays, and numbers."""
     return tuple(
         (v, a.shape if isinstance(v.type, ArrayType) else a)
         for v, a in arguments.items()
@@ -246,7 +250,7 @@ def _facts(arguments: Mapping[Value, Any]) -> tuple[tuple[Value, Any], ...]:
 
 @lru_cache(maxsize=1024)
 def _number(value: Value, facts: tuple[tuple[Value, Any], ...]) -> int:
-    """A number that launches ask for again and again; not negative."""
+    """The value of an extent, cached across launches; never negative."""
     return max(0, int(_value(value, dict(facts))[0]))
 
 

@@ -1,5 +1,5 @@
-"""16-bit gradients to which an adjoint adds again and again are added up in float32, in an array that lives as long as
-it runs, and rounded once."""
+"""Accumulates 16-bit gradients to which an adjoint adds repeatedly in a float32 array, which lives as long as the
+adjoint runs, and rounds them once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_el
 
 ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore)
 COLUMNS = 1024
-"""Elements that a block rounds."""
+"""Elements of a row that one block converts."""
 
 
 def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
-    """A step, changed, and those around it, for the gradients at some positions that have 16 bits and are added to by
-    atomics. One that is added to only has a step that adds the sums to it; what is read and written too is converted
-    before and after, with all that it shares bytes with. `positions`: of all gradients."""
+    """The given step, changed to accumulate 16-bit gradients in float32, with the steps that convert them. A gradient
+    that is only added to gets a later step that adds the sums to it. A gradient that is also read or written is
+    converted before and after the step, with all arrays that share bytes with it. `positions`: those of all
+    gradients."""
     added = [k for k in positions if _is_added(step, k, positions)]
     held = [k for k in positions if k not in added and _is_held(step, k, positions)]
     if not added and not held:
@@ -55,7 +56,7 @@ def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
 
 
 def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
-    """Whether a gradient has 16 bits and is added to only, by whatever arrays with the same bytes."""
+    """Whether a gradient has 16-bit elements and is only added to, also through arrays that share its bytes."""
     known = step.kernel.access[k]
     shared = known.aliases if known is not None else ()
     arrays = [k, *shared]
@@ -68,16 +69,16 @@ def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
 
 
 def _is_held(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
-    """Whether a gradient has 16 bits, and it, or what it shares bytes with, is added to and read or written in other
-    ways."""
+    """Whether a gradient and all arrays that share its bytes are 16-bit gradients, and one of them is added to. Asked
+    of gradients that are not only added to."""
     among = _sharing(step, k)
     ops = [op for at in among for op in accesses_of(step.kernel, step.kernel.params[at])]
     return all(at in gradients and _is_short(step, at) for at in among) and any(map(_adds, ops))
 
 
 def _sharing(step: AdjointStep, k: int) -> tuple[int, ...]:
-    """The position of an array, and those of all that are read or written and share bytes with it, or with one that
-    does."""
+    """The position of an array, then those of all accessed arrays that share bytes with it, directly or through
+    others."""
     found = [k]
     for at in found:
         known = step.kernel.access[at]
@@ -97,13 +98,13 @@ def _is_short(step: AdjointStep, k: int) -> bool:
 
 
 def _lengths(array: Value) -> list[Value]:
-    """The lengths of an array's dimensions, for the host."""
+    """The lengths of an array's dimensions, as values that the host can compute."""
     assert isinstance(array.type, ArrayType)
     return [ArrayShape([array], [int32], {"dim": d}).result for d in range(array.type.ndim)]
 
 
 def _redirect(step: AdjointStep, k: int) -> None:
-    """Let all accesses be of a float32 array, a new last parameter."""
+    """Redirect all accesses of a gradient to a float32 array, a new last parameter of the kernel."""
     kernel = step.kernel
     array = kernel.params[k]
     assert isinstance(array.type, ArrayType)
@@ -135,7 +136,8 @@ def _redirect(step: AdjointStep, k: int) -> None:
 
 
 def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
-    """Have the users of what accesses gave take what they give now; without rounding where they widened it."""
+    """Replace the 16-bit results of accesses (the keys of `narrow`) by the float32 ones: users that widened a result
+    take it unrounded, others take it rounded."""
     made: dict[Value, Value] = {}
     for op in list(step.kernel.walk()):
         source = op.x if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
@@ -159,7 +161,7 @@ def _element(value: Value) -> ElementType:
 
 
 def _unrounded(b: SumBuilder, value: Value) -> Value:
-    """A number in float32: what it was rounded from, if it was."""
+    """A value in float32: the one that it was rounded from, if there is one."""
     owner = value.owner
     if isinstance(owner, Cast) and scalar_of(_element(owner.x)) == float32:
         return owner.x
@@ -167,7 +169,7 @@ def _unrounded(b: SumBuilder, value: Value) -> Value:
 
 
 def _put(b: SumBuilder, op: Op, keep: bool) -> None:
-    """What was built after an op, or in its place."""
+    """Insert the built ops after an op if `keep`, else in its place."""
     parent = op.parent
     assert parent is not None
     at = parent.ops.index(op)

@@ -53,7 +53,7 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class RolePlan:
     """How a kernel is divided into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
-    of each pipe. `registers`: registers of a multiplying thread, 0 where the other roles leave them. `persistent`:
+    of each pipe. `registers`: registers of a multiplying thread, 0 to derive them from the other roles'. `persistent`:
     whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
     overlapped, which takes registers."""
 
