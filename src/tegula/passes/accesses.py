@@ -1,7 +1,7 @@
-"""Which element accesses of different lanes may be to the same bytes of a tile, so that their order counts.
+"""Conflicts of element accesses: whether different lanes may access the same bytes of a tile so that the order matters.
 
 Two accesses are independent only if that is proved for all lanes, for all iterations of the loops that lanes run on
-their own, and for all places that views show then. Everything else is a conflict."""
+their own, and for all offsets that views have then. Everything else is a conflict."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class BufferAccess:
 
     @property
     def element(self) -> tuple[Value, ...]:
-        """The indices without those of components."""
+        """The indices of the element, without those of a component within it."""
         return self.index[: len(buffer_type(self.buffer.type).shape)]
 
     @property
     def place(self) -> object:
-        """Equal for accesses that conflict with the same others: of many unrolled ones few are left."""
+        """A key that is equal for accesses that conflict with the same others; it deduplicates unrolled accesses."""
         index = tuple(v.owner.value if isinstance(v.owner, Const) else v for v in self.index)
         how = combination(self.op) if self.kind == "atomic" else ""
         return self.kind, type(self.op), how, self.op.parent, self.buffer, index
@@ -53,8 +53,8 @@ def accesses(op: Op) -> Iterator[BufferAccess]:
 
 @dataclass(frozen=True, slots=True)
 class PlacedAccess:
-    """Where a thread of one side of a scope accesses an object: one form for each dimension; what is 0 or more there;
-    and the number of what accesses by different threads are told apart by: the thread, or its warp."""
+    """An access of an object by a thread of one side of a scope. `at`: the index, one form for each dimension; `holds`:
+    forms that are 0 or more where the access happens; `who`: the number of the thread, or of its warp."""
 
     at: list[Form]
     holds: list[Form]
@@ -62,7 +62,7 @@ class PlacedAccess:
 
 
 class Independence:
-    """Decides on the accesses of one kernel. `known`: what differs between its lanes."""
+    """Proves accesses of one kernel independent. `known`: the uniformity of its values."""
 
     def __init__(self, known: Uniformity) -> None:
         self.known = known
@@ -70,13 +70,13 @@ class Independence:
         self.scopes: dict[tuple[Region, Region], LanePairScope] = {}
 
     def conflict(self, a: BufferAccess, b: BufferAccess, region: Region) -> bool:
-        """Whether different lanes may do two different accesses of one run of `region` to the same bytes, in an order
-        that counts. The region is one that the block runs as one."""
+        """Whether different lanes may access the same bytes by two accesses in one run of `region`, so that the order
+        matters. All lanes run the region together."""
         return _order_counts(a, b) and not self._apart(a, b, self._scope(region, region), [])
 
     def conflicts_inside(self, op: Op) -> Iterator[tuple[BufferAccess, BufferAccess]]:
-        """The pairs that conflict where each lane runs `op` from its start to its end on its own; an access with
-        itself where different iterations of a loop may access one element."""
+        """The conflicts if each lane runs `op` from start to end on its own; an access conflicts with itself if
+        different iterations of a loop may access one element."""
         assert op.parent is not None
         inside = list(accesses(op))
         for k, a in enumerate(inside):
@@ -87,15 +87,14 @@ class Independence:
                     yield a, b
 
     def renamed(self, value: Value, inside: Value) -> None:
-        """A value is now what a `lanes` op yields of another."""
+        """Record that a value is now the result of a `lanes` op that yields the value `inside`."""
         for scope in self.scopes.values():
             for side in (scope.a, scope.b):
                 if value in side.forms:
                     side.forms[inside] = side.forms[value]
 
     def own_elements(self, op: Op) -> bool:
-        """Whether different lanes that do an access at the same time, in the same iterations, do it to different
-        elements. The access is in a `lanes` op."""
+        """Whether different lanes access different elements by an access of a `lanes` op, in the same iterations."""
         assert op.parent is not None
         (access,), outer = accesses(op), op
         while not isinstance(outer, Lanes):
@@ -105,8 +104,8 @@ class Independence:
         return self._apart(access, access, self._scope(op.parent, outer.parent), [])
 
     def _conflicts_with_itself(self, a: BufferAccess, together: Region) -> bool:
-        """Whether different lanes may do an access to the same bytes in different iterations. They are in the same ones
-        of the loops around the outermost that they are in different iterations of."""
+        """Whether different lanes may access the same bytes by one access in different iterations. Each loop is tried
+        as the outermost one in which their iterations differ."""
         if not _order_counts(a, a):
             return False
         region, loops = a.op.parent, list[Op]()
@@ -129,7 +128,7 @@ class Independence:
         return self.scopes[region, together]
 
     def _apart(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
-        """Whether no two lanes of a scope are at one element, wherever `more` is 0 or more."""
+        """Whether no two lanes of a scope access one element, given that the forms `more` are 0 or more."""
         x, y = placed(a, scope.a), placed(b, scope.b)
         return never_overlap(scope, x, y, [*self._same_component(a, b, scope)], more)
 
@@ -144,7 +143,7 @@ class Independence:
 
 
 def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
-    """Of an access by a lane. `threads`: so many count as one."""
+    """The placed access of a lane. `threads`: the number of threads that count as one."""
     at, inside = side.place(a.buffer, [side.form(v) for v in a.element])
     return PlacedAccess(at, [*inside, *side.guards(a.op)], side.group(side.lane, threads))
 
@@ -152,8 +151,8 @@ def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
 def never_overlap(
     scope: LanePairScope, x: PlacedAccess, y: PlacedAccess, equal: Sequence[Form], more: Sequence[Form] = ()
 ) -> bool:
-    """Whether different threads (or warps) are never at one element of an object, wherever `more` is 0 or more.
-    `equal`: what else is 0 where they are."""
+    """Whether different threads (or warps) never access one element of an object, given that the forms `more` are 0 or
+    more. `equal`: further forms that are 0 where they access one element."""
     same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
     same += list(scope.mutual(same))
     if impossible(same, ()):
@@ -171,7 +170,7 @@ def never_overlap(
 
 
 def _order_counts(a: BufferAccess, b: BufferAccess) -> bool:
-    """Whether accesses of one element give something else in another order."""
+    """Whether the result of two accesses of one element depends on their order."""
     if root(a.buffer) is not root(b.buffer) or a.kind == b.kind == "read":
         return False
     return not (a.kind == b.kind == "atomic" and commute(combination(a.op), combination(b.op)))

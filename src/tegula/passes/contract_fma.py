@@ -118,7 +118,7 @@ def _region(region: Region, uses: Counter[Value]) -> None:
 
 
 def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
-    """The fusible product that a value of a region is, possibly guarded; None if there is none, or it has other uses."""
+    """The fusible product that a value of a region is, possibly guarded; None if it is none or has other uses."""
     owner = value.owner
     if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None

@@ -1,8 +1,8 @@
-"""Where two lanes access elements of a tile, as integers that can be compared: linear forms over their lanes, the
-iterations of loops, and values that both have in common, through views to the object.
+"""The element indices at which two lanes access a tile, resolved through views to the object: linear forms over the
+lanes, the iterations of loops, and values that both lanes have in common.
 
-Forms are exact. What may wrap has a variable for how often it does; quotients, remainders and extremes are variables
-with the inequalities that define them."""
+Forms are exact. Arithmetic that may wrap gets a variable for the number of wraps; quotients, remainders, minima and
+maxima are variables with the inequalities that define them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tegula.passes.inequalities import Atom, Form, below, constant, plus, times
 from tegula.passes.uniformity import Uniformity
 
 WRAPS = 3
-"""How many different numbers of wraps are told apart."""
+"""Maximum number of distinct wrap counts that are distinguished."""
 CHOICES = 16
-"""Combinations of them that are tried."""
+"""Maximum number of combinations of cases that are tried."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of a variable: forms that are 0, and that are 0 or more; `cases`: the numbers that it may be, each
-    with more that holds then."""
+    """Constraints on a variable: `equal`, forms that are 0; `nonnegative`, forms that are 0 or more; `cases`, the
+    numbers that it may equal, each with further non-negative forms for that case."""
 
     variable: Atom
     equal: list[Form] = field(default_factory=list[Form])
@@ -42,7 +42,7 @@ class Facts:
 
 class LanePairScope:
     """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the region
-    around it that the block runs as one, where what is read once is the same for both."""
+    around it that all lanes run together, in which both lanes have the same result of each read."""
 
     def __init__(self, region: Region, together: Region, known: Uniformity, ranges: IntegerRanges) -> None:
         self.region, self.together = region, together
@@ -53,11 +53,11 @@ class LanePairScope:
         self.a, self.b = LaneSide(self, "a"), LaneSide(self, "b")
 
     def common(self, value: Value) -> bool:
-        """Whether both lanes have the same number for a value, in whatever iterations they are."""
+        """Whether a value is the same in both lanes, in whatever iterations they are."""
         return not self.known.varying(value) and self.stable(value)
 
     def stable(self, value: Value) -> bool:
-        """Whether a lane has one number for a value throughout."""
+        """Whether a value does not change within a lane during the run of the region."""
         if value not in self.stable_values:
             self.stable_values[value] = self._stable(value)
         return self.stable_values[value]
@@ -77,7 +77,7 @@ class LanePairScope:
         return _in(op, self.region)
 
     def lanes(self) -> int:
-        """How many lanes there are: those of a role, or of the block."""
+        """The number of lanes of the role that contains the region, or of the block."""
         region: Region | None = self.region
         while region is not None and region.parent is not None:
             roles = region.parent
@@ -87,7 +87,7 @@ class LanePairScope:
         return self.known.launch.block_dim
 
     def facts_of(self, forms: Sequence[Form]) -> list[Facts]:
-        """Of the variables of forms, and of those in these facts."""
+        """The facts of all variables in the forms and, transitively, in these facts."""
         found: dict[Atom, Facts] = {}
         queue = [atom for terms, _ in forms for atom in terms]
         while queue:
@@ -100,8 +100,8 @@ class LanePairScope:
         return list(found.values())
 
     def mutual(self, equal: Sequence[Form]) -> Iterator[Form]:
-        """What is 0 too where an equation says that `x ^ y` of one lane is x of the other, with the same y: the other's
-        `x ^ y` is this one's x. And where both have the same `x ^ y`, they have the same x."""
+        """Forms that are 0 as a consequence of equations on `x ^ y` with one y for both lanes: if `x ^ y` of one lane
+        is x of the other, then `x ^ y` of the other is x of the first; if `x ^ y` is the same in both, so is x."""
         for terms, number in equal:
             for atom in terms:
                 if atom not in self.exchanges or abs(terms[atom]) != 1:
@@ -116,8 +116,7 @@ class LanePairScope:
                     yield plus(other.form(x), side.form(x), -1)
 
     def possible_cases(self, facts: Sequence[Facts]) -> Iterator[tuple[dict[Atom, int], list[Form]]]:
-        """For each combination of cases the numbers that variables are then, and what holds, as forms that are 0 or
-        more."""
+        """For each combination of cases, the numbers of its variables and the forms that are then 0 or more."""
         several = [[(f.variable, *case) for case in f.cases] for f in facts if f.cases]
         if prod(map(len, several)) > CHOICES:
             yield {}, []
@@ -147,8 +146,8 @@ class LaneSide:
     # Elements --------------------------------------------------------------------------------------------------------
 
     def place(self, buffer: Value, index: Sequence[Form]) -> tuple[list[Form], list[Form]]:
-        """The element of the object that a view's element is, one form for each dimension; and what is 0 or more
-        because the element is inside of all these views, without which nothing is promised."""
+        """The index in the object, one form for each dimension, of an element of a view; and the forms that are 0 or
+        more because the index is in the bounds of each view on the way (out of bounds nothing is promised)."""
         at, inside = list(index), list[Form]()
         while True:
             inside += _inside(at, buffer_type(buffer.type).shape)
@@ -171,7 +170,7 @@ class LaneSide:
         return starts
 
     def _in_reshape(self, view: BufReshape, at: Sequence[Form]) -> list[Form]:
-        """The place in the source whose number, row-major, is that of the place in the view."""
+        """The index in the source with the same row-major position as an index in the view."""
         shape = buffer_type(view.buffer.type).shape
         number = row_major(at, buffer_type(view.result.type).shape)
         if len(shape) == 1:
@@ -183,8 +182,8 @@ class LaneSide:
         return made
 
     def at_layout(self, layout: Layout, owners: bool) -> tuple[list[Form], Form]:
-        """The coordinates of an element that a thread holds, and the thread. `owners`: one that acts for those that
-        hold copies."""
+        """The coordinates of an element that a thread holds, and the thread. `owners`: only the thread that acts for
+        all that hold copies of the element."""
         key = (layout, owners)
         at, thread = [constant(0) for _ in layout.shape], constant(0)
         for k, (modes, of_threads) in enumerate(((layout.threads, True), (layout.registers, False))):
@@ -201,13 +200,13 @@ class LaneSide:
         return at, thread
 
     def group(self, thread: Form, size: int) -> Form:
-        """The number of the `size` threads that a thread is one of."""
+        """The number of a thread's group of `size` consecutive threads."""
         return thread if size == 1 else self._divided(thread, size, (0, MOST_LANES), False)[0]
 
     # Conditions ------------------------------------------------------------------------------------------------------
 
     def guards(self, op: Op) -> Iterator[Form]:
-        """What is 0 or more where an op runs: the conditions of the branches and loops around it."""
+        """The forms that are 0 or more where an op runs, from the conditions of the branches and loops around it."""
         region = op.parent
         while region is not None and region.parent is not None:
             outer = region.parent
@@ -244,7 +243,7 @@ class LaneSide:
     # Values ----------------------------------------------------------------------------------------------------------
 
     def form(self, value: Value) -> Form:
-        """An integer of this lane, in its iteration."""
+        """The form of an integer value in this lane, in its iteration."""
         if value not in self.forms:
             self.forms[value] = self._form(value)
         return self.forms[value]
@@ -271,7 +270,7 @@ class LaneSide:
         return self._new(value, bounds, self.scope.common(value))
 
     def _new(self, key: Atom, bounds: Range, common: bool) -> Form:
-        """A variable, of both sides or this one's own, with its bounds."""
+        """A form of one variable with these bounds, shared by both sides if `common`, else this side's own."""
         atom = key, None if common else self.side
         form: Form = {atom: 1}, 0
         if atom not in self.scope.facts:
@@ -280,14 +279,14 @@ class LaneSide:
         return form
 
     def _counts_lanes(self, value: Value, tid: Tid) -> bool:
-        """Whether a component of the thread index is one more in each lane than in the one before."""
+        """Whether a component of the thread index increases by one from each lane to the next."""
         launch, k = self.scope.known.launch, tid.results.index(value)
         if k != launch.ndim - 1:
             return False
         return launch.last_is_block or launch.ndim == 1 or launch.uniform[k - 1]
 
     def _argument(self, value: Value, region: Region, bounds: Range) -> Form:
-        """Of a loop's body: its index, which is where it starts and so many steps; or what it carries."""
+        """The form of an argument of a loop's body: an index is start + iteration * step; a carried value is opaque."""
         loop = region.parent
         if isinstance(loop, While):
             same = next(one.arguments for one in loop.carried if value in one.arguments)
@@ -305,11 +304,11 @@ class LaneSide:
         return index
 
     def iteration(self, loop: Op) -> Form:
-        """How many iterations of a loop this lane has completed."""
+        """The number of iterations of a loop that this lane has completed, as a form."""
         return self._new((loop, "iteration"), (0, (1 << 64) - 1), not self.scope.holds(loop))
 
     def _computed(self, value: Value, op: Op) -> Form | None:
-        """The result of arithmetic; None of what is not linear."""
+        """The form of a result of arithmetic; None if no linear form is known."""
         if len(op.operands) not in (1, 2, 3) or any(of_type(v.type) is None for v in op.operands):
             return None
         if isinstance(op, S.Select):
@@ -338,7 +337,7 @@ class LaneSide:
         return plus(first, rest[0], -1 if isinstance(op, S.Sub) else 1) if rest else first
 
     def _wrapping(self, value: Value, exact: Form, bounds: Range | None) -> Form | None:
-        """What is left of a sum in its type."""
+        """The form of an exact sum after wrapping in its type; None if it may wrap in too many ways."""
         whole = of_type(value.type)
         if bounds is None or whole is None or whole == (0, 1):
             return None
@@ -383,8 +382,8 @@ class LaneSide:
         return made
 
     def _exchanged(self, value: Value, op: S.Xor) -> Form | None:
-        """`x ^ y` with one y for both lanes; or with numbers y below a power of two, which change what x leaves when it
-        is divided by that, and not the quotient."""
+        """The form of `x ^ y` with one y for both lanes, or with a y below a power of two, which changes only the
+        remainder of x modulo that power, and not the quotient."""
         made = self._opaque(value, self.scope.ranges.of(value))
         (atom,) = made[0]
         known = False
@@ -422,7 +421,7 @@ class LaneSide:
         return whole if quotient else left
 
     def _divided(self, x: Form, by: int, bounds: Range, common: bool) -> tuple[Form, Form]:
-        """Quotient, rounded down, and remainder of what lies within bounds."""
+        """The quotient, rounded down, and the remainder of a form with known bounds."""
         key = frozenset(x[0].items()), x[1]
         known = self.quotients.setdefault(key, {})
         if by not in known:
@@ -440,19 +439,19 @@ class LaneSide:
         return known[by]
 
     def _nested(self, small: Form, big: Form, ratio: int, key: Atom, common: bool) -> None:
-        """The quotient by a multiple is that of the quotient."""
+        """Relate two quotients of one form: dividing by a multiple of a divisor divides that divisor's quotient."""
         (atom,) = small[0]
         left = self._new((key, "nested"), (0, ratio - 1), common)
         self.scope.facts[atom].equal.append(plus(plus(small, big, -ratio), left, -1))
 
 
 NARROW = 1 << 20
-"""Above so many `x ^ y` says little of where it is."""
+"""Values of y from which on nothing is derived of `x ^ y`."""
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def _equal(form: Form, number: int) -> list[Form]:
-    """What is 0 or more where a form is a number."""
+    """The two forms that are 0 or more exactly where a form equals a number."""
     return [plus(form, constant(-number)), plus(constant(number), form, -1)]
 
 
@@ -463,7 +462,7 @@ def _inside(at: Sequence[Form], shape: Sequence[int]) -> Iterator[Form]:
 
 
 def row_major(at: Sequence[Form], shape: Sequence[int]) -> Form:
-    """Row-major."""
+    """The row-major position of an index, as a form."""
     total = constant(0)
     for i, n in zip(at, shape, strict=True):
         total = plus(times(total, n), i)

@@ -228,7 +228,7 @@ class _Walk:
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may access the same bytes, one of them writing."""
         if not _clashes(a, b) or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
-            return False  # the mbarrier that counts the bytes of a bulk load orders the load before its readers
+            return False  # the mbarrier that counts a bulk load's bytes orders the load before its readers
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
         if not (isinstance(a.value.type, ArrayType) and isinstance(b.value.type, ArrayType)):

@@ -1,7 +1,7 @@
-"""Where each buffer and stack lies in the shared memory of a block.
+"""Places each buffer and stack in the shared memory of a block.
 
-Little memory is laid out side by side. Where more is needed, buffers that are never in use together share bytes; the
-barriers that this asks for are then derived like all others."""
+If little memory is needed, buffers share no bytes. Otherwise buffers that are never live together share bytes; the
+barriers that this requires are derived like all others."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
 
 ALIGNMENT = 128
-"""Bytes that whatever bulk copies write starts at a multiple of."""
+"""Alignment in bytes of the destination of bulk copies."""
 SWIZZLE_ALIGNMENT = 1024
-"""Bytes after which every swizzle starts anew."""
+"""Alignment in bytes of swizzled buffers, a multiple of the period of every swizzle."""
 PAD_BYTES = 16
 BANKS_BYTES = 128
 SMALL = 128
-"""Bytes of a buffer that shares none."""
+"""Bytes up to which a buffer shares no bytes with others."""
 LITTLE = 16 << 10
-"""Bytes up to which nothing is shared: a multiprocessor has them for a dozen blocks, and sharing costs barriers."""
+"""Total bytes up to which no buffers share bytes: a dozen such blocks fit on a multiprocessor, and sharing costs
+barriers."""
 
 
 Users = Mapping[Value, Sequence[tuple[Op, int]]]
@@ -39,8 +40,9 @@ SharedOp = BufNew | StackNew | MbarrierNew
 
 @dataclass(frozen=True, slots=True)
 class SharedAllocation:
-    """Bytes of shared memory. `strides`: of the elements, in scalars. `row_bytes`: of a swizzled tile, whose last
-    dimension is cut into boxes with rows of so many bytes, one box after the other; 0 for others."""
+    """The place of a buffer in shared memory: `offset` and `size` in bytes. `strides`: those of the dimensions, in
+    scalars. `row_bytes`: the bytes of a row of the boxes into which the last dimension of a swizzled tile is cut, which
+    lie one after the other; 0 for other tiles."""
 
     offset: int
     size: int
@@ -72,8 +74,9 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
-    """The same, but that small ones share no bytes: then what warps tell each other in one reduction need not wait
-    until all have read what they told in the last. Not together with roles, whose stages may leave no room."""
+    """The intervals, with small ones extended over the whole kernel so that they share no bytes: the exchange of one
+    reduction then need not wait until all warps have read that of the previous one. Kernels with roles stay unchanged,
+    since their stages may leave no room."""
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
     end = max(i.end for i in intervals)
@@ -81,7 +84,7 @@ def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
 
 
 def _row_bytes(op: SharedOp) -> int:
-    """The bytes of a row of the boxes of a swizzled buffer; the first dimension is the stages."""
+    """The bytes of a row of a swizzled buffer's boxes, else 0. The buffer's first dimension counts its stages."""
     t = op.result.type
     if not isinstance(op, BufNew) or not op.swizzled:
         return 0
@@ -100,8 +103,8 @@ def _side_by_side(intervals: list[Interval]) -> MemoryMap:
 
 
 class _Lives:
-    """The ops numbered in textual order, and from where to where each buffer is in use: to the end of every loop that
-    uses one made before it."""
+    """Live ranges of buffers over ops numbered in textual order. A buffer used in a loop and made before it is live to
+    the end of the loop."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.numbers: dict[Op, int] = {}
@@ -120,7 +123,8 @@ class _Lives:
             self.ends[op] = len(self.numbers)
 
     def interval(self, op: SharedOp, size: int) -> Interval:
-        """What connects roles is in use to the end; what two roles have of their own, at the same time."""
+        """The live range of a buffer. Pipes and mbarriers, which connect roles, are live to the end of the kernel;
+        buffers of different roles are live concurrently (`branch`)."""
         final = self.last.get(op.result, op)
         at, end = final, self.ends[final]
         while at.parent is not op.parent and at.parent is not None and at.parent.parent is not None:
@@ -143,8 +147,8 @@ class _Lives:
 
 
 def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
-    """Row-major; rows of matmul operands are padded, so that the rows that threads read together fall on different
-    banks, and stages that bulk copies fill, so that each starts where a copy may write.
+    """Row-major strides, in scalars. Rows of matmul operands are padded so that rows that threads read together fall on
+    different banks, and stages that bulk copies fill are padded to the alignment of copies.
 
     Nothing else is padded: where an asynchronous copy writes half a sector into another one, the L2 cache sends that
     sector twice."""
@@ -169,7 +173,7 @@ def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
 
 
 def _is_operand(op: BufNew, users: Users) -> bool:
-    """Whether a matmul reads the rows of a buffer: a whole one from where it lies, stages from there or by threads."""
+    """Whether a matmul reads the rows of a buffer: a whole buffer in place, stages in place or through registers."""
     found = [user for user, _ in users.get(op.result, [])]
     if not op.stages:
         viewed = any(isinstance(user, BufReshape | BufView) for user in found)
@@ -178,7 +182,7 @@ def _is_operand(op: BufNew, users: Users) -> bool:
 
 
 def _followed(value: Value, users: Users) -> set[Op]:
-    """The ops that use a value, or what others make of it."""
+    """The ops that use a value, directly or through results of other users."""
     found, left = set[Op](), [value]
     while left:
         more = {user for user, _ in users.get(left.pop(), [])} - found
@@ -198,5 +202,5 @@ def _bytes(op: SharedOp, strides: tuple[int, ...]) -> int:
 
 
 COUNT_BYTES = 16
-"""Before the elements of a stack: how many there are."""
+"""Bytes before the elements of a stack, which hold the number of elements."""
 MBARRIER_BYTES = 8

@@ -1,7 +1,7 @@
-"""Gives every piece of a block's memory an offset: two that are ever in use together share no bytes.
+"""Assigns an offset to every interval of a block's memory; intervals that are ever live together share no bytes.
 
-The planner knows nothing of any target. Time is any numbering of the program's points in their textual order; who plans
-stretches an interval over the loops that its contents have to outlast."""
+The planner is independent of the target. Time is any numbering of program points in textual order; the caller extends
+an interval over the loops that its contents must outlast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.dataclass import dataclass
 from tegula.source import UNKNOWN, Location
 
 Branch = tuple[tuple[int, int], ...]
-"""Where concurrent code forks on the way to a piece of memory: (fork, branch taken) from the outside in."""
+"""The concurrent branches that contain a piece of memory: (fork, branch taken), from the outermost fork inwards."""
 
 LINE = 64
 
@@ -25,7 +25,7 @@ class Interval:
 
     `start` and `end`: the first point of use and the first after the last. `size`: bytes, `pad` of which may stay
     unused after it. `align`: bytes, a power of two. `loc` and `until`: source of the first and the last use. `branch`:
-    two that took different branches of one fork are in use together whatever their times."""
+    intervals on different branches of one fork are live together whatever their times."""
 
     name: str
     start: int
@@ -39,33 +39,33 @@ class Interval:
 
     @property
     def room(self) -> int:
-        """Bytes that the plan sets aside, up to the next aligned address."""
+        """The bytes that the plan reserves: size and padding, rounded up to the alignment."""
         return -(-(self.size + self.pad) // self.align) * self.align
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """Offsets in bytes, one an interval, and the bytes needed for all of them."""
+    """The offset of each interval, and the total size, in bytes."""
 
     intervals: tuple[Interval, ...]
     offsets: tuple[int, ...]
     total: int
 
     def busiest(self) -> list[Interval]:
-        """Those in use at the point where their sizes add up to the most, the largest first."""
+        """The intervals that are live at the point of maximum total size, the largest first."""
         alive = [_alive(self.intervals, at) for at in {i.start for i in self.intervals}]
         most = max(alive, key=lambda those: sum(i.room for i in those)) if alive else []
         return sorted(most, key=lambda i: -i.size)
 
     def table(self) -> list[str]:
-        """For people: offset, bytes, source lines from the first use to the last, name; in the order of the program."""
+        """A readable table in program order: offset, bytes, source lines from the first use to the last, name."""
         rows = sorted(zip(self.intervals, self.offsets, strict=True), key=lambda row: row[0].start)
         lines = [f"{'offset':>12} {'bytes':>12}  {'lines':<9} tile"] if rows else []
         return lines + [f"{at:>12,} {i.size:>12,}  {lifetime(i):<9} {i.name}" for i, at in rows]
 
 
 def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
-    """Offsets by first fit, in whichever of a few orders needs the least memory."""
+    """A plan by first fit, with the one of a few orders that needs the least memory."""
     if not intervals:
         return MemoryMap((), (), 0)
     least = _most_alive(intervals)
@@ -82,8 +82,8 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
 
 
 def divided(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
-    """A plan that shows the parts of some intervals in their place. `inner`: the plan of each of these by its number.
-    The parts count as in use as long as the whole."""
+    """The plan with some intervals replaced by their parts. `inner`: the plan of the parts, by the number of the
+    interval. Each part counts as live as long as the whole interval."""
     intervals: list[Interval] = []
     offsets: list[int] = []
     for k, (whole, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
@@ -102,12 +102,12 @@ ORDERS: tuple[Callable[[Interval], tuple[int, ...]], ...] = (
 
 
 def together(a: Interval, b: Interval) -> bool:
-    """Whether some execution may have both in use."""
+    """Whether two intervals may be live at the same time."""
     return concurrent(a.branch, b.branch) or (a.start < b.end and b.start < a.end)
 
 
 def concurrent(a: Branch, b: Branch) -> bool:
-    """Whether the code on two branches runs at the same time: they part at one fork."""
+    """Whether the code on two branches runs concurrently: they take different branches of one fork."""
     for (fork, taken), (other, way) in zip(a, b, strict=False):
         if fork != other:
             return False
@@ -123,7 +123,7 @@ def lifetime(i: Interval) -> str:
 
 
 def _most_alive(intervals: Sequence[Interval]) -> int:
-    """The most bytes in use at one point: no plan needs less."""
+    """The maximum number of bytes live at one point, a lower bound for any plan."""
     changes = [(i.end, 0, -i.room) for i in intervals] + [(i.start, 1, i.room) for i in intervals]
     most = now = 0
     for _, _, change in sorted(changes):
@@ -137,7 +137,7 @@ def _alive(intervals: Sequence[Interval], at: int) -> list[Interval]:
 
 
 def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
-    """Each at the lowest offset that is free as long as it is in use."""
+    """Offsets, with each interval at the lowest offset that is free during its whole lifetime."""
     starts, ends = (np.array([getattr(i, f) for i in intervals], np.int64) for f in ("start", "end"))
     branches = sorted({i.branch for i in intervals})
     kind = np.array([branches.index(i.branch) for i in intervals])

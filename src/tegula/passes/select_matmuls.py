@@ -236,7 +236,7 @@ def pipe_of(operand: Value) -> Value | None:
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     """The pipes whose popped tiles are also read by ops other than matmuls, and the rings that are used by hand, since
-    copies into them do not round."""
+    copies into them do no rounding."""
     found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
     for op in kernel.walk():

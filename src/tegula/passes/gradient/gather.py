@@ -1,9 +1,10 @@
-"""Gradient tiles that have an owner in another grid.
+"""Replaces atomics on gradient tiles by kernels over another grid, in which each tile has one owner.
 
-The adjoint of a load in a loop adds to a tile that other blocks add to as well: of C = A B the block (i, j) adds to the
-tiles (i, k) of A's gradient, for every k. A grid over (i, k), with a loop over j inside, owns each of those tiles, adds
-up what belongs to it and writes it once. So the part of the adjoint kernel that such an atomic depends on becomes a
-kernel of its own: the block and loop indices that say where the tile lies are its grid, all others are its loops."""
+The adjoint of a load in a loop adds to a tile to which other blocks add as well: for C = A B, block (i, j) adds to the
+tiles (i, k) of A's gradient, for every k. In a grid over (i, k) with a loop over j, one block owns each of these tiles,
+sums all contributions to it and writes it once. So the part of the adjoint kernel that the atomic depends on becomes a
+kernel of its own: the block and loop indices that determine the tile's offset are its grid, all others are its
+loops."""
 
 from __future__ import annotations
 
@@ -49,19 +50,20 @@ from tegula.passes.window import apart, moves_on, window
 from tegula.types import ArrayType, TileType, int32, scalar_of
 
 MOST_DIMS = 3
-"""Dimensions of a grid."""
+"""Maximum number of dimensions of a grid."""
 
 
 class _NoOwner(Exception):
-    """There is no grid that owns the tiles; why."""
+    """No grid owns the tiles of an atomic; the message says why."""
 
 
 def gather(
     adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool
 ) -> list[AdjointStep]:
-    """The steps that replace an adjoint kernel, which is changed: one for each atomic of the given gradient arrays
-    whose tiles a grid owns, then what is left of the kernel. `arrays`: those of the gradients that share no bytes with
-    another array. `ordered`: whether sums that all blocks add to are worth any number of registers."""
+    """The steps that replace an adjoint kernel, which is changed: one for each atomic on the given gradient arrays
+    whose tiles have owners in some grid, then the steps of the remaining kernel. `arrays`: the gradients that share no
+    bytes with another array. `ordered`: whether sums to which all blocks add are split into partial sums whatever
+    registers they take."""
     steps: list[AdjointStep] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
@@ -104,22 +106,22 @@ class _Owner:
         self.order = {op: k for k, op in enumerate(adjoint.walk())}
         self.blocks = adjoint.launch.ndim - 1
         self.components: list[int] = []
-        """Components of the block's index that say where the tile lies."""
+        """Components of the block index that determine the tile's offset."""
         self.across: list[For] = []
-        """Loops around the atomic whose indices do."""
+        """Loops around the atomic whose indices determine the tile's offset."""
         self.grid: list[Extent] = []
         self.owners: list[int | For] = []
-        """A component or one of those loops, for each dimension of the grid."""
+        """For each dimension of the grid, the component or the loop of `across` that it stands for."""
         self.backwards: dict[For, list[Value]] = {}
-        """What counts the iterations of a loop from the first to the last, where its index counts them backwards."""
+        """For each loop of `across`, the values that count its iterations backwards: stop - 1 - index."""
 
     def step(self) -> AdjointStep:
-        """The step; _NoOwner if there is none."""
+        """The step that owns the tiles; raises _NoOwner if there is none."""
         self._find_owner()
         needed = self._needed()
         for loop, backwards in self.backwards.items():
             if any(loop.index in _free(op) and not set(op.results) & set(backwards) for op in needed):
-                backwards.clear()  # the index counts by itself too
+                backwards.clear()  # the index itself is used as well
         whole = AdjointStep(*self._built(needed, False))
         wide = retile(whole.kernel)
         if wide is not None:
@@ -146,7 +148,7 @@ class _Owner:
         return replace(whole, shared=(first, last))
 
     def _values(self, owner: int | For) -> list[Value]:
-        """The values that are an owner's place in a dimension of its grid."""
+        """The values of the adjoint kernel that become the block index of a grid dimension."""
         if isinstance(owner, int):
             return [v for v, k in self.numbers.items() if k == owner]
         return self.backwards[owner] or [owner.index]
@@ -195,7 +197,7 @@ class _Owner:
     # What it depends on ----------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[Op]:
-        """The ops that the tile depends on, in program order; loops around the atomic are not among them."""
+        """The ops that the tile and its offset depend on, in program order, without the loops around the atomic."""
         ops: set[Op] = set()
         seen: set[Value] = set()
         carried = {v for loop in self.loops for v in loop.arguments}
@@ -221,8 +223,8 @@ class _Owner:
         return sorted(ops, key=self.order.__getitem__)
 
     def _check_reads(self, op: Op) -> None:
-        """_NoOwner unless the op reads in the new kernel, which runs before all that the old one writes, what it read
-        there."""
+        """Raise _NoOwner unless the op reads the same elements' values in the new kernel, which runs before the old
+        one writes anything."""
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None:
                 raise _NoOwner("what it is made of is overwritten")
@@ -243,7 +245,8 @@ class _Owner:
                 yield op
 
     def _check_cleared(self, load: Op, array: Value, writers: Sequence[Op]) -> None:
-        """Gradients are taken and cleared: each element by one block, which clears it after it took it."""
+        """Raise _NoOwner unless the writers only clear gradients that were taken: each element is read and then
+        cleared by one block."""
         found_accesses = accesses_of(self.adjoint, array)
         if not apart_in_blocks(self.adjoint, found_accesses):
             raise _NoOwner("what it is made of is overwritten")
@@ -264,8 +267,8 @@ class _Owner:
     def _built(
         self, needed: Sequence[Op], chunk: bool
     ) -> tuple[Kernel, tuple[Value, ...], tuple[Extent, ...], tuple[Extent, ...]]:
-        """The kernel, and what else a step has of it. `chunk`: blocks have a chunk of the first missing component each,
-        the last dimension of the grid, and write to an array of partial sums."""
+        """The kernel with the `known`, `grid` and `counts` of its step. `chunk`: whether each block sums a chunk of the
+        first missing component (the grid's last dimension) and writes to an array of partial sums."""
         inner = [loop for loop in self.loops if loop not in self.across]
         missing = [k for k in range(self.blocks) if k not in self.components]
         params, tile = self.adjoint.params, tile_of(self.atomic)
@@ -337,7 +340,7 @@ class _Owner:
         mapping: dict[Value, Value],
         least: dict[For, int],
     ) -> None:
-        """Put a copy of an op into the outermost loop that makes all that it depends on."""
+        """Put a clone of an op into the outermost loop in which all its operands are available."""
         level = max((made.levels[mapping[v]] for v in _free(op)), default=0)
         if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
             around = set(_around(op))
@@ -353,7 +356,7 @@ class _Owner:
         bounds: Sequence[Sequence[Value]],
         value: Value,
     ) -> Value:
-        """The sum of a tile over all loops, whose bounds these are."""
+        """Build the loops with these bounds, and the sum of a tile over all of them."""
         tile = tile_of(self.atomic)
         wide = TileType(summed_in(tile.dtype), tile.shape)
         made.region = regions[0]
@@ -390,7 +393,7 @@ def _views(array: Value) -> Iterator[ArrayView]:
 
 
 def _free(op: Op) -> list[Value]:
-    """What an op and those in it use from outside of it."""
+    """The values from outside of an op that it, or an op nested in it, uses."""
     made = {r for o in op.walk() for r in o.results} | {
         a for o in op.walk() for r in o.regions for a in r.args
     }

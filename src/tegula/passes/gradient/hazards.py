@@ -1,8 +1,9 @@
-"""Where 0 times a derivative may be a NaN: adjoints that are 0 stay 0 there.
+"""Finds where 0 times a derivative may be NaN, so that adjoints of 0 are kept at 0 there.
 
-An adjoint is 0 for elements that do not exist, for what was not chosen, and where nothing depends on a value. What it
-is multiplied by may be infinite or a NaN then: the slope of a root at 0, the inverse of what lies outside of an array.
-Where a factor cannot be, multiplying is all; what can be is found from how values are made."""
+An adjoint is 0 for absent elements, for operands that a selection did not choose, and for values that nothing depends
+on. The derivative that it is multiplied by may then be infinite or NaN: the slope of a square root at 0, the inverse of
+an element outside of an array. A factor that cannot be infinite or NaN needs no guard; an analysis of how values are
+computed decides."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ from tegula.passes.prove_bounds import Prover, is_attained
 
 
 class Hazard(IntEnum):
-    """How a number may become infinite or a NaN: never; as an array holds it; or by what computes it."""
+    """How a number may become infinite or NaN: not at all, only if array elements are, or through the op that computes
+    it."""
 
     NONE = 0
     DATA = 1
@@ -46,14 +48,14 @@ class Hazard(IntEnum):
 SAFE_FUNCTIONS = frozenset(
     ("sin", "cos", "tan", "tanh", "atan", "atan2", "erf", "erfc", "hypot", "cbrt", "sign", "round", "sigmoid")
 )
-"""Functions of the library that are finite where their arguments are."""
+"""Library functions that are finite for finite arguments."""
 POWERS = frozenset(("exp", "exp2", "exp10"))
 SAFE = (
     *(S.Add, S.Sub, S.Mul, S.Fma, S.Neg, S.Abs, S.Min, S.Max, S.CopySign, S.Floor, S.Ceil, S.Trunc, S.Rint),
     *(S.Cmp, S.Classify, S.And, S.Or, S.Xor, S.Not, S.NeverAbove, Cast, TileBroadcast, TileFull, TileReshape),
     *(VecMake, VecSplat, TileMatmul, TileReduce),
 )
-"""Ops that are finite where their operands are, unless they overflow."""
+"""Ops that are finite for finite operands, unless they overflow."""
 STORES = (TileStore, ArrayStore)
 RISKS = (S.Const, S.Div, S.Sqrt, S.FastExp2, Bitcast, Call)
 CARRY_ALL = (
@@ -61,11 +63,11 @@ CARRY_ALL = (
     *(TileMap, TileBroadcast, TileFull, TileReshape, TilePermute, TileMatmul),
     *(TileStore, TileAtomic, ArrayStore, ArrayAtomic, Yield),
 )
-"""Ops whose operands have an adjoint of 0 only where the result's is, or where they are multiplied by 0."""
+"""Ops whose operands have an adjoint of 0 only where that of the result is 0, or where the derivative is 0."""
 
 
 class Hazards:
-    """Of the values of a kernel that is differentiated."""
+    """The hazards of the values of a kernel that is differentiated."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.masked = _masked(kernel)
@@ -73,7 +75,7 @@ class Hazards:
         self.low: dict[Value, float] = {}
         self.prover = Prover()
         self.everywhere = Hazard.DATA
-        """Of what loops carry and objects hold: the worst of all."""
+        """The hazard of loop-carried values and of objects' contents: the worst one in the kernel."""
         risks = [op for op in kernel.walk() if isinstance(op, RISKS)]
         self.everywhere = max([Hazard.DATA, *map(self._of_op, risks)])
         self.known.clear()
@@ -83,7 +85,7 @@ class Hazards:
                 self.above(result)
 
     def spoils(self, factor: Value, op: Op) -> bool:
-        """Whether a factor may turn an adjoint of 0 of what an op makes into a NaN."""
+        """Whether multiplying by a factor may turn a zero adjoint of an op's result into NaN."""
         found = self.of(factor)
         return found is Hazard.COMPUTED or (
             found is Hazard.DATA and any(r in self.masked for r in op.results)
@@ -92,7 +94,7 @@ class Hazards:
     # What a value may be ---------------------------------------------------------------------------------------------
 
     def of(self, x: Value) -> Hazard:
-        """How a value may become infinite or a NaN."""
+        """The hazard of a value."""
         x = source(x)
         if x not in self.known:
             self.known[x] = self._of_op(x.owner) if isinstance(x.owner, Op) else self._of_argument(x)
@@ -127,13 +129,13 @@ class Hazards:
         return max([self.everywhere if _reads_objects(op) else Hazard.DATA, *of])
 
     def _is_small(self, call: Call) -> bool:
-        """Whether a call gives a power of a number that is never above 0."""
+        """Whether a call is an exponential of a number that is never above 0."""
         return call.name in POWERS and self.prover.bounds(call.arguments[0])[1] <= 0.0
 
     # What a value is at least -----------------------------------------------------------------------------------------
 
     def above(self, x: Value) -> float:
-        """A number below which a value never is; a NaN is not looked at."""
+        """A lower bound of a value, NaN disregarded."""
         x = source(x)
         if x not in self.low:
             self.low[x] = -math.inf
@@ -180,8 +182,8 @@ class Hazards:
         return -math.inf
 
     def _largest(self, tile: Value, axis: int | None) -> float:
-        """A number that the largest of the elements of a tile along an axis, which are not below 0, is not below: that
-        of powers of how far numbers are below their maximum is 1."""
+        """A lower bound of the maximum along an axis of a tile of non-negative elements: 1 for exponentials of
+        differences from the maximum along this axis, else 0."""
         op = source(tile).owner
         if isinstance(op, Cast):
             return self._largest(op.x, axis)
@@ -190,8 +192,8 @@ class Hazards:
 
 
 def source(x: Value) -> Value:
-    """Where a map or a call makes an element, or takes one: the number that it is outside, or in the map that made
-    it."""
+    """The value that an element stands for: looks through the results and arguments of maps and calls to the value
+    outside, or in the map that made the tile."""
     while True:
         owner = x.owner
         op = owner.parent if isinstance(owner, Region) else None
@@ -211,13 +213,13 @@ def _given(function: Region, operands: Sequence[Value], argument: Value) -> Valu
 
 
 def _reads_objects(op: Op) -> bool:
-    """Whether what an op gives is not told from its operands: control flow, and what tile objects hold."""
+    """Whether an op's results do not follow from its operands alone: control flow, and reads of objects."""
     return isinstance(op, Carrier) or bool(op.effects())
 
 
 def _masked(kernel: Kernel) -> set[Value]:
-    """The values of which parts may have an adjoint of 0, though others have none: what they are used for is chosen
-    from, or takes parts of them, or does not always happen."""
+    """The values whose adjoint may be 0 in some elements: a use of theirs selects among operands, takes a part of them,
+    or is conditional."""
     order, count = list(kernel.walk()), -1
     stores = Counter(memory_root(op.array) for op in order if isinstance(op, STORES))
     found = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
@@ -235,7 +237,7 @@ def _masked(kernel: Kernel) -> set[Value]:
 
 
 def _chooses(op: Op, stores: Counter[Value]) -> bool:
-    """Whether parts of what an op takes may have no gradient. `stores`: how many there are to each array."""
+    """Whether some elements of an op's operands may get no gradient. `stores`: the number of stores to each array."""
     if isinstance(op, STORES) and stores[memory_root(op.array)] > 1:
         return True
     if isinstance(op, TileReduce):

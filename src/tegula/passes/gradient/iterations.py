@@ -68,7 +68,7 @@ def _drop_invariant(kernel: Kernel) -> bool:
 
 
 def _is_pure(loop: Op) -> bool:
-    """Whether a loop writes only objects made inside it, and reads no others besides arrays."""
+    """Whether a loop writes nothing but objects made inside it, and reads nothing but these and arrays."""
     made = {r for op in loop.walk() for r in op.results}
     for effect in (e for op in loop.walk() for e in op.effects()):
         if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):

@@ -1,4 +1,4 @@
-"""Running forward ops again in the adjoint kernel, without what they do outside of it."""
+"""Reruns forward ops in the adjoint kernel, without their effects on arrays, stacks and the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUBSCRIPTS: dict[type[Op], str] = {
 
 
 def named(op: Op) -> str:
-    """What the user wrote to get the op."""
+    """The source construct that an op comes from, for messages."""
     return op.loc.subject or SUBSCRIPTS.get(type(op), op.NAME.replace(".", "_"))
 
 
@@ -55,7 +55,7 @@ class ForwardReplay(GradientBuilder):
 
     @contextmanager
     def at(self, loc: Location) -> Generator[None, None, None]:
-        """What is built is attributed to a place of the source."""
+        """A context whose ops get the given source location."""
         before, self.loc = self.loc, loc
         try:
             yield
@@ -90,7 +90,8 @@ class ForwardReplay(GradientBuilder):
         )
 
     def add_shadow(self, op: Op) -> None:
-        """The gradient of an object or view that the op makes."""
+        """Make the shadow, the object or view that holds the gradient, for an active object or view that an op
+        makes."""
         if not isinstance(op, BufNew | BufView | BufReshape | ArrayView) or op.result not in self.activity:
             return
         made = op.result
@@ -108,7 +109,8 @@ class ForwardReplay(GradientBuilder):
         return self.one(BufNew, [self.zero(t.tile)], {"storage": t.storage})
 
     def _sweep_loop(self, op: LoopLike) -> None:
-        """Before a loop, what the objects it accesses hold; with it, how often a `while` runs."""
+        """Rerun a loop. Saves the contents of the objects that it accesses before it, and a `while`'s iteration
+        count."""
         for memory in self.accessed(op):
             if self.parted(op):
                 self._check_written_only(op)
@@ -120,11 +122,11 @@ class ForwardReplay(GradientBuilder):
             self.copy(op, Primals(self.scope))
 
     def parted(self, op: Op) -> bool:
-        """Whether some lanes run an op more often than others."""
+        """Whether an op is in divergent control flow, so that some lanes run it more often than others."""
         raise NotImplementedError
 
     def _check_written_only(self, loop: Op) -> None:
-        """Objects cannot be set back for some lanes only, so such a loop may write them but read none of them."""
+        """Refuse a divergent loop that reads objects: their contents cannot be restored for some lanes only."""
         for op in loop.walk():
             if any(
                 e.kind == "read" and e.value is not None and isinstance(e.value.type, BufType)
@@ -144,7 +146,7 @@ class ForwardReplay(GradientBuilder):
         return list(found)
 
     def _counted(self, op: While) -> Value:
-        """A `while` run again; the number of its iterations."""
+        """Rerun a `while` with a counter. Returns the number of its iterations."""
         for inner in op.condition.walk():
             if any(e.kind not in ("read", "issue") for e in inner.effects()):
                 self.refuse(inner, "the condition of a loop changes memory")
@@ -165,7 +167,8 @@ class ForwardReplay(GradientBuilder):
         return count
 
     def _sweep_branches(self, op: If) -> None:
-        """Both branches, each giving out all that it computed, so that going backwards needs no second run."""
+        """Rerun a branch so that each alternative yields all values it computed, and the backward sweep need not rerun
+        it."""
         scopes: list[GradientScope] = []
         for branch in op.alternatives:
             with self.inside(Region()) as scope:
@@ -196,7 +199,8 @@ class ForwardReplay(GradientBuilder):
         return self.const(False if scalar_of(t) == bool_ else 0, t)
 
     def enter_branch(self, op: If, which: int) -> None:
-        """In the adjoint of a branch: what the branch computed, and its objects' gradients."""
+        """At the start of an alternative's adjoint, make available the values that the alternative computed, and the
+        shadows of its objects."""
         found = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
         self.scope.recall(found[which])
         for inner in op.alternatives[which].ops[:-1]:
@@ -207,7 +211,7 @@ class ForwardReplay(GradientBuilder):
     # Copies ----------------------------------------------------------------------------------------------------------
 
     def copy(self, op: Op, mapping: Mapping) -> None:
-        """Run an op again. What it does to arrays, stacks and the host is left out."""
+        """Rerun an op. Ops that change arrays, stacks or the host are left out; their results become `Unreplayable`."""
         if isinstance(op, Carrier):
             self._copy_control(op, mapping)
         elif any(
@@ -251,8 +255,8 @@ class ForwardReplay(GradientBuilder):
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
     def before_iteration(self, op: LoopLike, number: Value) -> list[Value]:
-        """What a loop carries at the start of an iteration, and objects that hold what its objects do: the iterations
-        before it are run again."""
+        """The values that a loop carries at the start of an iteration, recomputed by rerunning the iterations before
+        it, which also brings copies of the loop's objects to their contents at that point."""
         self._own_objects(op)
         region = Region()
         before = region.add_argument(number.type)
@@ -271,7 +275,8 @@ class ForwardReplay(GradientBuilder):
         return made
 
     def _own_objects(self, op: LoopLike) -> None:
-        """Copies of the objects that a loop accesses, as they were before it, and the views of them that it uses."""
+        """Make copies of the objects that a loop accesses, with their contents before it, and the views of the copies
+        that it uses."""
         if self.parted(op):
             return
         for memory in self.accessed(op):
@@ -285,7 +290,7 @@ class ForwardReplay(GradientBuilder):
                     self._own_view(v)
 
     def _own_view(self, view: Value) -> None:
-        """A view of a copied object, made again."""
+        """Remake a view for the copy of its object."""
         if view in self.scope.primals or not isinstance(view.owner, BufView | BufReshape):
             return
         self._own_view(view.owner.buffer)
@@ -293,13 +298,14 @@ class ForwardReplay(GradientBuilder):
 
 
 def _is_kept(value: Value) -> bool:
-    """Whether a branch gives out a value: memory stays, and what is cheap is computed again."""
+    """Whether an alternative yields a value for its adjoint: not memory, and not results that are cheap to
+    recompute."""
     return not is_memory(value) and not (isinstance(value.owner, Op) and _is_cheap(value.owner))
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether an op is built anew where it is needed, rather than its result kept: constants, views of arrays, and
-    integers and conditions, whose form says which elements of a tile they mean."""
+    """Whether an op is recomputed where it is needed, rather than its result kept: constants, views of arrays, and
+    integers and conditions, whose defining ops show which elements of a tile are accessed."""
     if isinstance(op, Const | ArrayView):
         return True
     plain = op.PURE and not op.COOPERATIVE and not op.regions

@@ -4,7 +4,7 @@ If the forward kernel computes C = A B in tiles of 128 x 256 with K steps of 64,
 gradient has 128 x 64 elements and K steps of 256: too little arithmetic for each byte that it loads. On GPUs one block
 may own several such tiles and take shorter steps.
 
-On CPUs a transposed operand is packed for each matmul. A block that owns several tiles packs it once for all of them."""
+On CPUs a transposed operand is packed for each matmul. A block that owns several tiles packs it once for all."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class _Retiling:
         return Wide(kernel, gpu, place, factor, t.shape[growing], position, along)
 
     def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
-        """The dimension along which tiles grow, the factor by which their length grows, and the elements of a K step."""
+        """The dimension along which tiles grow, the factor by which their length grows, and the length of a K step."""
         limit = min(MOST[0] * MOST[1], max(s.shape[0] * s.shape[1] for s in self.sides))
         growing = max((0, 1), key=lambda d: MOST[d] // t.shape[d])
         factor = 1

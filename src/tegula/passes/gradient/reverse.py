@@ -24,7 +24,7 @@ from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
 
 Sums = dict[tuple[Value, bool], Value]
-"""What adjoints of values from outside of a region grow by in it; True: for the block, False: for each lane."""
+"""The contributions of a region to adjoints of values from outside; True: for the block, False: for each lane."""
 
 
 class Reverse(ForwardReplay):
@@ -137,14 +137,14 @@ class Reverse(ForwardReplay):
     # Adjoints of values ----------------------------------------------------------------------------------------------
 
     def shared(self, value: Value) -> bool:
-        """Whether a scalar is one for the block: the same in all lanes, where all lanes make it."""
+        """Whether a scalar is uniform: the same in all lanes, and computed where no lanes diverge."""
         if self.known is None or self.known.varying(value):
             return False
         at = value.owner if isinstance(value.owner, Region) else value.owner.parent if value.owner else None
         return at is None or at.parent is None or not self.parted(at.parent)
 
     def add(self, value: Value, more: Value, total: bool) -> None:
-        """Let the adjoint of a value grow. `total`: by something for the block, not by each lane's own."""
+        """Add a contribution to the adjoint of a value. `total`: whether it is the block's, and not each lane's own."""
         wanted = adjoint_type(value.type)
         assert more.type == wanted, f"an adjoint of {wanted} grows by {more.type}"
         whole = isinstance(value.type, TileType) or (total and self.shared(value))
@@ -156,7 +156,7 @@ class Reverse(ForwardReplay):
         table[value] = made
 
     def take(self, value: Value) -> Value | None:
-        """The adjoint of a value where it was made; None where nothing flows."""
+        """Remove and return the complete adjoint of a value at its definition; None if no gradient flows."""
         total, part = self.scope.totals.pop(value, None), self.scope.parts.pop(value, None)
         if value in self.scope.accumulators:
             total = self.plus(total, self.one(BufRead, [self.scope.accumulators.pop(value)]))
@@ -165,14 +165,14 @@ class Reverse(ForwardReplay):
         return self.plus(total, part)
 
     def take_or_zero(self, value: Value) -> Value:
-        """The adjoint of a value that is complete now; zeros where nothing was added."""
+        """Remove and return the complete adjoint of a value; zeros if nothing was added."""
         found = self.take(value)
         return self.zero(adjoint_type(value.type)) if found is None else found
 
     # Ops -------------------------------------------------------------------------------------------------------------
 
     def backwards(self, ops: Sequence[Op]) -> None:
-        """The adjoints of the ops of a region, from the last to the first."""
+        """Build the adjoints of the ops of a region, from the last op to the first."""
         for op in reversed(ops):
             with self.at(op.loc):
                 if isinstance(op, Carrier):
@@ -234,8 +234,8 @@ class Reverse(ForwardReplay):
             self.add(value, more, total)
 
     def _loop(self, op: LoopLike, grads: Sequence[Value | None]) -> None:
-        """The iterations from the last to the first: each runs its forward part again, then goes backwards through
-        it."""
+        """Build a loop over the iterations from the last to the first, each of which reruns its forward ops and then
+        their adjoints."""
         body = op.body
         wanted = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
         arguments, initial, yielded = (
@@ -272,7 +272,7 @@ class Reverse(ForwardReplay):
         self._grow(list(sums), made[len(wanted) :])
 
     def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
-        """Let the adjoints of what a loop carries flow to the values that the arguments of its body get."""
+        """Add the adjoints of a loop's carried values to those of the values passed as its body's arguments."""
         for value, argument, g in zip(values, arguments, adjoints, strict=True):
             if self.wanted(value):
                 self.add(value, g, self.shared(argument))
@@ -286,7 +286,7 @@ class Reverse(ForwardReplay):
         return self.zero(adjoint_type(like.type)) if g is None else g
 
     def _iterations(self, op: For) -> Value:
-        """How often a loop runs; 0 or less if it does not."""
+        """The number of iterations of a loop; 0 or less if it has none."""
         start, stop, step = map(self.plain, op.bounds)
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
@@ -309,7 +309,7 @@ class Reverse(ForwardReplay):
 
 
 def _left(scope: GradientScope) -> Sums:
-    """What is left over in a scope for values made outside of it."""
+    """The adjoint contributions that remain in a scope, for values defined outside of it."""
     return {
         **{(value, True): x for value, x in scope.totals.items()},
         **{(value, False): x for value, x in scope.parts.items()},

@@ -33,8 +33,8 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A number of the division of forward blocks into chunks, each of which one block runs. `of`: the extents whose
-    product is the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
+    """A number of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
+    multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
     `what`: the number of "chunks", their "length" or the "total" of blocks. `resident`: how many blocks that run chunks
     a multiprocessor holds, 0 if unknown. `in_turn`: on GPUs forward blocks are dealt out cyclically; then `what` may
     also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between consecutive
@@ -49,7 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The product of an integer factor and an extent."""
+    """An extent times an integer factor."""
 
     factor: int
     of: Extent
