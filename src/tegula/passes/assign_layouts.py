@@ -1,9 +1,9 @@
-"""Every tile value gets a layout over the threads of the block.
+"""Assigns each tile value a layout over the threads of the block.
 
 Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
-matmul takes the matmul's layout; one that comes from the lanes, theirs; the result of a reduction and the source of a
-broadcast take what the larger tile leaves them, so that both need no exchange; all others are spread in blocks for wide
-access to memory."""
+matmul takes the matmul's layout; one whose tiles come from lanes takes the lanes' layout. The result of a reduction and
+the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op needs an
+exchange. All other classes get a blocked layout for wide memory accesses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _order(group: _Class) -> tuple[int, int, int]:
-    """Larger classes first; of equal ones those whose layout is given, then those that are loaded or stored."""
+    """The order in which classes choose: larger ones first; among equals those whose layout an op dictates, then those
+    that are loaded or stored."""
     given = any(_wanted(op, group) is not None for op in group.makers)
     return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
 
@@ -78,7 +79,7 @@ class _Class:
 
     @property
     def of_lanes(self) -> bool:
-        """Whether the program says what each lane has of the tiles."""
+        """Whether the program itself determines which elements each lane holds."""
         return any(isinstance(op, TileFromLanes | TileToLanes) for op in self.makers)
 
 
@@ -89,7 +90,7 @@ def _tiles(op: Op) -> Iterator[Value]:
 
 
 def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
-    """Union-find over the values that must agree."""
+    """The class of each tile value, by union-find over the values that must share a layout."""
     parent: dict[Value, Value] = {}
 
     def find(v: Value) -> Value:
@@ -129,7 +130,7 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:
-    """What an op says about the classes of its tiles."""
+    """Record an op with the classes of its tiles: as a maker, and with the element size if it accesses memory."""
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
@@ -149,8 +150,9 @@ Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout | None]]]]
 
 
 def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
-    """For each class those it could follow, larger ones and the same elements under other indices, and how. What is
-    loaded or stored follows no permutation, which would take neighbours in memory apart, but the program's wish."""
+    """For each class, the classes whose layout it could follow and the function that derives its own: larger tiles, and
+    tiles with the same elements under other indices. Loaded or stored classes do not follow a permutation, which would
+    separate neighbours in memory, unless the program determines the other class's layout."""
     edges: Edges = {}
     for op in kernel.walk():
         if isinstance(op, TileReduce):
@@ -197,14 +199,14 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
 
 
 def _wanted(op: Op, group: _Class) -> Layout | None:
-    """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
+    """The layout that an op of `makers` dictates for a class; None if it accepts any."""
     if isinstance(op, RegisterMma) and tile_type(op.result.type).shape != group.shape:
         return held_layout(op, group.group)
     return natural_layout(op, group.group)
 
 
 def natural_layout(op: Op, group: Group) -> Layout | None:
-    """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
+    """The layout that an op dictates for its tile; None if it accepts any. `group`: the threads that execute the op."""
     threads = group.threads
     if isinstance(op, GroupMma):
         t = op.result.type
@@ -224,7 +226,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
 
 
 def _of_warp_groups(op: GroupMma) -> Callable[[tuple[int, int], int], Layout]:
-    """The layouts of the result of a matmul, and of its operand in registers, by their shapes."""
+    """The function from shape to layout for a wgmma's result and its operand in registers."""
     return wgmma_transposed if isinstance(op, RegisterMma) and op.held == 1 else wgmma_result
 
 
@@ -236,7 +238,7 @@ def held_layout(op: RegisterMma, group: Group) -> Layout:
 
 
 def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
-    """The layout in which an op takes each of its operands; None where any will do, or it is no tile."""
+    """The layout that an op requires for each of its operands; None if it accepts any, or the operand is no tile."""
     wanted = natural_layout(op, group)
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]

@@ -1,5 +1,5 @@
-"""Where an op needs a tile under another layout than it has, the tile goes through shared memory; reductions are cut
-into what warps do alone and what they tell each other."""
+"""Converts tiles between layouts through shared memory where an op requires another layout, and splits reductions into
+a part inside warps and an exchange between warps."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ class _Converter:
                 self.natural(build, op)
 
     def atomic(self, build: Builder, op: Op) -> None:
-        """What was there before is known to the thread that acts for those that hold copies; it tells them."""
+        """Only the thread that acts for all holders of an element gets the atomic's result; broadcast it to the
+        others through a buffer."""
         build.region.append(op)
         layout = self.layouts[op.result]
         if not layout.owns_once:
             self._later(op.result, self.read(build, self.buffer(build, op.result), layout))
 
     def natural(self, build: Builder, op: Op) -> None:
-        """An op that insists on a layout: its tiles are brought to it and back."""
+        """Convert the operands and results of an op to and from the layouts that it requires."""
         group = group_of(build.region, self.block_threads)
         for k, (v, taken) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
             if taken is not None:
@@ -79,7 +80,7 @@ class _Converter:
                 self._later(result, self.converted(build, result, final))
 
     def _later(self, old: Value, new: Value) -> None:
-        """All later uses of a value mean another, but not the conversion itself."""
+        """Replace all later uses of a value by its converted form, except in the conversion itself."""
         conversion = new.owner
         assert isinstance(conversion, BufRead)
         source = conversion.buffer.owner
@@ -111,7 +112,7 @@ class _Converter:
         return made
 
     def broadcast(self, build: Builder, op: TileBroadcast) -> None:
-        """In registers where each thread has what it needs, else through a buffer."""
+        """Broadcast in registers if each thread holds the elements that it needs, else through a buffer."""
         source, wanted = op.tile, self.layouts[op.result]
         t, whole = source.type, op.result.type
         assert isinstance(t, TileType) and isinstance(whole, TileType)
@@ -130,7 +131,7 @@ class _Converter:
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
 
     def relabelling(self, build: Builder, op: Relabelling) -> None:
-        """In registers where each thread has the elements that it needs, else through a buffer."""
+        """Relabel in registers if each thread holds the elements that it needs, else go through a buffer."""
         wanted = self.layouts[op.result]
         if op.carried(self.layouts[op.tile]) == wanted:
             build.region.append(op)
@@ -139,8 +140,8 @@ class _Converter:
         self.replaced[op.result] = self.read(build, shown, wanted, op.result.name)
 
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
-        """In registers and by shuffles; where several warps hold parts of one result, once more over the parts. The
-        threads synchronise once for reductions that stand side by side."""
+        """Reduce in registers and by shuffles; if several warps hold parts of one result, reduce again over the parts.
+        The threads synchronise once for consecutive reductions."""
         cuts = [self.layouts[op.tile].parts(op.axis) for op in ops]
         several = [k for k, (_, _, bases) in enumerate(cuts) if len(bases) > 1]
         tiles = [op.tile for op in ops]
@@ -164,7 +165,7 @@ class _Converter:
             self.replaced[op.result] = self.converted(own, result, self.layouts[op.result])
 
     def _partial(self, build: Builder, ops: Sequence[TileReduce], parts: Sequence[int]) -> list[Value]:
-        """What each warp knows of the results."""
+        """Build the partial results of each warp."""
         tiles = [op.tile for op in ops]
         attrs = {"axes": tuple(op.axis for op in ops), "parts": tuple(parts)}
         regions = [clone_region(op.combine, {}) for op in ops]
@@ -172,7 +173,7 @@ class _Converter:
 
 
 def _mergeable(ops: Sequence[Op]) -> list[TileReduce]:
-    """The reductions at the start of a list that need none of the others' results."""
+    """The consecutive reductions at the start of a list that do not depend on each other's results."""
     found: list[TileReduce] = []
     for op in ops:
         if not isinstance(op, TileReduce) or any(o.result in op.operands for o in found):

@@ -1,5 +1,5 @@
-"""Shared tiles that roles fill and read by hand become rings like those of pipes: stages one after the other, of which
-each access names one. A tile that is not used stage by stage is a ring of one stage."""
+"""Turns shared tiles that roles fill and read by hand into rings like those of pipes: consecutive stages, one of which
+each access names. A tile that is not indexed by stage becomes a ring of one stage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _picks_stage(user: Op) -> bool:
 
 
 def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
-    """The same memory as a ring; the tile is its only stage."""
+    """Replace a buffer by a ring whose only stage is the tile; `wrapped` maps the old buffer to a view of the stage."""
     region = old.parent
     assert region is not None
     t = buffer_type(old.result.type)
@@ -79,7 +79,7 @@ def is_by_hand(ring: Value) -> bool:
 
 
 def check_copies(kernel: Kernel, context: GpuCompilation) -> None:
-    """BulkAccess for a copy written by hand that no bulk copy can be."""
+    """Raise BulkAccess for a copy written by hand that cannot be a bulk copy."""
     for op in kernel.walk():
         if isinstance(op, BulkLoad | BulkPut) and is_by_hand(root(op.buffer)):
             _check_copy(kernel, context.target, op)
@@ -107,7 +107,7 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
 
 
 def _is_aligned(buffer: Value) -> bool:
-    """Whether a packed view of a stage starts at a whole number of pieces that copies are aligned to."""
+    """Whether a packed view of a stage starts at a multiple of the alignment of bulk copies."""
     if is_stage(buffer):
         return True
     view = buffer.owner

@@ -1,14 +1,14 @@
 """Pipes become rings of stages in shared memory, with two memory barriers for each stage: full and empty.
 
 A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
-of parity n / stages mod 2. A role that fills waits until the stage is empty, one that pops until it is full. A load
-becomes a bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else a load to
-registers and a push, or copies by the threads where registers are too few or the target has no bulk copies.
+of parity n / stages mod 2. A producer waits until the stage is empty, a consumer until it is full. A load becomes a
+bulk copy, whose bytes the full barrier counts, if a tensor map can describe the array; else a load to registers and a
+push, or asynchronous copies by the threads if registers are too few or the target has no bulk copies.
 
-Where threads read a stage that copies fill, a proxy fence stands between their reads and the release: an arrival orders
-accesses of threads among each other, but not against copies, whose writes could overtake the reads.
+Where threads read a stage that bulk copies fill, a proxy fence precedes the release: an arrival orders accesses of
+threads among each other, but not against bulk copies, whose writes could overtake the reads.
 
-Pipes that are filled, popped and released together share two barriers, which count the bytes of all."""
+Pipes that are filled, popped and released together have two barriers in common, which count the bytes of all."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MOST_HELD, ADDRESSES = 64, 24
-"""Elements of a tile that a thread loads to registers; the registers that it needs for addresses."""
+"""Maximum number of elements of a tile that a thread loads to registers, and its registers for addresses."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """The ops that a release is lowered to."""
 Key = tuple[Value, str]
-"""A pipe, and which of its items a role counts: "fill", "pop" or "release"."""
+"""A pipe, and the kind of event that a role counts on it: "fill", "pop" or "release"."""
 
 
 @dataclass(slots=True)
 class _Pipe:
-    """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies. `leader`: the first of
-    the pipes that it shares barriers with; `bytes`: of one item of all of these. `rounds`: whether items are
-    rounded to tf32."""
+    """A lowered pipe: the ring, and the barriers of its stages. `bulk`: whether bulk copies fill it. `leader`: the
+    first of the pipes that use the same barriers; `bytes`: for a leader, the bytes of one item of all of these.
+    `rounds`: whether items are rounded to tf32."""
 
     type: PipeType
     ring: Value
@@ -66,7 +66,7 @@ class _Pipe:
 
 @dataclass(slots=True)
 class _Count:
-    """Where a role stands in a pipe: the stage of its next item and the parity to wait for."""
+    """A role's position in a pipe: the stage of its next item and the parity to wait for."""
 
     stage: Value
     parity: Value
@@ -116,7 +116,8 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
 
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Let pipes share barriers where they may. The first and the last of the ops on such pipes at each place."""
+    """Let pipes use the same barriers where possible. Returns the first and the last op of each run of ops on pipes
+    with the same barriers: these wait and arrive for the whole run."""
     groups: list[list[Value]] = []
     for pipe in pipes:
         group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
@@ -154,7 +155,7 @@ def _position(op: Op) -> int:
 def _together(
     pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
 ) -> bool:
-    """Whether each op on a pipe stands at the same place as one on every pipe of the group."""
+    """Whether each op on a pipe is adjacent to a corresponding op on every pipe of the group."""
     one, other = pipes[group[0]], pipes[pipe]
     ours, theirs = users[group[0]], users[pipe]
     if not (one.bulk and other.bulk and one.type.stages == other.type.stages and len(ours) == len(theirs)):
@@ -166,7 +167,7 @@ def _together(
 
 
 def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
-    """Whether only `members` and ops that read at most stand between two ops of a region."""
+    """Whether all ops between two ops of a region are `members` or have no effects other than reads."""
     assert a.parent is not None
     low, high = sorted((_position(a), _position(b)))
     return all(op in members or _quiet(op) for op in a.parent.ops[low + 1 : high])
@@ -233,7 +234,8 @@ class _Lowering:
     """Waits of the current role for stages that copies fill."""
 
     def role(self, region: Region) -> None:
-        """Every count starts at the first stage; a fresh barrier counts as one whose phase of parity 1 has ended."""
+        """Lower the pipe ops of a role. Every count starts at the first stage; a wait for parity 1 passes on a fresh
+        barrier, so the first fills need not wait."""
         self.home, start, self.waits = region, Region(), []
         build = Builder(start, self.kernel.loc)
         self.counts = {
@@ -270,7 +272,7 @@ class _Lowering:
             region.append(op)
 
     def control(self, op: Carrier) -> None:
-        """Let a loop or branch carry the counts of the ops inside."""
+        """Make a loop or branch carry the counts of the ops inside it, and lower these ops."""
         keys = self._keys([op], nested=True)
         if not keys:
             return
@@ -363,7 +365,7 @@ class _Lowering:
         self._advance(build, (pipe, "fill"))
 
     def _free(self, build: Builder, pipe: Value) -> tuple[Value, Value]:
-        """The next stage, once it is empty."""
+        """Wait until the next stage is empty. Returns its number and a view of it."""
         count = self.counts[pipe, "fill"]
         build.insert(MbarrierWait([self.pipes[pipe].empty, count.stage, count.parity], []))
         return count.stage, self._view(build, pipe, count.stage)

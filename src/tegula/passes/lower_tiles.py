@@ -1,8 +1,8 @@
 """Tile ops whose threads need elements of other threads go through buffers in shared memory.
 
-After this pass tile values are only made, combined element by element, reduced, stored, and handed to and from lanes
-and buffers; whatever picks, moves or multiplies elements does it on a buffer. One buffer is made for each value that
-needs one, where the value is defined."""
+After this pass tile values are only created, combined element by element, reduced, stored, and passed to and from lanes
+and buffers; ops that pick, move or multiply elements work on buffers. Each value that needs a buffer gets one, at its
+definition."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WARP = 32
 
 
 def lower_tiles(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel, whose lane code is split, in place. With `debug`, what is called uniform is checked to be."""
+    """Rewrite the kernel, whose lane code is already split, in place. In debug mode, claims of uniformity are checked."""
     _Lowering(kernel, context.threads, context.debug).run()
 
 
@@ -64,15 +64,15 @@ class _Lowering:
         self.relabelled: set[Relabelling] = set()
 
     def run(self) -> None:
-        """First the buffers, where the values are defined; then the ops that use them."""
+        """Insert the buffers at the definitions of values, then rewrite the ops that use them."""
         self.relabelled = self._relabelled()
         self._define(self.kernel.body)
         self._rewrite(self.kernel.body)
         replace(self.kernel.body, self.replaced)
 
     def _relabelled(self) -> set[Relabelling]:
-        """Permutations and reshapes between values that no buffer is needed for: layouts may be carried through them,
-        so that each thread has the same elements under other indices."""
+        """The permutations and reshapes between values that need no buffer: layouts may be propagated through them, so
+        that each thread holds the same elements under other indices."""
         found: set[Relabelling] = set()
         found.update(op for op in self.kernel.walk() if isinstance(op, Relabelling) and _from_registers(op))
         while True:
@@ -97,7 +97,7 @@ class _Lowering:
         region.ops = out
 
     def _buffer(self, value: Value, region: Region, out: list[Op]) -> None:
-        """A buffer that holds the value, if some op picks its elements."""
+        """Provide a buffer that holds the value, if some op picks its elements."""
         if not isinstance(value.type, TileType) or not self._picked(value):
             return
         owner = value.owner
@@ -153,7 +153,7 @@ class _Lowering:
                 self.replaced[old] = new
 
     def picked(self, build: Builder, op: TilePermute | TileReshape | TileSlice) -> list[Value]:
-        """A slice, permutation or reshape: a view of the buffer, read."""
+        """Lower a slice, permutation or reshape to a read of a view of the buffer."""
         line, t = _reshaped_line(op), op.result.type
         assert isinstance(t, TileType)
         if line is not None:
@@ -179,7 +179,7 @@ class _Lowering:
         return build.insert(MmaWait(op.sums, types, dict(op.attrs))).results
 
     def concat(self, build: Builder, op: TileConcat) -> list[Value]:
-        """Each tile written to its part of one buffer."""
+        """Lower a concatenation: write each tile to its part of one buffer, and read the buffer."""
         t, at = op.result.type, 0
         axis: int = op.axis
         assert isinstance(t, TileType)
@@ -233,7 +233,7 @@ class _Lowering:
         return taken.results
 
     def _new(self, build: Builder, t: TileType) -> Value:
-        """A buffer with nothing in it yet."""
+        """A new buffer without contents."""
         empty = _put(build, TileEmpty, [], t, type=t)
         return _put(build, BufNew, [empty], _shared(t), storage="shared")
 
@@ -264,12 +264,13 @@ def _single(value: Value) -> bool:
 
 
 def _from_registers(op: Relabelling) -> bool:
-    """Whether the tile is in no buffer, nor numbers that each thread knows."""
+    """Whether an op relabels a tile in registers: the tile is not read from a buffer, and is no reshaped arange."""
     return not isinstance(op.tile.owner, BufRead) and _reshaped_line(op) is None
 
 
 def _reshaped_line(op: Op) -> TileArange | None:
-    """The numbers in a row that an op gives other dimensions, all but one of length 1: each thread knows its own."""
+    """The arange that an op reshapes so that all dimensions but one have length 1: each thread can compute its own
+    elements. None for other ops."""
     if isinstance(op, TileReshape) and sum(n > 1 for n in op.shape) <= 1:
         source = op.tile.owner
         return source if isinstance(source, TileArange) else None

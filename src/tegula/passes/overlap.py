@@ -1,4 +1,5 @@
-"""Which ops may write what others read: arrays through views and overlaps, buffers through views."""
+"""Alias analysis: whether ops may write memory that others read, arrays through views and overlaps, buffers through
+views."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
 
 
 def popped_from(buffer: Value, pipe: Value) -> bool:
-    """Whether a buffer shows a stage of the pipe, which is someone else's once it is released."""
+    """Whether a buffer is a view of a stage popped from the pipe; a release hands the stage back to the producer."""
     source = root(buffer).owner
     return isinstance(source, PipePop) and source.pipe is pipe
 
@@ -83,7 +84,7 @@ def reads_in_place(
 ) -> bool:
     """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
     may itself overwrite the buffer if it does so element by element from this read alone. `views`: ops whose results
-    show the memory of what they are made of, so that their uses count too."""
+    are views of their operands, so that the uses of these results count too."""
     target = root(read.buffer)
     tops = [_top(op, region) for op in _uses_through(read.result, users, views)]
     if any(t is None for t in tops):

@@ -1,8 +1,8 @@
-"""Answers what the library asks of numbers: whether they are never above a limit.
+"""Decides the library's `NeverAbove` questions: whether a number never exceeds a limit.
 
-Bounds are constants of the kernel and zero. A difference is not above zero if what is subtracted covers the other: it
-is a maximum of it and more, or one of a row that it is in. So softmaxes are seen, which subtract the largest number
-first. Nothing is rounded on the way to a bound, and rounding a number that is not above zero keeps it there."""
+Bounds are constants of the kernel and zero. A difference a - b is never above zero if b covers a: b is a maximum over a
+and other numbers, or over a row that contains a. This recognises softmaxes, which subtract the maximum first. The
+operations considered introduce no rounding before a bound, and rounding a number that is not above zero keeps it so."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tegula.passes.runner import Compilation
 from tegula.types import DType, TileType
 
 Bounds = tuple[float, float]
-"""What a number that is not NaN is never below, and never above."""
+"""A lower and an upper bound of a number, NaN disregarded."""
 ANY: Bounds = (-math.inf, math.inf)
 
 
 def prove_bounds(kernel: Kernel, context: Compilation) -> None:
-    """Put answers in the place of the questions and what they choose in the place of the choices, in place."""
+    """Replace the questions by their answers, and selections on them by the chosen operand, in place."""
     prover = Prover()
     answers = {op.result: prover.never_above(op) for op in kernel.walk() if isinstance(op, NeverAbove)}
     if not answers:
@@ -40,7 +40,7 @@ def prove_bounds(kernel: Kernel, context: Compilation) -> None:
 
 
 def _said(op: NeverAbove, answer: bool) -> Op:
-    """A number in the place of a question; vectors keep theirs, which is asked when they are there."""
+    """The constant that answers a question; a question about vectors stays and is answered at run time."""
     if not isinstance(op.result.type, DType):
         return op
     made = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)
@@ -51,7 +51,7 @@ def _said(op: NeverAbove, answer: bool) -> Op:
 
 
 class Prover:
-    """What is known of the numbers of a kernel."""
+    """Derives bounds of a kernel's numbers."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Bounds] = {}
@@ -61,7 +61,7 @@ class Prover:
         return self.bounds(op.a)[1] <= self.bounds(op.b)[0]
 
     def bounds(self, x: Value) -> Bounds:
-        """Of a number, or of every element of a tile."""
+        """The bounds of a number, or of all elements of a tile."""
         x = _element(x)
         if x not in self.known:
             self.known[x] = ANY
@@ -99,7 +99,8 @@ class Prover:
 
 
 def _element(x: Value) -> Value:
-    """Where a map makes an element of a tile, or takes one: the number that it is in the map that made the tile."""
+    """The value that an element stands for: looks through the results and arguments of maps and calls to the value in
+    the map that made the tile."""
     while True:
         owner = x.owner
         if isinstance(owner, TileMap | Call):
@@ -112,8 +113,8 @@ def _element(x: Value) -> Value:
 
 
 def _given(x: Value, region: Region) -> Value | None:
-    """The operand of a map or a call that an argument of its function stands for, or of the call's adjoint; None for
-    other arguments."""
+    """The operand of a map or a call for an argument of its function, or of the call's adjoint; None for other
+    arguments."""
     op = region.parent
     if not isinstance(op, TileMap | Call):
         return None
@@ -122,7 +123,7 @@ def _given(x: Value, region: Region) -> Value | None:
 
 
 def _signs(of: list[Bounds], square: bool) -> Bounds:
-    """Of a product of two numbers: that of 0 and an infinity is NaN."""
+    """The bounds of a * b from the signs of both numbers; 0 times an infinity is NaN, which bounds disregard."""
     if square:
         return 0.0, math.inf
     (a, b), (c, d) = of
@@ -132,7 +133,7 @@ def _signs(of: list[Bounds], square: bool) -> Bounds:
 
 
 def _cast(of: Bounds, op: Cast) -> Bounds:
-    """Floats of other formats keep their sign."""
+    """The bounds after a conversion: only the sign of floats is known to be kept."""
     source = op.x.type
     if not (isinstance(source, DType) and source.is_float and op.to.is_float):
         return ANY
@@ -144,7 +145,8 @@ def _either(of: list[Bounds]) -> Bounds:
 
 
 def _extreme(of: list[Bounds], op: Min | Max) -> Bounds:
-    """A NaN loses: the other is what is left, whichever it is. A constant never loses so."""
+    """The bounds of a minimum or maximum. If one operand is NaN the result is the other one, so either's bounds may
+    apply; a constant is never NaN, and always limits the result."""
     low, high = _either(of)
     for (a, b), v in zip(of, op.operands, strict=True):
         if isinstance(_element(v).owner, Const) and a == b:
@@ -153,7 +155,7 @@ def _extreme(of: list[Bounds], op: Min | Max) -> Bounds:
 
 
 def covers(b: Value, a: Value) -> bool:
-    """Whether b >= a, or one of them is NaN: two numbers, or an element of tiles each."""
+    """Whether b >= a or one of them is NaN, for two numbers, or for corresponding elements of two tiles."""
     a, b = _element(a), _element(b)
     if a is b:
         return True
@@ -165,7 +167,7 @@ def covers(b: Value, a: Value) -> bool:
 
 
 def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
-    """Whether each element of a tile b is not below any of the elements a that it is spread to."""
+    """Whether each element of a tile b is at least every element of a at the positions that it is broadcast to."""
     b = _element(b)
     if isinstance(b.owner, Max):
         return any(_covers_rows(v, a, spread) for v in b.owner.operands)
@@ -176,7 +178,7 @@ def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
 
 
 def is_attained(b: Value, a: Value, axis: int | None) -> bool:
-    """Whether b is the largest of the elements a along an axis, one of which is it then, or one of them is NaN."""
+    """Whether b is the maximum of a along an axis, so that some element of a equals it or is NaN."""
     a, b = _element(a), _element(b)
     if not isinstance(b.owner, TileBroadcast):
         return False
@@ -188,7 +190,8 @@ def is_attained(b: Value, a: Value, axis: int | None) -> bool:
 
 
 def _maximum(b: Value, spread: TileBroadcast) -> TileReduce | None:
-    """What makes a tile of the largest elements of each row of another, if they are spread to these rows."""
+    """The reduction that computes row maxima `b` of another tile, if `spread` broadcasts them back over these rows;
+    else None."""
     if not isinstance(b.owner, TileReduce) or combination(b.owner.combine) is not Max:
         return None
     tile, axis = b.owner.tile, b.owner.axis

@@ -1,5 +1,5 @@
-"""Constant folding, common subexpressions, integer arithmetic that changes nothing, wrap-arounds of indices that cannot
-be negative, operands of maps that nothing is made of, and what loops carry without changing it."""
+"""Folds constants and removes common subexpressions, neutral integer arithmetic, wrap-arounds of indices that cannot be
+negative, unused operands of maps, and loop-carried values that do not change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def simplify(kernel: Kernel, context: Compilation) -> None:
 
 
 def _fix_carried(kernel: Kernel) -> bool:
-    """Let what a loop carries without changing it be its initial value. Whether there was any."""
+    """Replace values that a loop carries unchanged by their initial values. Returns whether there were any."""
     mapping: dict[Value, Value] = {}
     for op in kernel.walk():
         if isinstance(op, LoopLike):
@@ -43,7 +43,7 @@ def _fix_carried(kernel: Kernel) -> bool:
 
 
 def _narrow_maps(kernel: Kernel) -> bool:
-    """Take operands that a map makes nothing of from it, and replace maps that change nothing. Whether there were
+    """Remove unused operands of maps, and replace maps that return an operand unchanged. Returns whether there were
     any."""
     mapping: dict[Value, Value] = {}
     found = False
@@ -66,7 +66,7 @@ def _narrow_maps(kernel: Kernel) -> bool:
 
 
 def _same_tile(op: TileMap, kept: Iterable[Value]) -> bool:
-    """Whether these inputs alone give the result its shape, and its absent lanes."""
+    """Whether these inputs alone determine the shape of the result and whether it is partial."""
     tiles = [v.type for v in kept if isinstance(v.type, TileType)]
     assert isinstance(op.result.type, TileType)
     return bool(tiles) and any(t.partial for t in tiles) == op.result.type.partial
@@ -78,7 +78,7 @@ class _Simplifier:
         self.ranges = ranges
 
     def region(self, region: Region, seen: dict[Any, Op]) -> None:
-        """`seen` holds the pure ops that dominate this region, by what they compute."""
+        """Simplify a region. `seen`: the pure ops that dominate it, by the key of what they compute."""
         seen = dict(seen)
         kept: list[Op] = []
         for op in region.ops:
@@ -126,7 +126,7 @@ class _Simplifier:
         return made.result
 
     def _unchanged(self, op: Op) -> Value | None:
-        """The operand that an op on integers gives back."""
+        """The operand that an integer op returns unchanged; None if there is none."""
         if not isinstance(op, Binary) or not isinstance(op.a.type, DType) or not op.a.type.is_int:
             return None
         first, second = op.a, op.b
@@ -140,7 +140,7 @@ class _Simplifier:
         return None
 
     def _is_wrap(self, op: Select) -> bool:
-        """`i + n if i < 0 else i` for an i that is never negative."""
+        """Whether an op is `i + n if i < 0 else i` for an i that is never negative."""
         compared, index = op.condition.owner, op.b
         if not isinstance(compared, Cmp) or compared.pred != "lt" or compared.a is not index:
             return False
@@ -148,16 +148,16 @@ class _Simplifier:
 
 
 def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
-    """What has been computed before an op, of what its regions may use."""
+    """The ops among `seen` whose results the regions of an op may reuse."""
     if isinstance(op, LoopLike):
-        # Numbers in a row are cheaper to compute again than to hold throughout a loop.
+        # An arange is cheaper to recompute than to keep in registers throughout a loop.
         return {k: v for k, v in seen.items() if not isinstance(v, TileArange)}
     return seen if isinstance(op, If | Lanes | Roles) else {}
 
 
 def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
-    """A permutation in the place of a slice of all elements, one op in the place of two, or none; None where there is
-    nothing to change."""
+    """A simpler value for a relabelling or a slice: a permutation for a slice of all elements, one op for two
+    consecutive ones, or the tile itself; None if there is nothing to simplify."""
     whole: Op | None = op
     if isinstance(op, TileSlice):
         order = op.order()
@@ -179,11 +179,11 @@ def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
 
 
 NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
-"""What an integer's second operand is where the result is the first."""
+"""The second operand for which an integer op returns the first."""
 
 
 def _rounded_back(op: Op) -> Value | None:
-    """The number, or tile of numbers, that was converted to a type that has all of its values, and now back."""
+    """The number or tile that an op converts back from a type that holds all of its values; None if it does not."""
     source = _converted(op)
     before = source.owner if source is not None else None
     narrow = _converted(before) if isinstance(before, Op) else None
@@ -193,7 +193,7 @@ def _rounded_back(op: Op) -> Value | None:
 
 
 def _converted(op: Op) -> Value | None:
-    """What a conversion, of a number or of each element of a tile, converts."""
+    """The operand of a conversion of a number, or of each element of a tile; None for other ops."""
     if isinstance(op, Cast):
         return op.x
     if not isinstance(op, TileMap) or len(op.inputs) != 1 or len(op.function.ops) != 2:
@@ -209,7 +209,7 @@ def _scalar(value: Value) -> DType:
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Whether a type of floats has all values of another one."""
+    """Whether one float type represents all values of another."""
     return wide.is_float and narrow.is_float and wide.bits >= 32 and wide.bits >= narrow.bits
 
 
@@ -218,12 +218,12 @@ def _number(value: Value) -> int | None:
 
 
 def _key(op: Op) -> Any:
-    """What a pure op computes; None for ops that must stay."""
+    """A key that is equal for pure ops that compute the same; None for ops that must stay."""
     if not op.PURE or op.regions or isinstance(op, Yield | TileEmpty):
         return None
     return (op.NAME, tuple(op.operands), tuple(sorted((k, _exact(v)) for k, v in op.attrs.items())))
 
 
 def _exact(value: Any) -> Any:
-    """0.0 and -0.0, 1 and 1.0 and True are different constants."""
+    """A key for an attribute that distinguishes 0.0 from -0.0, and 1 from 1.0 and True."""
     return (type(value).__name__, repr(value)) if not isinstance(value, Type) else str(value)

@@ -1,9 +1,9 @@
-"""Kernels with roles as kernels without: the roles run in turn, and a tile that is popped is the one that was put into
-the pipe.
+"""Rewrites kernels with roles as sequential kernels: the roles run in turn, and a pop returns the tile that was put
+into the pipe.
 
-Roles synchronise through pipes only, each pipe has one role that fills it, and every consumer takes every tile; so
-whatever order they run in, they do the same. Loops in which roles synchronise become one loop, if they run equally
-often and leave the pipes empty after each iteration."""
+Roles synchronise through pipes only, each pipe is filled by one role, and every consumer takes every tile; so the
+result does not depend on the order in which the roles run. Loops in which roles synchronise are fused into one loop, if
+they run equally often and leave the pipes empty after each iteration."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ HELP = "write the kernel without roles for launches that need gradients"
 
 
 def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
-    """Rewrite a kernel with roles in place; others stay as they are. The grid of a kernel whose blocks take tiles in
-    turn: its rows and columns, one block for each tile. NoGradient where roles cannot be put together."""
+    """Rewrite a kernel with roles in place; other kernels stay as they are. Returns the rows and columns of the new
+    grid, one block for each tile, if the kernel's blocks took tiles in turn; else None. NoGradient if the roles cannot
+    be merged."""
     if not any(isinstance(op, Roles) for op in kernel.body.ops):
         return None
     return run(SEQUENTIALISE, kernel, Sequentialisation()).grid
@@ -44,14 +45,13 @@ def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
 
 @dataclass(slots=True)
 class Sequentialisation(Compilation):
-    """How blocks in a sequence are numbered. `grid`: the rows and columns of a kernel whose blocks took tiles in
-    turn."""
+    """The result of the rewrite. `grid`: the rows and columns of tiles of a kernel whose blocks took tiles in turn."""
 
     grid: tuple[Value, Value] | None = None
 
 
 def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
-    """Put the roles, if there are any, together in the place of them and of their pipes."""
+    """Replace the roles, if there are any, and their pipes by the merged ops of all roles."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
         return
@@ -70,7 +70,7 @@ def spread_tiles(kernel: Kernel, context: Sequentialisation) -> None:
 
 
 def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
-    """NoGradient where blocks still take tiles in turn."""
+    """Raise NoGradient if blocks still take tiles in turn."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
             why = "its blocks take tiles in turn, and keep something from one tile to the next"
@@ -87,23 +87,23 @@ SEQUENTIALISE = (
 
 
 class _Merged:
-    """Puts roles together in a region. `mapping`: the values of all roles, whose own are all different."""
+    """Merges roles in a region. `mapping`: from the values of all roles, which are distinct, to the merged values."""
 
     def __init__(self, b: GradientBuilder, mapping: dict[Value, Value]) -> None:
         self.b = b
         self.mapping = mapping
         self.queues: dict[tuple[Value, int], list[Value]] = {}
-        """What is in each pipe for each role."""
+        """The tiles in each pipe that each role has yet to pop."""
 
     def together(self, roles: Sequence[Sequence[Op]]) -> None:
-        """Run the ops of all roles."""
+        """Emit the ops of all roles."""
         self.roles = [list(ops) for ops in roles]
         while any(self.roles):
             if not any([self._run(k) for k in range(len(roles))]):
                 self._join()
 
     def _run(self, role: int) -> bool:
-        """Run a role until it has to wait; whether it did anything."""
+        """Emit a role's ops until it has to wait. Returns whether there were any."""
         ops, before = self.roles[role], len(self.roles[role])
         while ops and not (ops[0].regions and _pipes(ops[0])):
             op = ops[0]
@@ -136,7 +136,7 @@ class _Merged:
                 self.queues.setdefault((pipe, k), []).append(tile)
 
     def _join(self) -> None:
-        """Put loops or branches together at which roles wait for each other."""
+        """Fuse the loops or branches at which roles wait for each other."""
         waiting = {k: ops[0] for k, ops in enumerate(self.roles) if ops and ops[0].regions}
         first = next(iter(waiting), None)
         if first is None:
@@ -168,11 +168,11 @@ class _Merged:
             self.roles[k].pop(0)
 
     def _made(self, values: Iterable[Value]) -> list[Value]:
-        """What values of roles are in the region."""
+        """The merged values for values of roles."""
         return [self.mapping.get(v, v) for v in values]
 
     def _alike(self, a: Op, b: Op) -> bool:
-        """Whether two loops run for ranges that are one, but for a shift, or two branches under the same condition."""
+        """Whether two loops have the same range up to a constant shift, or two branches the same condition."""
         if isinstance(a, For) and isinstance(b, For):
             shift = self._shift(a.start, b.start)
             same_step = same_value(a.step, b.step, self.mapping)
@@ -180,13 +180,13 @@ class _Merged:
         return isinstance(a, If) and isinstance(b, If) and same_value(a.condition, b.condition, self.mapping)
 
     def _shift(self, a: Value, b: Value) -> int | None:
-        """By how much b is greater than a, where that is known."""
+        """The constant difference b - a; None if it is not known."""
         (x, first), (y, second) = _apart(a), _apart(b)
         same = x is y if x is None or y is None else same_value(x, y, self.mapping)
         return second - first if same else None
 
     def _loop(self, members: Sequence[int], loops: Sequence[For]) -> list[Value]:
-        """One loop in the place of one for each of these roles; its results."""
+        """Fuse one loop of each of these roles into one. Returns its results."""
         b, first, region = self.b, loops[0], Region()
         index = region.add_argument(first.index.type, first.index.name)
         assert isinstance(index.type, DType)
@@ -204,7 +204,7 @@ class _Merged:
         return b.emit(For, self._made([*first.bounds, *initial]), None, [region])
 
     def _branch(self, members: Sequence[int], branches: Sequence[If]) -> list[Value]:
-        """One branch in the place of one for each of these roles; its results."""
+        """Fuse one branch of each of these roles into one. Returns its results."""
         b, first, outer = self.b, branches[0], self.b.region
         regions: list[Region] = []
         for inner in zip(*(op.alternatives for op in branches), strict=True):
@@ -215,7 +215,7 @@ class _Merged:
         return b.emit(If, self._made([first.condition]), None, regions)
 
     def _nest(self, members: Sequence[int], ops: Sequence[Op], inner: Sequence[Region]) -> None:
-        """Put the regions `inner` of ops of these roles together here."""
+        """Merge the regions `inner` of these roles' loops or branches into the current region."""
         nested = _Merged(self.b, self.mapping)
         bodies: list[Sequence[Op]] = [[] for _ in self.roles]
         for k, r in zip(members, inner, strict=True):
@@ -226,7 +226,7 @@ class _Merged:
         self.b.emit(Yield, self._made(v for r in inner for v in r.yielded))
 
     def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
-        """Whether a role takes tiles from a pipe in one of these ops."""
+        """Whether a role pops from a pipe in its op among these."""
         if role not in members:
             return False
         op = ops[members.index(role)]
@@ -234,7 +234,7 @@ class _Merged:
 
 
 def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> bool:
-    """Whether two values, or what they are mapped to, are computed in the same way from the same ones."""
+    """Whether two values, after mapping, are computed by the same pure ops from the same values."""
     a, b = mapping.get(a, a), mapping.get(b, b)
     if a is b:
         return True
@@ -251,7 +251,7 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
 
 
 def _apart(value: Value) -> tuple[Value | None, int]:
-    """A value as what is computed, and a number that is added to it; None where it is that number."""
+    """A value split into a computed part, None if it is constant, and a constant addend."""
     op = value.owner
     if isinstance(op, Const) and isinstance(op.value, int):
         return None, op.value
@@ -265,12 +265,12 @@ def _apart(value: Value) -> tuple[Value | None, int]:
 
 
 def _pipes(op: Op) -> list[Value]:
-    """The pipes that an op and those in it fill or pop."""
+    """The pipes that an op, or an op nested in it, fills or pops."""
     return [o.pipe for o in op.walk() if isinstance(o, PIPES)]
 
 
 def _check(op: Op) -> None:
-    """NoGradient for ops that mean the lanes of a role, or order roles by other means than pipes."""
+    """Raise NoGradient for ops that refer to the lanes of a role, or synchronise roles other than by pipes."""
     for o in op.walk():
         if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
             why = "it means the threads of a role, and there are none when the roles run in turn"
@@ -284,7 +284,7 @@ def _check(op: Op) -> None:
 
 
 def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
-    """The grid's rows and columns; None where the kernel is left as it is."""
+    """Give each tile a block of its own. Returns the grid's rows and columns; None if the kernel stays unchanged."""
     loops = [op for op in kernel.body.ops if isinstance(op, For)]
     if len(loops) != 1 or loops[0].results or any(_acts(op) for op in kernel.body.ops if op is not loops[0]):
         return None

@@ -1,9 +1,9 @@
-"""Chains of two matmuls in a loop: the second one of an iteration is overlapped with what the next iteration does
-between its two.
+"""Software-pipelines chains of two matmuls in a loop: the second matmul of an iteration is overlapped with the ops that
+the next iteration runs between its two matmuls.
 
     for n: s = x @ k[n]; p, acc = f(s, acc); acc = p @ v[n] + acc
 
-becomes, where there is an iteration,
+becomes, if the loop has an iteration,
 
     s = x @ k[0]; p, acc = f(s, acc)
     for n from 1: start s = x @ k[n] and acc = p @ v[n - 1] + acc; wait for s; p = f(s); wait for acc; acc = f(s, acc)
@@ -26,11 +26,11 @@ from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.specialise.find_matmuls import Maker, converts, transposes
 
 Twins = list[tuple[Maker, Maker]]
-"""Loads, or conversions of loaded tiles, that fill one pipe: of the first iteration, and of the others."""
+"""For each pipe, the load or conversion of the first iteration and the one of the others; both fill the pipe."""
 
 
 def overlap_chains(region: Region) -> Twins:
-    """Rewrite the loops of a region in place."""
+    """Rewrite the loops of a region in place. Returns the loads and conversions that were duplicated."""
     twins: Twins = []
     for inside in list(walk_regions(region)):
         for op in list(inside.ops):
@@ -42,9 +42,9 @@ def overlap_chains(region: Region) -> Twins:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A loop with two matmuls. `weights`: the op that makes the left operand of the second one. `transpose`: the op
-    that transposes its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops
-    between the sum that an iteration starts with and the one that the matmul adds to."""
+    """A loop with two matmuls. `weights`: the op that makes the left operand of the second matmul. `load`: the load of
+    its right operand; `transpose`: the op that transposes the loaded tile, or None. `slot`: the position of its sum
+    among the loop's carried values. `late`: the ops between the carried sum and the one to which the matmul adds."""
 
     loop: For
     first: TileMatmul
@@ -62,7 +62,7 @@ class _Chain:
 
     @property
     def places(self) -> list[Value]:
-        """What else the op that transposes the tile takes."""
+        """The start indices of the transposing op, if it is a slice."""
         return self.transpose.starts if isinstance(self.transpose, TileSlice) else []
 
 
@@ -113,7 +113,7 @@ def _pure(ops: Iterable[Op]) -> bool:
 
 
 def _dependent(body: Region, value: Value) -> list[Op]:
-    """The ops of the body but its matmuls that use a value, or what they make of it."""
+    """The ops of the body, without matmuls, that depend on a value."""
     known, found = {value}, list[Op]()
     for op in body.ops[:-1]:
         inside = {v for inner in op.walk() for v in inner.operands}
@@ -124,7 +124,7 @@ def _dependent(body: Region, value: Value) -> list[Op]:
 
 
 def _needed(body: Region, values: Iterable[Value]) -> set[Op]:
-    """The ops of the body that values are computed by."""
+    """The ops of the body on which values depend."""
     found: set[Op] = set()
     queue = list(values)
     while queue:
@@ -146,8 +146,8 @@ class _Overlap:
         self.twins: Twins = []
 
     def run(self) -> Twins:
-        """What takes the place of the loop is done as often as it has a first iteration, by a loop of its own: a branch
-        that empties pipes would have to do so on both sides."""
+        """Replace the loop by the rewritten iterations inside a new loop, which has one iteration if the old loop had
+        any. A branch would not do: its two sides would have to pop the same number of tiles."""
         loop, before = self.loop, Region()
         build = Builder(before, loop.loc)
         start, stop, step, *initial = loop.operands
@@ -167,7 +167,7 @@ class _Overlap:
         return self.twins
 
     def _iterations(self, made: Region) -> None:
-        """The first iteration, the others, and the last matmul."""
+        """Build the first iteration, the loop over the others, and the last second matmul."""
         loop, c = self.loop, self.chain
         start, stop, step, *initial = loop.operands
         build = Builder(made, loop.loc)
@@ -186,7 +186,8 @@ class _Overlap:
         build.insert(Yield(results))
 
     def _other_iterations(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
-        """Iterations that start two matmuls: their own first one, and the second one of the iteration before."""
+        """Build the loop whose iterations start two matmuls: their own first one and the previous iteration's second
+        one."""
         c = self.chain
         body = Region([self.loop.index.type, *(v.type for v in initial)])
         build = Builder(body, self.loop.loc)
@@ -219,7 +220,7 @@ class _Overlap:
         return For([*bounds, *initial], [v.type for v in initial], None, [body], self.loop.loc)
 
     def _next(self, known: dict[Value, Value], k: int) -> Value:
-        """What an iteration hands to the next one: of the sum, what the second matmul adds to."""
+        """The new value that an iteration yields at position k; for the sum, the one that the second matmul adds to."""
         c = self.chain
         v = c.second.c if k == c.slot else self.body.yielded[k]
         return known.get(v, v)
@@ -230,7 +231,7 @@ class _Overlap:
     def _matmul(
         self, build: Builder, weights: Value, tile: Value, sum: Value, known: dict[Value, Value]
     ) -> TileMatmul:
-        """The second matmul, of what an iteration has carried."""
+        """Build the second matmul from carried weights and a carried tile."""
         c = self.chain
         if c.transpose is not None:
             places = {v: known.get(v, v) for v in c.places}

@@ -1,7 +1,8 @@
-"""Kernels that multiply what they load become two roles: one fetches tiles into pipes, the other multiplies.
+"""Warp specialisation: kernels that multiply loaded tiles get two roles, one that fetches tiles into pipes and one that
+multiplies.
 
-What is made are the ops that users write: the pass rewrites the kernel, and all that follows (barriers, bulk copies,
-tensor cores, the checker) is what it is for theirs."""
+The pass generates the ops that users write in hand-made schedules, so that all later passes (barriers, bulk copies,
+tensor cores) and the checker treat both alike."""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ from tegula.target import CudaTarget
 from tegula.types import PipeType, TileType
 
 WARPS = 4
-"""Of a warp group."""
+"""Warps of a warp group."""
 RELEASE = (Pass(release_stages),)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What was made of a kernel: a plan that its roles follow, or the reason why it has none. `before`: the body
+    """The outcome for a kernel: the plan of its roles, or the reason why it has none. `before`: the ops of the body
     without roles."""
 
     plan: RolePlan | None = None
@@ -53,7 +54,7 @@ class Schedule:
     before: tuple[Op, ...] = ()
 
     def undo(self, kernel: Kernel, reason: str) -> Schedule:
-        """Give the kernel its body back: the pass changes copies. The schedule that it has then."""
+        """Restore the kernel's body, of which the pass changed a copy. Returns the schedule without roles."""
         kernel.body.ops = list(self.before)
         return Schedule(None, reason)
 
@@ -65,7 +66,7 @@ class Schedule:
 
 
 def specialise(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place, unless it has a schedule of earlier; not for `debug`."""
+    """Rewrite the kernel in place and record its schedule. An earlier schedule is kept; debug mode gets no roles."""
     if context.earlier is not None:
         context.schedule = context.earlier
     elif context.debug:
@@ -75,7 +76,8 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
-    """Rewrite the kernel, whose objects are values, in place; or leave it as it is and say why."""
+    """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
+    schedule."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="there is no matmul")
     before = kernel.body.ops
@@ -91,9 +93,9 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
 def with_less(
     kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str, walks: bool = True
 ) -> Schedule:
-    """What to do with a kernel whose schedule will not do: the same without overlapping matmuls, if there are, then,
-    if the blocks may be to blame for walking over tiles (not `walks`), with a block for each tile, or none for that
-    reason. The kernel is as this schedule wants it."""
+    """The next simpler schedule for a kernel whose schedule failed for `reason`, with the kernel rewritten accordingly.
+    First matmuls are no longer overlapped; then, unless `walks`, blocks are no longer persistent; else the kernel has
+    no roles, for that reason."""
     undone, plan, chosen = schedule.undo(kernel, reason), schedule.plan, dict(kernel.schedule)
     if plan is not None and not plan.overlaps and plan.persistent and not walks:
         if chosen.get("persistent") is not None:
@@ -129,13 +131,13 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
 
 
 def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> list[Region]:
-    """Fetch, multiply."""
+    """The fetching and the multiplying role."""
     fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
     return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
 
 
 def _own(kernel: Kernel) -> list[Op]:
-    """The kernel's ops as copies, which may be changed."""
+    """Copies of the kernel's ops, which may be changed."""
     region, _ = copied(kernel.body.ops)
     for op in region.ops:
         op.parent = kernel.body
@@ -143,15 +145,15 @@ def _own(kernel: Kernel) -> list[Op]:
 
 
 def _forget_stages(kernel: Kernel) -> None:
-    """Loops no longer ask for rings of their own."""
+    """Remove the stages that loops ask for, since pipes replace their own rings."""
     for op in kernel.walk():
         if isinstance(op, For):
             del op.stages
 
 
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], twins: Twins) -> list[Items]:
-    """What fills each pipe, in the order of the kernel: what makes one operand, the loads before conversions, and other
-    loads that can be done in advance; twins together."""
+    """The ops that fill each pipe, in program order: the makers of one operand, the loads that feed conversions, and
+    other loads that can be issued ahead. Twins share a pipe."""
     operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)
     raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]
     others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
@@ -177,7 +179,7 @@ def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool
 
 
 def _joined(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
-    """Groups that share an op, or have twins of each other, as one."""
+    """The groups, merged where they have an op in common or contain twins of each other."""
     known = {op for g in groups for op in g}
     made: list[set[Maker]] = []
     for g in (*groups, *(pair for pair in twins if known.intersection(pair))):
@@ -198,7 +200,7 @@ def _pipe(item: Maker, stages: int) -> PipeNew:
 def _put(
     kernel: Kernel, checks: Sequence[Op], pipes: Sequence[RolePipe], roles: Sequence[Region], plan: RolePlan
 ) -> None:
-    """Checks of the launch, pipes and roles in the place of the kernel's body, and releases of what is popped."""
+    """Replace the kernel's body by the launch checks, the pipes and the roles, and insert releases of popped tiles."""
     attrs = {
         "names": ("fetch", "multiply"),
         "warps": ((0, WARPS), (WARPS, plan.consumers * WARPS)),
