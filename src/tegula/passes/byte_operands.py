@@ -1,4 +1,4 @@
-"""Operands of matmuls that are computed, element by element, from tiles of bytes, as weights of 8 bits."""
+"""Operands of matmuls that are computed element by element from tiles of bytes, such as 8-bit weights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BYTES_DEEP = 32
 
 
 def from_bytes(matmul: TileMatmul) -> bool:
-    """Whether a right operand is computed from a whole tile of bytes that was loaded or popped, or from its transpose,
-    or is the transpose of what is."""
+    """Whether a right operand is computed from a whole loaded or popped tile of bytes, with a possible transpose before
+    or after the computation."""
     above, maps, source = _chain(matmul.b)
     t, whole = source.type, matmul.b.type
     assert isinstance(t, TileType) and isinstance(whole, TileType)
@@ -32,8 +32,8 @@ def from_bytes(matmul: TileMatmul) -> bool:
 
 
 def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
-    """What transposes a tile, if anything does, the maps of one tile that make it, the last one first, and the tile
-    that they are made of."""
+    """The op that transposes a tile, if any; the maps of a single tile that compute it, the last one first; and the
+    tile that they start from."""
     above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
     if above is not None:
         tile = above.tile
@@ -58,8 +58,8 @@ def _whole(tile: Value) -> bool:
 
 
 def transpose_first(matmul: TileMatmul) -> None:
-    """Where a computed right operand is transposed, transpose what it is computed from instead: what was loaded can be
-    read transposed."""
+    """If a computed right operand is transposed, transpose the tile that it is computed from instead, since a loaded
+    tile can be read transposed."""
     above, maps, tile = _chain(matmul.b)
     if above is None or not maps:
         return
@@ -90,8 +90,8 @@ def _transposed(t: TileType) -> TileType:
 
 
 def swizzle_source(tile: Value) -> None:
-    """A pipe of bytes that an operand in registers is computed from is swizzled: threads read several rows of it at
-    once, which lie in other banks each then."""
+    """Swizzle the pipe of bytes from which an operand in registers is computed: threads read several rows of it at
+    once, which then fall on different banks."""
     _, _, source = _chain(tile)
     if not isinstance(source.owner, BufRead) or not _whole(source):
         return

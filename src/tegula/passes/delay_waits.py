@@ -1,9 +1,9 @@
-"""Matmuls of warp groups that add to one accumulator iteration after iteration are waited for one iteration late, so
-that the tensor cores always have one to do; so are the stages that they read released. The last wait stands after the
+"""Waits one iteration late for wgmma matmuls that add to one accumulator in each iteration, so that the tensor cores
+always have one to do. The stages that they read are released one iteration late as well; the last wait is after the
 loop.
 
-A matmul is delayed if its loop carries the accumulator for it alone, what follows it in the iteration are releases, and
-the iteration neither writes what it reads nor makes its operand in registers."""
+A wait is delayed if the loop carries the accumulator for this matmul alone, only releases follow the matmul in the
+iteration, and the iteration neither writes its operands nor makes an operand in registers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ WARP = 32
 
 
 def lower_tiles(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel, whose lane code is already split, in place. In debug mode, claims of uniformity are checked."""
+    """Rewrite the kernel, whose lane code is already split, in place. Debug mode checks claims of uniformity."""
     _Lowering(kernel, context.threads, context.debug).run()
 
 

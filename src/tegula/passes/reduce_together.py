@@ -1,8 +1,7 @@
-"""Reductions that do not need each other's results stand side by side, so that the threads of a block synchronise once
-for all of them.
+"""Makes independent reductions adjacent, so that the threads of a block synchronise once for all of them.
 
-A later one moves up to an earlier one, with what it needs, as long as the tiles that are then known at the same time
-fit in registers."""
+A later reduction moves up to an earlier one, with the ops that it depends on, as long as the tiles that are then live
+at the same time fit in registers."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType, element_bytes
 
 MOST_BYTES = 256
-"""Of tiles that a thread knows earlier than before, and needs later too."""
+"""Maximum bytes of tiles, for each thread, whose live ranges the move extends."""
 
 
 def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
@@ -86,7 +85,7 @@ def _is_of_copies(op: Op) -> bool:
 
 
 def _held_longer(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
-    """The bytes of tiles that are made by ops which move up, and used by others; but for single elements."""
+    """The bytes of tiles of more than one element that are made by the moved ops and used by others."""
     made = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
     held = [t for r, t in made if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))]
     return sum(t.size * element_bytes(t.dtype) for t in held)

@@ -1,4 +1,4 @@
-"""Matmuls one of whose operands lies in registers end before the next iteration of the loop that makes it.
+"""Waits for matmuls with an operand in registers before the next iteration of the loop that makes the operand.
 
 Tensor cores read the registers until the matmul has been waited for. The assembler keeps them till then, but not from
 one iteration of a loop to the next, where it puts other values into them (docs/design/024). So an iteration at whose
@@ -30,8 +30,8 @@ def reads_registers(op: Op, body: Region) -> bool:
 
 
 def _flying(region: Region, body: Region, later: int | None) -> int | None:
-    """The matmuls that have certainly been started since the last one that reads registers of the iteration, at the end
-    of one of its regions; None if there is no such matmul in flight. `later`: at its start."""
+    """The minimum number of matmuls started since the last one that reads registers of the iteration, at the end of
+    `region`; None if no such matmul is in flight. `later`: this number at the start of `region`."""
     for op in region.ops:
         if isinstance(op, MmaWait):
             later = None if later is None or later >= op.pending else later

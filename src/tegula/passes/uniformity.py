@@ -1,4 +1,5 @@
-"""Which values are the same in all lanes of a block, and whether cooperative ops are reached by all of them."""
+"""Uniformity analysis: which values are the same in all lanes of a block, and whether all lanes reach cooperative
+ops."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tegula.source import Location
 
 @dataclass(slots=True)
 class Uniformity:
-    """The values that may differ between lanes, and the control flow ops whose condition does."""
+    """The values that may differ between lanes, and the control flow ops whose condition may."""
 
     launch: LaunchClass
     values: set[Value] = field(default_factory=set[Value])
@@ -28,7 +29,8 @@ class Uniformity:
 
 
 def analyse(kernel: Kernel) -> Uniformity:
-    """The least solution: values only become varying, so the walk is repeated until nothing changes."""
+    """The uniformity of a kernel's values, the least fixed point: values only become varying, so the walk is repeated
+    until nothing changes."""
     known = Uniformity(kernel.launch)
     while _visit(kernel.body, known):
         pass
@@ -36,7 +38,7 @@ def analyse(kernel: Kernel) -> Uniformity:
 
 
 def analyse_lanes(kernel: Kernel, context: Compilation) -> None:
-    """Set what differs between lanes."""
+    """Set the compilation's uniformity."""
     context.uniformity = analyse(kernel)
 
 
@@ -64,7 +66,7 @@ def _result_varies(op: Op, result: Value, known: Uniformity) -> bool:
 
 
 def _visit_call(op: CallLike, known: Uniformity) -> bool:
-    """What a call gives differs between lanes as what its function yields does."""
+    """Mark the results of a call as varying where the values that its function yields are."""
     function = op.function
     changed = _mark([a for a, v in zip(function.args, op.arguments, strict=True) if known.varying(v)], known)
     changed |= _visit(function, known)
@@ -170,8 +172,8 @@ def _called(op: Op) -> str:
 
 
 def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
-    """One op for each place. Those that hand tiles to a join, at the place of its condition, and those that only keep a
-    tile under a name are left out where there are others."""
+    """One op for each source location. Ops that pass tiles to a join (located at its condition), and ops that only
+    assign a tile to a name, are left out if there are others."""
     places = {c.loc for c in conditions}
     written = [op for op in ops if op.loc not in places] or ops
     named = [op for op in written if op.loc.subject] or written
@@ -213,7 +215,8 @@ def _origin(values: list[Value], known: Uniformity) -> Notes:
 
 
 def _sources(value: Value, owner: Op) -> list[Value]:
-    """What a value is computed from: also conditions and yields of the control flow that gives it."""
+    """The values from which a value is computed, including conditions and yields of the control flow op that defines
+    it."""
     if not isinstance(owner, Carrier):
         return list(owner.operands)
     return [*owner.decisive, *owner.carried[owner.results.index(value)].yielded]

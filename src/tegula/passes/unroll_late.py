@@ -1,7 +1,7 @@
-"""Loops over `tg.unrolled` are written out, after all other passes have seen one body.
+"""Unrolls loops over `tg.unrolled` late, so that the passes before work on a single body.
 
-In each copy of the body the index is a constant, what follows from it by arithmetic of integers is one too, and of
-branches on such conditions the one that is taken is left."""
+In each copy of the body the index is a constant, integer arithmetic on constants is folded, and only the taken
+alternative of a branch on a constant condition remains."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from tegula.types import DType, to_numpy
 
 
 def unroll_late(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place; what is known of values holds for their copies."""
+    """Rewrite the kernel in place; copies inherit the analysis results of the values that they are copied from."""
     unroller = _Unroller()
     unroller.region(kernel.body)
     _inherit(unroller, context)
 
 
 def _inherit(unroller: _Unroller, context: Compilation) -> None:
-    """Copies part the lanes, differ between them, are spread over threads and lie in shared memory as what they are
-    copies of."""
+    """Give copies the divergence, uniformity, layouts and shared memory places of their originals."""
     divergent, copies = context.uniformity.divergent, unroller.copies
     divergent.update(copy for copy, op in unroller.copied.items() if op in divergent)
     for copy, value in copies.items():
@@ -69,7 +68,7 @@ class _Unroller:
             self.known[op.result] = op.value
 
     def _copies(self, loop: LoopLike, positions: range, region: Region) -> list[Value]:
-        """One copy of the body after the other; what the loop hands on in the end."""
+        """Append one copy of the body for each position. Returns the final carried values."""
         carried = [*loop.initial]
         (index,) = (a for a in loop.body.args if a not in loop.arguments)
         for position in positions:
