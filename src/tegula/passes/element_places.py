@@ -446,7 +446,7 @@ class LaneSide:
 
 
 NARROW = 1 << 20
-"""Values of y from which on nothing is derived of `x ^ y`."""
+"""Limit on y from which on `x ^ y` is not related to the quotient of x."""
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 

@@ -100,7 +100,7 @@ class AccessReach:
 
 
 def _proved(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
-    """The shortest proved window along each dimension, and one in row-major order."""
+    """At most one proved window along each dimension, and one in row-major order."""
     where, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
     groups = -(-side.scope.lanes() // threads)
     lines = [*zip(where.at, shape, strict=True)]
