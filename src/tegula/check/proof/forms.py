@@ -1,4 +1,4 @@
-"""Guesses of what iterations keep: the forms that slots of a label may have, the strongest first."""
+"""Guesses of a loop invariant: the forms that each slot of a label may have, the strongest first."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from tegula.ops.scalar import Const
 
 
 class Forms(Labels):
-    """The forms of what loops carry, the strongest first, and what follows where an iteration does not keep one."""
+    """Labels whose slots have forms, the strongest first, and the weakening of forms that an iteration does not
+    preserve."""
 
     def _weaken(self, e: Mismatch, state: State, forms: dict[Slot, list[Form]], refused: set[Any]) -> None:
-        """The next forms for what an iteration does not keep, after what it does instead."""
+        """Weaken the forms of slots, and refuse facts, that an iteration does not preserve, by the values found after
+        it."""
         refused |= set(e.facts)
         for slot in e.slots:
             form, found, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
@@ -43,8 +45,8 @@ class Forms(Labels):
                 forms[slot] = forms[slot][1:] or [("unknown",)]
 
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
-        """What an iteration adds to what, as it is written; None where branches and inner loops decide; `moving`: roles
-        that stand before other loops do iterations of these meanwhile."""
+        """The number that an iteration adds to each slot, according to the text of the loop; None where branches or
+        inner loops decide. `moving`: roles that stand before other loops do iterations of theirs meanwhile."""
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
@@ -78,7 +80,8 @@ class Forms(Labels):
         return out
 
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
-        """What branches alone decide of: it goes apart from what each iteration of inner loops counts."""
+        """The slots that branches alone change, at barriers all of whose ghosts are such: they are in classes of their
+        own, apart from the slots that iterations of inner loops change."""
         out, sure = set[Slot](), set[int]()
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
@@ -92,12 +95,14 @@ class Forms(Labels):
         return {slot for slot in out if sure.isdisjoint(self._barriers(slot))}
 
     def _barriers(self, slot: Slot) -> list[int]:
-        """Where a ghost counts, or a number says a stage."""
+        """The barriers of a slot: the one whose items a ghost counts, or those at which a carried number selects a
+        stage or parity."""
         held = slot[0] == "held"
         return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if held else [slot[2]]
 
     def _trip(self, loop: For) -> Sum | None:
-        """How often a loop that is ahead goes on, if that is the same each time."""
+        """The trip count of a loop that a role stands before, if no symbol of a label occurs in it; None otherwise, and
+        for steps other than 1."""
         start, stop, step = (self.machine.value(v) for v in loop.bounds)
         if (
             not isinstance(start, Sum)
@@ -110,7 +115,8 @@ class Forms(Labels):
         return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
 
     def _rates(self, state: State, r: int) -> dict[tuple[str, int], Sum]:
-        """How often an iteration of the loop that a role is before arrives, or waits, for sure."""
+        """The number of arrivals and waits, by barrier, that an iteration of the loop at whose head a role stands is
+        sure to make."""
         self.machine.state, self.machine.role = state, r
         sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
         return {count: n for count, n in sure.items() if count not in unsure}
@@ -150,7 +156,7 @@ class Forms(Labels):
     def _forms(
         self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
     ) -> list[Form]:
-        """What a slot may be at the head, the strongest form first."""
+        """The forms that a slot may have at the loop head, the strongest first."""
         step = guess.get(slot, number(0))
         if slot in self.ties and isinstance(x, Sum) and self.ties[slot][1].value not in (0, 1):
             ghost, n = self.ties[slot]
@@ -197,7 +203,8 @@ class Forms(Labels):
         return [*out, moves, last]
 
     def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
-        """What branches decide of a ghost may be as much as others do for sure at the barrier."""
+        """Forms by which a ghost that changes in branches grows by as much per iteration as another ghost of the same
+        barrier, whose growth is known."""
         near = [
             n
             for g, n in guess.items()
@@ -206,7 +213,7 @@ class Forms(Labels):
         return [("line", x, n) for n in dict.fromkeys(near)]
 
     def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
-        """Forms of what happens once in an iteration from some item on, or up to one."""
+        """Forms of a count that goes up once per iteration from some item on, or up to one."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
@@ -242,7 +249,7 @@ class Forms(Labels):
         return out
 
     def _is_late(self, slot: Slot, state: State) -> bool:
-        """Whether something happens on one side of a number alone."""
+        """Whether a count goes up only where a comparison other than == and != holds."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
@@ -254,8 +261,8 @@ class Forms(Labels):
         return isinstance(loop, For) and v is loop.index
 
     def _residues(self, slot: Slot, x: Sum, state: State, guess: dict[Slot, Sum | None]) -> list[Form]:
-        """Forms by which a carried value is the stage or the parity of a ghost: of one that it is used with, or, where
-        branches decide how far that is, of one with as many stages."""
+        """Forms by which a carried value is the stage or parity of a ghost: of the ghost that it is used with, or, if
+        branches decide how that one grows, of any ghost whose barrier has as many stages."""
         if slot[0] != "held":
             return []
         r, out = slot[1], dict[Form, None]()
@@ -289,7 +296,8 @@ class Forms(Labels):
         return [("residue", ghost, stages, d, e, parity) for d, e in same]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
-        """Forms by which a carried number of a narrow type counts a ghost, and begins anew where the type ends."""
+        """Forms by which a carried number of a narrow type counts with a ghost, and wraps around at the end of the
+        type's range."""
         t, r = slot[3].type, slot[1]
         if not t.is_int or t.bits > 16:
             return []
@@ -307,6 +315,6 @@ class Forms(Labels):
 
 
 def _told(x: Sum) -> list[Form]:
-    """What is the smaller, or greater, of two numbers at the start may go on to be that."""
+    """The form by which a minimum or maximum of two numbers stays the minimum or maximum of what these become."""
     moves = any(a.kind in ("min", "max") and symbols(a.given) for a in x.atoms())
     return [("told", x)] if moves else []

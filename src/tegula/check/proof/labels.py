@@ -1,4 +1,4 @@
-"""Labels of proofs: states with symbols, where loops begin an iteration."""
+"""Labels of proofs: states with symbols at the heads of loops, as loop invariants describe them."""
 
 from __future__ import annotations
 
@@ -33,21 +33,23 @@ from tegula.ops.control import For, While
 Tree: TypeAlias = list[Any]
 Leaf: TypeAlias = Callable[[State], Tree]
 Slot: TypeAlias = tuple[Any, ...]
-"""What a label says of a state: ("held", role, depth, value), ("arrived" or "waited", role, barrier), ("flight" or
-"copy", role, which from the last, which memory), ("content", ring, which, "item" or "number")."""
+"""One part of a state that a label describes: ("held", role, depth, value), ("arrived" or "waited", role, barrier),
+("flight" or "copy", role, index from the last, index of the memory), ("content", ring, index, "item" or "number")."""
 Form: TypeAlias = tuple[Any, ...]
-"""What a slot is at a label: ("same", value), ("line" or "once", at the start, more each time), ("class", at the start,
-what moves alike), ("residue", of which slot, stages, more, more parity, whether a parity), ("remainder", of which slot,
-more, least, size), ("late", ...) (see `so_far`), ("tied", at the start, to which slot, what that is at the start,
-how much more each time that this goes up), ("told", condition), ("ghost",), ("unknown",)."""
+"""The form of a slot at a label: ("same", value), ("line" or "once", value at the start, increment per iteration),
+("class", value at the start, key of the slots that move alike), ("residue", ghost, stages, offset, offset of the
+parity, whether a parity), ("remainder", ghost, offset, least number, size), ("late", ...) (see `so_far`), ("tied",
+value at the start, ghost, the ghost's value at the start, increment each time that the ghost goes up), ("told",
+condition), ("ghost",), ("unknown",)."""
 MOST_ITEMS = 2**31 - 1 - 4096
-"""Items that a barrier counts: a premise."""
+"""The largest number of items that a barrier counts: a premise."""
 
 
 @dataclass(slots=True)
 class Label:
-    """A state with symbols: where loops of `roles` begin an iteration. `terms`: of slots; `count`: the symbol of the
-    iteration, `classes`: other symbols, each for a slot less a number."""
+    """A state with symbols, at the heads of the loops of `roles`. `terms`: the term of each slot; `count`: the symbol
+    that counts iterations; `classes`: the other symbols, each with a slot and the difference between slot and
+    symbol."""
 
     index: int
     roles: list[int]
@@ -63,11 +65,11 @@ class Label:
 
 
 Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
-"""A condition on the symbols of a label, and the slots that these stand for."""
+"""A condition on the symbols of a label, the slots that these symbols stand for, and the label."""
 
 
 class Mismatch(Exception):
-    """An iteration does not keep what a label says of some slots, or facts."""
+    """An iteration does not preserve some slots or facts of a label."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Mismatch(Exception):
 
 
 class Labels:
-    """Makes labels of states."""
+    """The labels of a proof under construction."""
 
     def __init__(self, program: Program, machine: Machine) -> None:
         self.program, self.machine = program, machine
@@ -92,7 +94,7 @@ class Labels:
         self.made = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
         self.branched: set[Slot] = set()
-        """What branches alone decide of in the loops that are looked at."""
+        """The slots that change in branches only, in the loops of the current group."""
 
     def _slots(self, state: State) -> dict[Slot, Any]:
         out: dict[Slot, Any] = {}
@@ -109,7 +111,7 @@ class Labels:
         return out
 
     def _unread(self, state: State) -> list[tuple[int, Sum, Any]]:
-        """What stages hold, as far as some role has yet to wait for it."""
+        """The known contents of stages that some role has yet to wait for."""
         out: list[tuple[int, Sum, Any]] = []
         for n, item, x in state.contents:
             for row in self.program.rings[self.program.values[n]].rows:
@@ -229,8 +231,8 @@ class Labels:
         return label
 
     def _strips(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
-        """Where something happens in some iterations alone, by a remainder: how often it has, in steps of a whole
-        strip."""
+        """The facts of counts that go up in one of n iterations only, selected by a remainder: bounds on the count by
+        the quotient of the iteration by n."""
         out: dict[Any, Condition] = {}
         for r in label.roles:
             spots = label.state.roles[r].spots
@@ -257,7 +259,8 @@ class Labels:
         return out
 
     def _condition_before(self, shape: State, r: int, label: Label) -> Condition | None:
-        """That the loop went on one iteration before, which a count to an end needs at that end."""
+        """The loop's condition one iteration before: a loop that counts to an end needs it to know that it stops at
+        that end."""
         c = self.machine.condition(shape, r)
         if c is None or isinstance(c, bool):
             return None
@@ -265,7 +268,8 @@ class Labels:
         return None if before == c else before
 
     def _near_ghost(self, slot: Slot, later: State, terms: dict[Slot, Any]) -> Sum | None:
-        """An item that is in flight, by its distance from what the role has waited for."""
+        """The term of an item in flight, as its distance from an item that the role has waited for; None where the
+        distance is not known."""
         kind, r, k, j = slot
         role = later.roles[r]
         rows = [*reversed(role.copies if kind == "copy" else [p for _, p, _ in role.flights])]
@@ -290,7 +294,7 @@ class Labels:
         return None
 
     def _slot_in_flight(self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]) -> Sum | None:
-        """A slot of a buffer as a residue of what the role has waited for."""
+        """The term of a buffer's slot in flight, as a residue of the number of items that the role has waited for."""
         r = slot[1]
         x = self._slots(later).get(slot)
         for b, w in later.roles[r].waited.items():
@@ -300,7 +304,8 @@ class Labels:
         return None
 
     def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:
-        """A state with the terms of a label; in flight is what is after an iteration."""
+        """The state at the loop head, with the terms of a label; in flight is whatever is in flight after an
+        iteration."""
         made = entry.copy()
         found = [
             (n, terms.get(("content", n, k, "item")), terms.get(("content", n, k, "number")))
@@ -345,7 +350,8 @@ class Labels:
 
 
 def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterator[tuple[Any, Condition]]:
-    """Where something happens once another count than that of the test has got so far: both get so far at once."""
+    """Facts for each count that goes up once the number it is tested by, which another slot stands for, has passed a
+    bound: that number and the slot pass the bound at the same time."""
     for slot, rows in forms.items():
         if rows[0][0] == "late" and rows[0][2] != rows[0][6]:
             _, _, other, more, pred, end, exact = rows[0]
@@ -361,15 +367,15 @@ def _is_monomial(x: Sum) -> bool:
 
 
 def _range_facts(a: Atom) -> list[Condition]:
-    """What the type of a number says that was read."""
+    """The conditions that the range of a symbol's type gives."""
     low, high = a.limits
     s = Sum({(a,): 1})
     return [ge(s - low), ge(number(high) - s)] if isinstance(low, int) and isinstance(high, int) else []
 
 
 def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
-    """A number that goes up by one in each iteration, and the one remainder of it for which a condition holds, or does
-    not (True)."""
+    """A number that goes up by one per iteration, a divisor n, the one remainder by n for which a condition has one
+    truth value and all others the other, and whether that value is False; None if there is no such number."""
     t = next(iter(label.count.parts))
     for base in dict.fromkeys(divided(c)):
         n = period(c, base)
@@ -385,12 +391,13 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
 
 
 def so_far(pred: str, k: Sum, end: Sum) -> Sum:
-    """How often a number that counts up to `k` was on a side of `end`."""
+    """The number of times that a number which counts up to `k` was on one side of `end`."""
     return extreme("max", number(0), k - end) if pred[0] == "g" else extreme("min", k, end)
 
 
 def covered(role: Role, wanted: Role) -> bool:
-    """Whether a label says of as much that it is in flight, or not yet seen, as there is."""
+    """Whether all that a role has in flight, unfenced or unsynchronised is also listed in the label's state
+    `wanted`."""
     flights = [len(places) for _, places, _ in role.flights]
     copies = [len(places) for places in role.copies]
     return (
@@ -408,5 +415,5 @@ def covered(role: Role, wanted: Role) -> bool:
 
 
 def _from_last(rows: list[Any]) -> list[tuple[int, Any]]:
-    """Rows in order, each with its number from the last, which is 0."""
+    """Rows in order, each with its index from the last, which has index 0."""
     return [(len(rows) - 1 - k, row) for k, row in enumerate(rows)]

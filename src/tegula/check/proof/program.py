@@ -1,4 +1,5 @@
-"""What of a kernel the prover follows: its roles, barriers and rings, and which ops count."""
+"""The view of a kernel that the prover works on: roles, barriers and rings, and the ops that take part in the
+schedule."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ from tegula.passes.groups import only_starts_copies
 from tegula.types import ArrayType, DType
 
 Engine: TypeAlias = tuple[int, bool]
-"""Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
+"""An engine that accesses a ring: a role, and whether the copies of the role into the ring are meant (together with the
+stores of its threads, if it reads nothing there)."""
 Access: TypeAlias = tuple[int, bool, bool, Op]
-"""By a role, whether it writes, whether it is asynchronous, and the op."""
+"""An access: its role, whether it writes, whether it is asynchronous, and its op."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """How one engine hands a ring to another; `own`: a role knows what it has arrived at itself."""
+    """The barrier by which one engine hands a ring to another. `own`: giver and taker are one role, which knows its own
+    arrivals."""
 
     giver: Engine
     taker: Engine
@@ -39,8 +42,8 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class RingUse:
-    """A buffer that engines hand to each other, and how. `copied`: the roles that copy into it; `both`: those of them
-    that read it too."""
+    """A buffer that engines hand to each other, with one row per ordered pair of engines. `copied`: the roles that copy
+    into it; `both`: those of them that read it too."""
 
     stages: int
     rows: list[HandOver]
@@ -49,11 +52,11 @@ class RingUse:
     both: set[int]
 
     def engine(self, role: int, copy: bool) -> Engine:
-        """The role, and whether its copies are meant."""
+        """The engine for an access of a role, which `copy` says is one of its copies."""
         return role, role in self.copied and (copy or role not in self.both)
 
     def given(self, engine: Engine) -> list[HandOver]:
-        """How an engine hands the buffer on."""
+        """The rows by which an engine hands on the buffer."""
         return [row for row in self.rows if row.giver == engine]
 
 
@@ -119,15 +122,15 @@ class Program:
             and e.number is not None
             and e.at.buffer in self.rings
         }
-        """Rings of which a stage may hold one number."""
+        """Rings whose stages may hold one known number."""
         self.notes: dict[tuple[str, Region], Any] = {}
-        """What was found of the text of regions."""
+        """Cached results for regions, which depend on their text alone."""
         self.hints = self._hints()
         self.uses = self._uses()
         self.needed = self._needed()
 
     def _changed(self) -> set[Value]:
-        """Arrays that the kernel changes, and all others if one of them may be any."""
+        """The arrays that the kernel changes: all of its array parameters, if one that is changed may alias any."""
         found: set[Value] = set()
         for op in self.kernel.walk():
             for e in op.effects():
@@ -159,7 +162,7 @@ class Program:
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
     def happenings(self, op: Op) -> Iterator[E.Event]:
-        """The events of an op, whatever its numbers."""
+        """The events of an op, whatever the values of its operands."""
         return E.events(op, _Unknown(self, op))
 
     def acts(self, op: Op) -> bool:
@@ -207,7 +210,7 @@ class Program:
                 self._ring(v, rows, order)
 
     def _ring(self, v: Value, accesses: list[Access], order: list[list[tuple[Op, E.Event]]]) -> None:
-        """How engines hand a ring to each other, each to each of which one writes."""
+        """Record how engines hand a ring to each other: each pair of engines of which one writes."""
         assert isinstance(v.owner, Op)
         stages = v.owner.stages or 1 if isinstance(v.owner, BufNew) else 1
         copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
@@ -227,8 +230,8 @@ class Program:
     def _hand_over(
         self, v: Value, x: Engine, y: Engine, writes: bool, order: list[list[tuple[Op, E.Event]]]
     ) -> HandOver | None:
-        """The barrier where one engine arrives, and another waits: where copies complete; where the other waits last
-        before it writes, or the one arrives first after it has written."""
+        """The barrier at which engine `x` arrives and engine `y` waits: the one on which copies complete; else that of
+        the last wait of `y` before it writes, or of the first arrival of `x` after its access."""
 
         def accesses(e: E.Event) -> bool:
             return any(at.buffer is v for at in memory(e))
@@ -270,7 +273,8 @@ class Program:
     # Hints -----------------------------------------------------------------------------------------------------------
 
     def _hints(self) -> dict[Value, list[Hint]]:
-        """What loops and branches carry, or choose between, is one thing; which of these say stages and parities."""
+        """The hints for each value: values that loops and branches carry or choose between form one class, and a class
+        has the stages and parities that any of its members selects."""
         parent: dict[Value, Value] = {}
 
         def find(v: Value) -> Value:
@@ -320,7 +324,7 @@ class Program:
         return {v: [*found[find(v)]] for v in self.values if find(v) in found}
 
     def _uses(self) -> dict[Value, set[Hint]]:
-        """The barriers at which values are the stage or the parity themselves, or go into loops as these."""
+        """The uses of values as a stage or parity, directly or through the initial values of loops."""
         out: dict[Value, set[Hint]] = {}
         for op in self.kernel.walk():
             for e in self.happenings(op):
@@ -368,14 +372,14 @@ class Program:
 
 
 def array_of(v: Value) -> Value:
-    """The array that a view shows a part of."""
+    """The array behind a view."""
     while isinstance(v.owner, ArrayView):
         v = v.owner.array
     return v
 
 
 def memory(e: E.Event) -> tuple[E.Bytes, ...]:
-    """The memory that an event is about."""
+    """The memory that an event accesses."""
     if isinstance(e, E.Issue):
         return e.operands
     if isinstance(e, E.CopyIn):
@@ -384,7 +388,8 @@ def memory(e: E.Event) -> tuple[E.Bytes, ...]:
 
 
 class _Unknown:
-    """What is known of an op's operands before it runs: which memory, and no numbers."""
+    """The operands of an op before it runs, as the event table asks for them: the memory is known, the numbers are
+    not."""
 
     def __init__(self, program: Program, op: Op) -> None:
         self.program, self.op = program, op

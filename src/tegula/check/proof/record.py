@@ -1,4 +1,5 @@
-"""What certificates say of labels, and of who knows of whom (docs/design/042-certificates.md)."""
+"""The encoding of labels in certificates, and the chains of lags that show which role's progress is known to which
+other (docs/design/042-certificates.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Lags = dict[tuple[int, int, int], int]
 
 
 def record(program: Program, label: Label) -> dict[str, Any]:
-    """A label as certificates write it."""
+    """The encoding of a label in certificates."""
     bound = {a: k for k, a in enumerate(label.symbols)}
     return {
         "symbols": len(label.symbols),
@@ -25,7 +26,7 @@ def record(program: Program, label: Label) -> dict[str, Any]:
 
 
 def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
-    """The state of a role as certificates write it."""
+    """The encoding of a role's state in certificates."""
     number_of = program.number
 
     def items(places: list[Any]) -> list[Any]:
@@ -51,13 +52,15 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
 
 
 def frame(program: Program, spot: Spot, bound: dict[Atom, int]) -> list[Any]:
-    """Where a role stands in one of its regions, and the values that it holds there."""
+    """The encoding of one region that a role is in: the region, the next op, and the values that the role holds
+    there."""
     env = [[program.number[v], encoded(x, bound)] for v, x in spot.held.items() if x is not None]
     return [program.region_number[spot.region], spot.at, env]
 
 
 def chains(program: Program, lags: Lags) -> list[Any]:
-    """For each barrier, who waits there and who arrives there: how the one knows of the other."""
+    """The chains of lags by which each role that arrives at a barrier knows of the progress of each role that waits
+    there, where one is found: [barrier, waiter, arriver, links]."""
     out: list[Any] = []
     for b, waiters in enumerate(program.waiters):
         for w in sorted(waiters):
@@ -69,7 +72,8 @@ def chains(program: Program, lags: Lags) -> list[Any]:
 
 
 def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
-    """The lags that chains are made of, and those of arrivals for the first items where there is none."""
+    """The keys of the lags that chains use, and those of arrivals for the first items only, for pairs of roles that
+    have no chain."""
     found = {(b, w, r) for b, w, r, _ in chains}
     for b, _, _, links in chains:
         for k, (at, r) in enumerate(links):
@@ -83,7 +87,8 @@ def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int,
 def chain(
     program: Program, lags: Lags, b: int, w: int, links: list[tuple[int, int]], total: int
 ) -> list[tuple[int, int]] | None:
-    """A chain of barriers and roles that goes on from some links, whose lags sum up to no more than the stages."""
+    """A chain of (barrier, role) that begins with `links`, ends with role `w`, and whose lags sum to at most the number
+    of stages; None if there is none."""
     at, r = links[-1]
     most = program.stages[b]
     last = lags.get((at, r, b))

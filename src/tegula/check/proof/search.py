@@ -33,24 +33,25 @@ from tegula.ops import events as E
 from tegula.ops.control import For, While
 
 MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 40_000
-"""Steps of roles, labels that are tried, forms of one label, and inequalities: beyond, there is no proof."""
+"""Limits of the search: steps of roles, labels that are tried, attempts at one label, and inequalities."""
 MOST_LIMITS, ENOUGH_WORK = 2, 400
-"""Conditions by which a loop is cut; inequalities after which guards are asked for before more is tried."""
+"""The number of conditions by which a loop is cut; the number of inequalities after which guards are asked for before
+more is tried."""
 UNROLLED = 8
-"""Iterations of a loop with constant bounds that are done one by one."""
+"""The largest trip count of a loop with constant bounds that is run iteration by iteration."""
 
 
 Rates: TypeAlias = dict[tuple[str, int], Sum]
-"""The number of arrivals or waits of an iteration, by barrier."""
+"""The numbers of arrivals and waits of an iteration, by barrier."""
 Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
 @dataclass(slots=True)
 class Iteration:
-    """One iteration of loops that roles do together: for each role, how deep the loop is and its turn at the start;
-    `spare`: how many more iterations those may do for whom the others wait. `turns`: something happens in some
-    iterations alone; roles that do not do this one may then do one of their own meanwhile (`joined`), as far as others
-    were ahead of them (`leads`)."""
+    """One iteration that the loops of several roles do together: `parts` has for each role the depth of the loop and
+    its turn at the start; `spare`: the number of further iterations for roles that others wait for. `turns`: something
+    happens in some iterations only; roles outside the iteration may then do one of their own meanwhile (`joined`), as
+    far as others were ahead of them (`leads`)."""
 
     parts: dict[int, tuple[int, int]]
     spare: int = 0
@@ -65,12 +66,12 @@ class Iteration:
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
-        """These iterations with one more of one role."""
+        """The same iteration, with one more turn for one role."""
         depth, turn = self.parts[r]
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """These iterations with one of another role meanwhile, which is to begin."""
+        """The same iteration, joined by one of another role, which is about to begin."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
@@ -80,11 +81,11 @@ class Iteration:
 
 
 class Apart(Stuck):
-    """Loops do not go together."""
+    """The loops of a group do not iterate together."""
 
 
 class Long(Stuck):
-    """The search is given up."""
+    """The search exceeds a limit and is given up."""
 
 
 class Search(Forms):
@@ -123,8 +124,8 @@ class Search(Forms):
         }
 
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
-        """How engines hand over a ring: who accesses it first hands over items, whoever accesses it later hands over
-        their stages."""
+        """The rows of a ring in the certificate: between two engines, the one that accesses the ring first hands over
+        items, the other one hands back their stages."""
         began = {engine: k for k, (at, engine) in enumerate(self.machine.began) if at is v}
         return [
             [
@@ -139,7 +140,7 @@ class Search(Forms):
         ]
 
     def _sides(self, state: State) -> Tree:
-        """The tree from the start; conditions of inner loops that the launch decides are split there."""
+        """The proof tree from the start, split there by the conditions of inner loops that the launch decides."""
         kept = self._kept()
         try:
             return self.drive(state.copy(), None, self._end)
@@ -155,7 +156,7 @@ class Search(Forms):
             return [["split", encoded(e.condition, {}), *sides]]
 
     def _kept(self) -> Kept:
-        """What an attempt changes that may fail."""
+        """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
         notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
         return len(self.labels), tuple(dict(x) for x in notes)
@@ -168,7 +169,7 @@ class Search(Forms):
     # Driving ---------------------------------------------------------------------------------------------------------
 
     def drive(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """What all roles do from a state on; `leaf` goes on where they are through with an iteration."""
+        """The proof tree of all roles from a state on; `leaf` gives the tree after the iteration `stop`."""
         tree: Tree = []
         roles = range(len(state.roles))
         if stop is not None and stop.left(state):
@@ -195,7 +196,7 @@ class Search(Forms):
         return tree + self._loops(state, stop, leaf)
 
     def _awaited(self, state: State, stop: Iteration) -> int | None:
-        """A role that has done its iteration, and that another one waits for."""
+        """A role that has done its iteration and that another role waits for; None if there is none."""
         for q, b in self._waits(state):
             w = self.machine.last(state.roles[q], q, b) + 1
             for r in self.program.arrivers[b]:
@@ -214,8 +215,8 @@ class Search(Forms):
         return c is not None and state.known.holds(c) is True
 
     def _caught_up(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
-        """The end of an iteration; a role that does not do it, for which others have arrived in it, does one of its own
-        first."""
+        """The proof tree at the end of an iteration. A role outside it, for which others have arrived meanwhile, does
+        an iteration of its own first."""
         now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
         for r in dict.fromkeys(r for r, _, _ in now):
             rows = [((now[k] - x).value or 0, k[1]) for k, x in stop.leads.items() if k[0] == r and k in now]
@@ -230,7 +231,8 @@ class Search(Forms):
         return leaf(state)
 
     def _leads(self, state: State, group: Iterable[int]) -> dict[tuple[int, int, int], Sum]:
-        """How far those who arrive for roles outside of a group are ahead of them, where these stand before loops."""
+        """The lead of each arriver over the waits of each role outside a group that stands before a loop: {(waiter,
+        barrier, arriver): items}."""
         rows = [(r, role) for r, role in enumerate(state.roles) if r not in group and role.spots[-1].at < 0]
         return {
             (r, b, q): state.roles[q].arrived[b] - w
@@ -240,7 +242,7 @@ class Search(Forms):
         }
 
     def _waits(self, state: State) -> Iterator[tuple[int, int]]:
-        """The roles that wait, and for which barriers."""
+        """The roles that stand at a wait, each with the barrier."""
         for q in range(len(state.roles)):
             if self.machine.spot(state, q).at >= 0:
                 for e in self.program.happenings(self.machine.op(state, q)):
@@ -248,7 +250,7 @@ class Search(Forms):
                         yield q, self.program.barrier[e.barrier]
 
     def _once_more(self, state: State, r: int, stop: Iteration, leaf: Leaf) -> Tree:
-        """Another iteration of a role, or the end of its loop."""
+        """The proof tree of one more iteration of a role, or of the end of its loop."""
         longer = stop.longer(r) if r in stop.parts else stop.with_role(state, r)
         c = self.machine.condition(state, r)
         if c is None:
@@ -276,7 +278,8 @@ class Search(Forms):
         return ["split", r, *sides]
 
     def _solved(self, state: State, c: Condition) -> Tree:
-        """What follows from a remainder that is now known."""
+        """A `know` node with the equation that follows from a remainder which is now known; empty if nothing
+        follows."""
         more = state.known.solved(c)
         if more is None or state.known.holds(more) is not True:
             return []
@@ -286,7 +289,7 @@ class Search(Forms):
         return [told]
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
-        """Runs a role until it waits, decides what is not known, or begins an iteration; how many steps."""
+        """Run a role until it waits, decides on an unknown condition, or begins an iteration; the number of steps."""
         n = 0
         while not self.machine.ended(state, r):
             if stop is not None and r in stop.parts and stop.back(state, r):
@@ -302,7 +305,7 @@ class Search(Forms):
         return n
 
     def _through(self, state: State, r: int) -> bool:
-        """Whether a role that begins an iteration goes on by itself: the loop is over, or short."""
+        """Whether a role at a loop head can go on without an invariant: the loop is over, or short."""
         c = self.machine.condition(state, r)
         known = state.known.holds(c) if c is not None else None
         if known is None:
@@ -318,7 +321,8 @@ class Search(Forms):
         return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
 
     def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """Roles that stand before loops iterate together."""
+        """The proof tree of roles that stand before loops and iterate together, by the first group of roles that
+        works."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
             if self.machine.spot(state, r).at < 0 and not (stop and r in stop.parts and stop.back(state, r)):
@@ -346,8 +350,8 @@ class Search(Forms):
     def _groups(
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
-        """Roles whose loops go on wherever that of the first of them does; those with loops in their loops come first,
-        then large ones. In an iteration, one of those that do it together must be among them."""
+        """Groups of roles whose loops go on whenever that of the group's first role does, groups with nested loops
+        first, then large ones. Within an iteration `stop`, at least one of its roles must be in the group."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         for r, c in conditions.items():
@@ -373,23 +377,25 @@ class Search(Forms):
         return sorted(groups, key=lambda group: (turns == {*group}, self._rank(state, group)), reverse=True)
 
     def _in_step(self, one: Rates, other: Rates) -> bool:
-        """Whether an iteration of one loop does as much at barriers as one of another, as far as that is written."""
+        """Whether one iteration of each of two loops has the same known numbers of arrivals and waits at the barriers
+        that both use."""
         return all(n == m for (_, b), n in one.items() for (_, c), m in other.items() if b == c)
 
     def _in_turns(self, state: State, r: int) -> bool:
-        """Whether a role stands before a loop in which it arrives or waits in some iterations alone."""
+        """Whether a role stands before a loop that arrives or waits in some iterations only, selected by a
+        remainder."""
         body = self.machine.spot(state, r).region
         assert isinstance(body.parent, For | While)
         tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
         return any(map(by_remainder, tests))
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether two loops go on for as long."""
+        """Whether two loop conditions are equivalent."""
         numbers = isinstance(c, tuple) and isinstance(d, tuple) and c[0] == d[0] == "ge"
         return c == d or (numbers and state.known.equal(c[1], d[1]))
 
     def _alike(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether a loop goes on only where another one does."""
+        """Whether the loop condition `c` implies the loop condition `d`."""
         if c == d:
             return True
         here = state.copy()
@@ -397,8 +403,8 @@ class Search(Forms):
         return here.known.holds(d) is True
 
     def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
-        """How many loops are in a loop of a group at most, how many roles there are, and of the first, how many loops
-        are in its loop and in how many it is."""
+        """The sort key of a group: the largest number of loops in one of its loops, the number of roles, and for the
+        first role the number of loops in its loop and the number of regions around it."""
         spots = [state.roles[r].spots for r in group]
         nested = [
             sum(isinstance(op, For | While) and self.program.counts(op) for op in at[-1].region.walk())
@@ -430,7 +436,7 @@ class Search(Forms):
         return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
 
     def _iteration(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
-        """One iteration; the roles know that they begin it."""
+        """The proof tree of one iteration of a group, whose roles are known to begin it."""
         parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
         turns = any(self._in_turns(state, r) for r in group)
         tree: Tree = []
@@ -445,7 +451,8 @@ class Search(Forms):
         return tree + self.drive(state, stop, leaf)
 
     def _induct(self, state: State, group: list[int], over: Leaf) -> Tree:
-        """Roles at heads of loops, with an iteration ahead: an invariant, or an iteration that is done before."""
+        """The proof tree of a group at loop heads, with an iteration ahead: by an invariant, or by peeling an
+        iteration."""
         most = max((u.stages for u in self.program.rings.values()), default=1) + 1
         peeled = max(state.roles[r].spots[-1].turn for r in group)
         decided = self.decided
@@ -487,7 +494,7 @@ class Search(Forms):
         return tuple(state.roles[r].spots[-1].region for r in group)
 
     def _last(self, state: State, r: int) -> bool:
-        """Whether an iteration that is ahead is the last one."""
+        """Whether the iteration ahead of a role is the last one of its loop."""
         loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
         if not isinstance(loop, For):
             return False
@@ -504,7 +511,8 @@ class Search(Forms):
         return state.known.nonnegative(-left if up else left)
 
     def _decides(self, state: State, group: list[int]) -> None:
-        """Which of two numbers of the launch is greater, or chosen, is a proof for each, where loops end at one."""
+        """Hoist an undecided minimum, maximum or choice among numbers of the launch in a loop condition: each side is
+        proved apart."""
         for r in group:
             c = self.machine.condition(state, r)
             for a in sorted(inside(c)) if c is not None else ():
@@ -514,12 +522,13 @@ class Search(Forms):
                         raise Hoisted(order)
 
     def _asks(self) -> bool:
-        """Whether there are guards that would say more."""
+        """Whether guards that are not assumed yet were asked for, and enough work has been done without them."""
         asked = any(guard not in self.guards for guard in self.machine.asked)
         return asked and self.work[0] > ENOUGH_WORK
 
     def _dry(self, state: State, group: list[int]) -> None:
-        """Does an iteration, and one of each loop in it, to see who accesses rings first, at which items."""
+        """Run an iteration, and one of each loop in it, and discard the proof: only which engine accesses each ring
+        first, and at which items, is recorded."""
         heads = self._heads(state, group)
         if heads in self.dried:
             return
@@ -536,7 +545,8 @@ class Search(Forms):
             self.machine.firsts, self.machine.began = firsts, began
 
     def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
-        """What comes after a loop of which one iteration was done; what is in flight then is noted."""
+        """The continuation after a loop of which one iteration was done; records the state, with what is then in
+        flight."""
         self.shapes.setdefault(self._heads(state, group), state.copy())
         c = self.machine.condition(state, group[0])
         if c is None:
@@ -545,12 +555,12 @@ class Search(Forms):
         return [] if state.known.absurd else over(state)
 
     def _mutual(self, state: State, group: list[int]) -> bool:
-        """Whether the loops of a group end together, and none of them is left to go on alone."""
+        """Whether the loops of a group end together, so that none goes on alone."""
         conditions = [self.machine.condition(state, r) for r in group]
         return all(self._alike(state, c, conditions[0]) for c in conditions[1:])
 
     def _limits(self) -> list[Limit]:
-        """Conditions on how far a loop has gone, by which iterations differ."""
+        """The conditions on a loop's progress by which iterations differ, at most `MOST_LIMITS`."""
         out: dict[str, Limit] = {}
         for c, label in self.decided:
             mine = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
@@ -566,7 +576,8 @@ class Search(Forms):
         return [*out.values()][:MOST_LIMITS]
 
     def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
-        """Labels for iterations on one side of a condition; what follows on the other side is labelled after."""
+        """The proof tree of a loop cut at a condition: one label for the iterations on one side of the condition, and
+        labels for those that follow."""
         c, slots, label = limit
         rows = self._slots(state)
         by = {next(iter(label.count.parts)): number(0)}
@@ -587,7 +598,7 @@ class Search(Forms):
     def _labelled(
         self, state: State, group: list[int], over: Leaf, limit: Limit | None = None, moving: bool = False
     ) -> Tree:
-        """A label at the head, with the strongest forms that an iteration keeps."""
+        """The proof tree of a loop by a label at its head, with the strongest forms that an iteration preserves."""
         self.made += 1
         count = atom("sym", f"t{self.made}")
         guess = self._guesses(state, group, moving)
@@ -633,14 +644,15 @@ class Search(Forms):
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
 
     def _orders(self, label: Label) -> list[Condition]:
-        """Which of two numbers is the smaller, or greater, one that a label names."""
+        """The undecided orders of the two operands of each minimum and maximum that a label names."""
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
         moved = (a for a in sorted(atoms) if symbols(a.given) and symbols(a.given) <= {*label.symbols})
         orders = [ge(a.given[0] - a.given[1]) for a in moved]
         return [c for c in orders if label.state.known.holds(c) is None][:MOST_LIMITS]
 
     def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
-        """The tree of a label: an iteration goes back to it, or the loops are over; `orders` are decided first."""
+        """Record a label with its tree: an iteration that goes back to the label, or what follows the loops. `orders`
+        are split first."""
         lead = label.roles[0]
         state = label.state.copy()
         if state.known.same:
@@ -665,7 +677,7 @@ class Search(Forms):
         self.labels[label.index] = made
 
     def _by_orders(self, state: State, orders: Sequence[Condition], go: Leaf) -> Tree:
-        """All that conditions may be, one after the other."""
+        """The tree that splits by each undecided condition in turn, with the tree of `go` at its leaves."""
         left = [c for c in map(state.known.now, orders) if state.known.holds(c) is None]
         if not left:
             return go(state)
@@ -678,7 +690,7 @@ class Search(Forms):
         return [["split", encoded(left[0], bound), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
-        """The leaf that goes to a label; Mismatch where the state is not one of those that it is about."""
+        """The leaf that goes to a label; Mismatch where the state is not an instance of the label."""
         rows = self._slots(state)
         by = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
         for symbol, (slot, _) in label.classes.items():
@@ -732,5 +744,5 @@ class Search(Forms):
 
 
 def _of_launch(c: Condition) -> bool:
-    """Whether a condition is on arguments and shapes alone."""
+    """Whether a condition depends on parameters and shapes alone, not on array elements."""
     return all(a.kind != "app" or a.given[0][0] != "array.load" for a in inside(c))

@@ -1,4 +1,5 @@
-"""How much an iteration of a loop seems to add: the first guess of what goes on in step, which the search corrects."""
+"""Estimates, from the text of a loop's body, of how much one iteration adds to each carried value, arrival count and
+wait count: the search starts from these guesses and corrects them."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from tegula.ops.scalar import Add, Cmp, Sub
 T = TypeVar("T")
 Trip = Callable[[For], Sum | None]
 Count = tuple[str, int]
-"""("arrived" or "waited", barrier)."""
+"""A count of a role: ("arrived" or "waited", barrier)."""
 
 
 def _remembered(of: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
-    """What depends on the text of a region alone is found once."""
+    """Cache the result of a function of a program and a region, which depends on the region's text alone."""
 
     @wraps(of)
     def found(program: Program, body: Region) -> T:
@@ -35,13 +36,13 @@ def _remembered(of: Callable[[Program, Region], T]) -> Callable[[Program, Region
 
 
 def constant_trip(loop: For) -> Sum | None:
-    """How often a loop with constant bounds goes on."""
+    """The number of iterations of a loop with constant bounds; None for other loops."""
     return None if loop.positions is None else number(len(loop.positions))
 
 
 def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum], set[Count]]:
-    """How often a body arrives and waits for sure, and where it does so in branches and loops of unknown trips. Waiting
-    again for the same stage and phase is nothing."""
+    """The number of arrivals and waits at each barrier that one run of a body is sure to make, and the counts that also
+    change in branches or in loops of unknown trip count. A second wait for the same stage and phase adds nothing."""
     sure: dict[Count, Sum] = {}
     unsure = set[Count]()
     last: dict[Count, tuple[Value, ...]] = {}
@@ -76,7 +77,7 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
 
 @_remembered
 def _written(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Count]]:
-    """`items` where no loop's trip is known."""
+    """The result of `items` when no loop's trip count is known."""
     return items(program, body, lambda _: None)
 
 
@@ -93,8 +94,8 @@ def _counts(program: Program, op: Op) -> list[Count]:
 
 
 def carried(loop: LoopLike, k: int, trip: Trip) -> tuple[Sum | None, bool]:
-    """What is added to a value that a loop carries, None where branches and inner loops decide, and whether numbers are
-    only added to it."""
+    """The number that an iteration adds to the k-th value that a loop carries, None where branches or inner loops
+    decide; and whether the value changes only by constants that are added or subtracted."""
     argument, given = loop.arguments[k], loop.body.yielded[k]
     n = _added(given, argument, trip)
     return n, n is not None or _counter(given, argument)
@@ -117,8 +118,9 @@ def _counter(given: Value, argument: Value) -> bool:
 
 @_remembered
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
-    """What is arrived at, or waited for, once in an iteration, where a comparison holds, and nowhere else. Within other
-    branches the comparison is of a number that moves there alone."""
+    """The counts that go up by one in an iteration where a comparison holds, and never otherwise, each with its
+    comparison. For a branch within a branch, the compared number must be one of which branches or inner loops decide
+    how it changes."""
     out: dict[Count, Cmp] = {}
     often = set[Count]()
     for op, within in _branches(body, False):
@@ -136,7 +138,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
 
 @_remembered
 def nested(program: Program, body: Region) -> set[Count]:
-    """What is arrived at, or waited for, in branches within other branches."""
+    """The counts that change in branches nested in other branches."""
     return {
         count
         for op, within in _branches(body, False)
@@ -148,7 +150,7 @@ def nested(program: Program, body: Region) -> set[Count]:
 
 @_remembered
 def branched(program: Program, body: Region) -> set[Count]:
-    """What is arrived at, or waited for, in branches, and not as often on both sides of each."""
+    """The counts that change in branches, by different numbers on the two sides."""
     out: set[Count] = set()
     for op, _ in _branches(body, False):
         (yes, _), (no, _) = (_written(program, region) for region in op.regions)
@@ -157,7 +159,7 @@ def branched(program: Program, body: Region) -> set[Count]:
 
 
 def in_branches(loop: LoopLike, k: int) -> bool:
-    """Whether branches decide what is added to a value that a loop carries."""
+    """Whether a branch decides how much is added to the k-th value that a loop carries."""
 
     def decided(v: Value) -> bool:
         owner = v.owner
@@ -174,7 +176,8 @@ def in_branches(loop: LoopLike, k: int) -> bool:
 
 
 def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
-    """The values that a loop carries which go up by one where a comparison holds, and stay where it does not."""
+    """The carried values that an iteration increments by one if a comparison holds, and leaves unchanged otherwise,
+    each with its comparison."""
     for v, given in zip(loop.arguments, loop.body.yielded, strict=True):
         op = given.owner
         if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
@@ -185,7 +188,7 @@ def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
 
 
 def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
-    """The branches in a region, and whether they are in other branches."""
+    """The `if`s in a region, each with whether it is nested in another one."""
     for op in body.ops:
         if isinstance(op, If):
             yield op, within
@@ -194,7 +197,7 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
 
 
 def by_remainder(test: Cmp) -> bool:
-    """Whether a comparison is of a part of a number: a quotient, a remainder, some of its bits."""
+    """Whether an operand of a comparison depends on a part of a number: a quotient, a remainder, some of its bits."""
     queue = [op.owner for op in test.operands]
     while queue:
         op = queue.pop()
@@ -206,7 +209,7 @@ def by_remainder(test: Cmp) -> bool:
 
 
 def _steady(v: Value, body: Region) -> bool:
-    """Whether each iteration adds the same to a number."""
+    """Whether every iteration adds the same constant to a number."""
     v, loop = before(v, body), body.parent
     if not isinstance(loop, LoopLike) or v not in loop.arguments:
         return True
@@ -214,7 +217,7 @@ def _steady(v: Value, body: Region) -> bool:
 
 
 def start(v: Value, body: Region) -> Value:
-    """A value that inner loops of a body carry, at the start of the body."""
+    """The value at the start of the body of a number that inner loops of the body carry."""
     while isinstance(v.owner, Region) and v.owner is not body:
         loop = v.owner.parent
         if not isinstance(loop, LoopLike):
@@ -226,7 +229,8 @@ def start(v: Value, body: Region) -> Value:
 
 
 def before(v: Value, body: Region) -> Value:
-    """What of the arguments of a body a number is, but for something that is added."""
+    """The value from which a number is computed by adding and subtracting constants: an argument of the body, if the
+    number comes from one."""
     v = start(v, body)
     while isinstance(v.owner, Add | Sub) and isinstance(v.owner.b.owner, ConstantLike):
         v = start(v.owner.a, body)
