@@ -1,4 +1,5 @@
-"""Which threads access which elements of memory in each cooperative op. Scalar ops say so themselves."""
+"""The accesses of cooperative ops to memory: which thread accesses which elements. Scalar ops report their accesses
+themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ COPY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """Threads [n] access array[at], `at` [rank, n], all at the same time."""
+    """An access by several threads: each of `threads` [n] accesses one element array[at], `at` [rank, n], all at the
+    same time."""
 
     kind: str
     array: np.ndarray
@@ -51,7 +53,7 @@ RULES: dict[type[Op], Callable[..., Iterator[ThreadAccess]]] = {}
 
 
 def accesses(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
-    """Make a function the rule of ops of these classes. It is asked after the op has run."""
+    """Register a function as the rule of ops of these classes. It is called after the op has run."""
 
     def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
         for kind in kinds:
@@ -86,7 +88,7 @@ def access_read(m: GroupMachine, op: BufRead) -> Iterator[ThreadAccess]:
 
 @accesses(SharedGather)
 def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
-    """Indices outside read the first element, whose value is not used."""
+    """The accesses of a gather: indices outside the axis read its first element, whose value is not used."""
     source, index = (m.group(v) for v in op.operands)
     axis, pairs = op.axis, held(m.layouts[op.results[0]])
     yield ThreadAccess("read", index, pairs.threads, pairs.at[axis : axis + 1])
@@ -100,8 +102,8 @@ def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
 
 @accesses(SharedMma)
 def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
-    """A thread reads the rows of a and columns of b that its part of the result needs; where tensor cores multiply,
-    threads of a warp read for each other."""
+    """The reads of an MMA: each thread reads the rows of a and columns of b that its part of the result needs; on
+    tensor cores, every thread of a warp reads what any of them needs."""
     a, b = m.group(op.a), m.group(op.b)
     pairs = held(m.layouts[op.result])
     threads = pairs.threads
@@ -124,7 +126,8 @@ def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
 def _window(
     m: GroupMachine, array: np.ndarray, offsets: Sequence[Value], pairs: Held, partial: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of a tile at offsets of an array that lie inside, and whose lanes are there."""
+    """The threads, and the elements that they access, of a tile at offsets of an array: those elements that lie inside
+    and whose lanes are present."""
     starts = np.array([int(m.group(v)) for v in offsets])
     at = pairs.at + starts[:, None]
     inside = (at >= 0) & (at < np.array(array.shape[: len(starts)])[:, None])
@@ -149,7 +152,7 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:
-    """Which thread copies what in `group.async_copy`."""
+    """The layout by which the threads of `group.async_copy` divide the copy."""
     array = op.array.type
     assert isinstance(array, ArrayType)
     shape = buffer_type(op.buffer.type).shape
@@ -168,12 +171,12 @@ def access_copy(m: GroupMachine, op: AsyncCopy) -> Iterator[ThreadAccess]:
 
 
 def _each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> ThreadAccess:
-    """Each thread accesses one element of a line."""
+    """An access of one element of a line by each thread."""
     return ThreadAccess(kind, array, threads, at[None])
 
 
 def _all(m: GroupMachine, array: np.ndarray, count: int) -> ThreadAccess:
-    """All threads read the first so many elements."""
+    """A read of the first `count` elements by all threads."""
     return _each("read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads))
 
 
@@ -186,7 +189,7 @@ def access_publish(m: GroupMachine, op: Publish) -> Iterator[ThreadAccess]:
 
 @accesses(StackVote)
 def access_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
-    """The first thread of each warp."""
+    """The accesses of a vote: the first thread of each warp writes."""
     warps = np.arange(m.threads // WARP)
     yield _each("write", m.group(op.votes), warps * WARP, warps)
 
@@ -225,7 +228,7 @@ def access_take(m: GroupMachine, op: StackTake) -> Iterator[ThreadAccess]:
 
 
 def _slots(m: GroupMachine, kind: str, elements: np.ndarray, slots: Value) -> ThreadAccess:
-    """Each lane that has a slot accesses it."""
+    """An access of slots by the lanes that have one."""
     at = m.env[slots].astype(np.int64)
     lanes = np.flatnonzero(m.present & (at >= 0))
     return _each(kind, elements, lanes, at[lanes])

@@ -1,5 +1,5 @@
-"""Memory barriers, named barriers and asynchronous copies of kernels that schedule by hand. Copies are complete when
-they have been started; whoever reads or writes too early is found by the checker, not here."""
+"""Memory barriers, named barriers and asynchronous copies of kernels with a schedule by hand. A copy is complete as
+soon as it has been started; the checker, not the interpreter, finds accesses that are too early."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tegula.types import element_bytes
 
 @dataclass(slots=True)
 class Stage:
-    """A barrier of one stage: the number of its phase, the arrivals that the phase lacks, and the bytes that were
+    """One stage of a barrier: the number of its phase, the arrivals that the phase lacks, and the bytes that were
     announced in it and have not arrived."""
 
     pending: int
@@ -51,7 +51,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Barriers(Connected):
-    """Barriers that count `arrivals`. `roles`: those that arrive at them."""
+    """A ring of barriers with a count of `arrivals` each. `roles`: the roles that arrive at them."""
 
     name: str
     arrivals: int
@@ -62,7 +62,7 @@ class Barriers(Connected):
         self.roles = arriving(roles, value)
 
     def arrive(self, stage: int, times: int, bytes: int = 0) -> None:
-        """Arrivals, the first of which announces bytes."""
+        """Record arrivals at a stage, the first of which announces bytes."""
         at = self.stages[stage]
         at.bytes += bytes
         for _ in range(times):
@@ -70,7 +70,7 @@ class Barriers(Connected):
             self.settle(at)
 
     def settle(self, at: Stage) -> None:
-        """The phase ends when nothing of it is outstanding."""
+        """End the phase of a stage if no arrival and no byte of it is outstanding."""
         if at.pending == 0 and at.bytes == 0:
             at.pending, at.phase = self.arrivals, at.phase + 1
 
@@ -85,7 +85,7 @@ class BarrierWait:
     phase: int
 
     def over(self, role: int) -> bool:
-        """As barriers tell it, which know parities only."""
+        """Whether the phase is over, as far as a barrier, which knows parities only, can tell."""
         return (self.barriers.stages[self.stage].phase ^ self.phase) & 1 == 1
 
     def others(self) -> list[int]:
@@ -93,7 +93,7 @@ class BarrierWait:
         return self.barriers.roles
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """Why the role cannot go on, for messages."""
+        """The reason why the role cannot go on, for messages."""
         return waiting_at(name, self.barriers.name, self.stage, self.phase, others)
 
 
@@ -110,7 +110,7 @@ def run_named_new(m: Machine, op: NamedNew, mask: Mask) -> Any:
 
 
 def _stage(m: Machine, op: MbarrierArrive | MbarrierExpect | MbarrierWait | BulkLoad) -> tuple[Barriers, int]:
-    """The barriers that an op names, and the stage; that of a wrong number is the first."""
+    """The barriers that an op names, and the stage; an index outside is reported, and the first stage taken."""
     barriers, stage = m.env[op.barriers], int(m.group(op.stage))
     if not 0 <= stage < len(barriers.stages):
         m.report.out_of_bounds(op, op.barriers, (stage,), (len(barriers.stages),), m.block, 0)
@@ -171,7 +171,7 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
 
 @handles(ClusterEnd, ClusterPeer)
 def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
-    """Blocks are by themselves."""
+    """The rank of a CTA or the like of a kernel whose blocks are on their own."""
     return m.env[op.number]
 
 
@@ -184,4 +184,4 @@ def run_put(m: Machine, op: BulkPut, mask: Mask) -> None:
 
 @handles(BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext)
 def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
-    """Copies are complete at once."""
+    """Nothing: copies are complete as soon as they are started."""

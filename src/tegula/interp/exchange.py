@@ -1,4 +1,4 @@
-"""What lanes of a segment tell each other."""
+"""The exchange of values between lanes of a segment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tegula.types import DType, from_numpy
 
 
 class Segments:
-    """The lanes of a machine in rows of `width`, the last of which may have lanes that the group lacks."""
+    """The lanes of a machine in rows of `width`; the last row may have lanes that the machine lacks."""
 
     def __init__(self, m: Machine, op: SegmentOp) -> None:
         self.m, self.width = m, op.width
@@ -28,23 +28,23 @@ class Segments:
         self.present = self.spread(m.present, np.bool_(False))
 
     def spread(self, x: np.ndarray, missing: Any) -> np.ndarray:
-        """Per-lane values, row by row."""
+        """Per-lane values, arranged in rows, with `missing` for lanes that the machine lacks."""
         made = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
         made[: self.m.lanes] = x
         return made.reshape((self.rows, self.width, *x.shape[1:]))
 
     def held(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
-        """The values of lanes that are present, something else for the others."""
+        """Per-lane values in rows, with `missing` for lanes that are not present."""
         made = self.spread(x, missing)
         made[~self.present] = missing
         return made
 
     def lanes(self, rows: np.ndarray) -> np.ndarray:
-        """Values by segment and lane as values by lane of the group."""
+        """Values arranged in rows, as values per lane of the machine."""
         return rows.reshape((-1, *rows.shape[2:]))[: self.m.lanes].copy()
 
     def chosen(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
-        """In each lane what lane `source` of its row holds, modulo the width."""
+        """For each lane, the value of lane `source` of its row, modulo the width."""
         at = self.spread(source, 0) & (self.width - 1)
         return self.lanes(self.held(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
 
@@ -82,7 +82,7 @@ def run_reduce(m: Machine, op: LaneReduce, mask: Mask) -> Any:
 
 
 def neutral(op: str, dtype: DType) -> Any:
-    """What changes nothing when it is combined."""
+    """The neutral element of a combination."""
     if op == "add":
         return -0.0 if dtype.is_float else 0
     if dtype.is_float:

@@ -1,4 +1,5 @@
-"""Ops of kernels that are spread over the threads of a group: what they compute. `accesses.py` says by which thread."""
+"""The meaning of ops of kernels that are spread over the threads of a group. `accesses.py` says which thread accesses
+what."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def run_agree(m: Machine, op: Agree, mask: Mask) -> None:
 
 
 def unspecified(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """What nobody may look at: all bits set."""
+    """Memory with unspecified contents, which no op may use: all bits set."""
     size = int(np.prod(shape)) * dtype.itemsize
     return np.full(size, 255, np.uint8).view(dtype).reshape(shape)
 
@@ -78,7 +79,7 @@ def run_partial_reduce(m: Machine, op: PartialReduce, mask: Mask) -> Any:
 
 
 def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
-    """The parts of one of the results of `group.reduce`."""
+    """The partial results of one of the reductions of `group.reduce`."""
     operand, region = op.tiles[which], op.combines[which]
     axis, count = op.axes[which], op.parts[which]
     t, made = tile_of(operand), tile_of(op.results[which])
@@ -106,7 +107,7 @@ def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
 
 
 def _line(x: np.ndarray, axis: int) -> np.ndarray:
-    """The elements along an axis, at the start of the others."""
+    """The elements along an axis, at index 0 of all other dimensions."""
     return np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
 
 
@@ -135,7 +136,7 @@ def run_register_mma(m: Machine, op: RegisterMma, mask: Mask) -> Any:
 
 @handles(MmaWait)
 def run_mma_wait(m: Machine, op: MmaWait, mask: Mask) -> Any:
-    """Matmuls are complete at once."""
+    """Nothing: matmuls of the interpreter are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 
@@ -145,7 +146,7 @@ def run_mma_wait(m: Machine, op: MmaWait, mask: Mask) -> Any:
 
 @handles(AsyncCopy)
 def run_async_copy(m: Machine, op: AsyncCopy, mask: Mask) -> None:
-    """What is copied arrives at the wait; until then the buffer holds nothing anybody may look at."""
+    """Start a copy, whose elements arrive at the wait; until then the buffer's contents are unspecified."""
     group = group_machine(m, op)
     buffer, array = (m.group(v) for v in (op.buffer, op.array))
     starts = [int(m.group(v)) for v in op.offset]
@@ -186,8 +187,8 @@ def run_vote(m: Machine, op: StackVote, mask: Mask) -> None:
 
 @handles(StackFill)
 def run_fill(m: Machine, op: StackFill, mask: Mask) -> Any:
-    """A lane's slot: what was there, the pushes of earlier warps by their votes, and those of earlier lanes of its
-    warp."""
+    """The slot of each lane that pushes: the count before, plus the pushes of earlier warps by their votes, plus those
+    of earlier lanes of its warp; -1 for other lanes."""
     stack, votes, value, flag = (m.env[v] for v in op.operands)
     slots = np.full(m.lanes, -1, np.int32)
     pushing = np.flatnonzero(m.present & flag)

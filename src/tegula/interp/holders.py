@@ -1,4 +1,4 @@
-"""Which threads hold which elements of a tile under a layout, all at once."""
+"""The threads that hold each element of a tile under a layout, for all elements at once."""
 
 from __future__ import annotations
 

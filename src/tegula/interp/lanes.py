@@ -1,4 +1,4 @@
-"""Constants, thread indices, the way between lanes and tiles, print and assert."""
+"""Constants, thread indices, conversions between lanes and tiles, print and assert."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def run_to_lanes(m: Machine, op: TileToLanes, mask: Mask) -> Any:
 
 
 def _spread(tile: np.ndarray, grid: Sequence[int]) -> np.ndarray:
-    """[lanes, slots..]: each lane's elements, 0 beyond the tile."""
+    """The elements of each lane, [lanes, slots..], 0 beyond the tile."""
     count = slots(tile.shape, grid)
     padded = np.pad(tile, [(0, n * g - size) for n, g, size in zip(count, grid, tile.shape, strict=True)])
     pairs = padded.reshape([k for pair in zip(count, grid, strict=True) for k in pair])
@@ -150,7 +150,7 @@ def _spread(tile: np.ndarray, grid: Sequence[int]) -> np.ndarray:
 
 
 def _gathered(x: np.ndarray, shape: Sequence[int], grid: Sequence[int]) -> np.ndarray:
-    """The tile of which lanes have these elements."""
+    """The tile whose elements are spread over lanes in this way."""
     count, rank = slots(shape, grid), len(grid)
     order = [k for d in range(rank) for k in (rank + d, d)]
     pairs = x.reshape(*grid, *count).transpose(order)

@@ -28,7 +28,7 @@ COUNT_BYTES = 16
 
 
 class AllocatedMemory(Protocol):
-    """Where a buffer or stack lies in shared memory: bytes, and the strides of its elements in scalars."""
+    """The place of a buffer or stack in shared memory: bytes, and the strides of its elements in scalars."""
 
     @property
     def offset(self) -> int:
@@ -48,8 +48,8 @@ class AllocatedMemory(Protocol):
 
 @dataclass(slots=True)
 class Spread:
-    """How a kernel is spread over the `threads` of a block: the layout of each tile value, the place of each buffer
-    and stack."""
+    """The spread of a kernel over the `threads` of a block: the layout of each tile value, the place of each buffer and
+    stack."""
 
     layouts: Mapping[Value, Layout]
     places: Mapping[Value, AllocatedMemory]
@@ -58,7 +58,8 @@ class Spread:
 
 @dataclass(slots=True)
 class Copy:
-    """An asynchronous copy in flight: what its buffer will hold, and which thread copies what."""
+    """An asynchronous copy in flight: the contents that its buffer will have, and the elements that each thread
+    copies."""
 
     op: Op
     buffer: np.ndarray
@@ -118,8 +119,8 @@ class GroupMachine(Machine):
                 self._record(TracedAccess(op, by_threads.kind), by_threads)
 
     def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """What all lanes do together, surplus threads do too. All must then see the same: unlike accesses of lanes to
-        arrays, these need an order."""
+        """Record an access by lanes for the race check. Where all lanes access the same element together, surplus
+        threads do so too, and such accesses need an order even if they are scalar accesses of arrays."""
         assert isinstance(op, ElementAccess)
         for effect in op.effects():
             here = np.array(at).reshape(len(at), -1)
@@ -157,11 +158,11 @@ class GroupMachine(Machine):
         return made
 
     def barrier(self, of_warps: bool) -> None:
-        """Synchronise the threads of the group, or those of each warp, as the checker of races sees it."""
+        """Synchronise the threads of the group, or those of each warp, for the race check."""
         self.races.barrier(of_warps)
 
     def arrived(self, copy: Copy) -> None:
-        """A copy is complete: its threads have written."""
+        """Complete a copy: its threads have written the buffer."""
         copy.buffer[...] = copy.value
         by_threads = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
         offsets, size = offsets_of(by_threads)
@@ -172,7 +173,7 @@ class GroupMachine(Machine):
 def spread_view(
     shared: np.ndarray, offset: int, dtype: ElementType, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Elements in shared memory; `strides` in scalars."""
+    """A view of elements in shared memory; `strides` in scalars."""
     scalar, inner = to_numpy(scalar_of(dtype)), element_shape(dtype)
     steps = [s * scalar.itemsize for s in strides]
     packed = [math.prod(inner[k + 1 :]) * scalar.itemsize for k in range(len(inner))]
@@ -180,7 +181,8 @@ def spread_view(
 
 
 def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
-    """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
+    """The offsets of the accessed elements' scalars, in bytes from the array's first one, thread by thread; and the
+    size of a scalar."""
     a, rank = by_threads.array, len(by_threads.at)
     at = sum(
         (i * s for i, s in zip(by_threads.at, a.strides, strict=False)),
@@ -192,7 +194,7 @@ def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
 
 
 class Block:
-    """Makes the machines of a launch's blocks."""
+    """The memory and race log that blocks of a launch use in turn, and the maker of their machines."""
 
     def __init__(self, kernel: Kernel, values: Sequence[RunValue], spread: Spread) -> None:
         self.spread = spread
@@ -216,7 +218,7 @@ class Block:
     def machine(
         self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray]
     ) -> Machine:
-        """A new block: its shared memory holds anything."""
+        """The machine of a new block, whose shared memory has unspecified contents."""
         self.shared[...] = 255
         self.races.new_block()
         return GroupMachine(lanes, present, report, block, tid, self.spread, self.shared, self.races)

@@ -43,7 +43,7 @@ HANDLERS: dict[type[Op], Callable[..., Any]] = {}
 
 
 def handles(*kinds: type[AnyOp]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
-    """Make a function the meaning of ops of these classes. It returns the result, a tuple of several, or
+    """Register a function as the meaning of ops of these classes. It returns the result, a tuple of several, or
     None."""
 
     def register(handler: Handler[AnyOp]) -> Handler[AnyOp]:
@@ -55,7 +55,7 @@ def handles(*kinds: type[AnyOp]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
 
 
 class Stack:
-    """A stack's elements and how many there are."""
+    """A stack at run time: its elements and their number."""
 
     def __init__(self, elements: np.ndarray) -> None:
         self.elements = elements
@@ -79,9 +79,9 @@ class Grid:
 
 
 class Machine:
-    """`lanes` lanes running in lockstep; `present` says which exist (the first so many); `tid` holds the
-    components of their thread indices. For the region of a map, the lanes are the elements, and there are no
-    thread indices and no grid."""
+    """A machine of `lanes` lanes running in lockstep; `present` says which exist (the first so many); `tid` holds the
+    components of their thread indices. For the region of a map, the lanes are the elements, and there are no thread
+    indices and no grid."""
 
     grid: Grid
 
@@ -99,12 +99,11 @@ class Machine:
 
     @property
     def count(self) -> int:
-        """How many lanes are present."""
+        """The number of lanes that are present."""
         return int(self.present.sum())
 
     def group(self, value: Value) -> RunValue:
-        """A group operand: the tile or object itself, lane 0's value of anything that lanes have each their
-        own of."""
+        """The value of an operand of a group: the tile or object itself, or lane 0's value if each lane has its own."""
         x = self.env[value]
         if isinstance(value.type, DType | VecType | MatType) or isinstance(x, list):
             return x[0]
@@ -115,7 +114,7 @@ class Machine:
         return np.broadcast_to(x, (self.lanes, *np.shape(x))).copy()
 
     def elements(self, count: int, present: Mask) -> Machine:
-        """Lanes that are the elements of a tile, for a region that runs once for each."""
+        """A machine whose lanes are the elements of a tile, for a region that runs once for each."""
         return Machine(count, present, self.report, self.block)
 
     # Memory -------------------------------------------------------------------------------------------------
@@ -134,12 +133,12 @@ class Machine:
         return Stack(self.zeros(t.dtype, t.capacity))
 
     def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """Called for each access of elements by lanes, which access array[at], lane by lane."""
+        """Take note of an access of elements by lanes, where array[at] is accessed lane by lane."""
 
     # Running ------------------------------------------------------------------------------------------------
 
     def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
-        """Run a region with the lanes of the mask; what it yields."""
+        """Run a region with the lanes of the mask; the values that it yields."""
         for arg, value in zip(region.args, args, strict=True):
             self.env[arg] = value
         for op in region.ops[:-1]:
@@ -164,7 +163,7 @@ class Machine:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
 
     def meaning(self, op: Op, cls: type[Op], mask: Mask) -> RunValue:
-        """Do what an op says; its result, or a tuple of several."""
+        """Execute an op; its result, or a tuple of several."""
         handler = HANDLERS.get(type(op))
         return handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
 
@@ -188,13 +187,13 @@ class Machine:
                         self.report.differing(op, said_of_view(i))
 
     def others(self, x: np.ndarray) -> np.ndarray:
-        """The lanes whose value is not lane 0's."""
+        """The lanes whose value differs from lane 0's."""
         same = (x == x[0]) | ((x != x) & (x[0] != x[0]))
         return np.flatnonzero(self.present & ~same.reshape(self.lanes, -1).all(1))
 
     def by_reference(self, op: Op, cls: type[Op]) -> RunValue:
-        """Ops that are functions of their operands mean what their `ref` says. Cooperative ones are also
-        given the rank of their first tile, since a tile's array ends in the dimensions of its elements."""
+        """The result of an op that is a function of its operands, as its `ref` says. Cooperative ops also pass the rank
+        of their first tile, since a tile's array ends in the dimensions of its elements."""
         ref = getattr(cls, "ref", None)
         if ref is None:
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
@@ -206,8 +205,8 @@ class Machine:
     # Where paths join ---------------------------------------------------------------------------------------
 
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
-        """`new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong to the group:
-        lanes cannot hold different ones."""
+        """The value after a join: `new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong
+        to the group: lanes cannot hold different ones."""
         if new is old:
             return new
         t = value.type
@@ -271,7 +270,7 @@ def run_for(m: Machine, op: For, mask: Mask) -> Any:
     index, trip = start, 0
     while (active := mask & (trips > trip).astype(np.bool_)).any():
         new = m.region(op.body, [index, *carried], active)
-        # Lanes that left keep their values; nobody looks at those of lanes that never arrived.
+        # Lanes that have left the loop keep their values; those of lanes that never entered are not used.
         carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
         index, trip = (index + step).astype(start.dtype), trip + 1
     return _results(op, carried)

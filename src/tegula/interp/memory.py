@@ -49,8 +49,8 @@ UPDATES: dict[str, Combine] = {
 def accesses(
     m: Machine, op: Op, target: Value, indices: Sequence[Value], mask: Mask
 ) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]]:
-    """The memory that each active lane means by target[indices]: (array, lanes, index arrays of those lanes),
-    lanes ascending. Accesses outside are reported and left out."""
+    """The memory that target[indices] denotes in each active lane: (array, lanes, index arrays of those lanes), lanes
+    ascending. Accesses outside are reported and left out."""
     reference = m.env[target]
     at = [m.env[i].astype(np.int64) for i in indices]
     active = np.flatnonzero(mask)
@@ -88,11 +88,11 @@ def _store(m: Machine, op: ArrayStore | BufSet, mask: Mask) -> None:
 def update(
     array: np.ndarray, at: tuple[np.ndarray, ...], operands: Sequence[np.ndarray], combine: Combine
 ) -> np.ndarray:
-    """array[at] = combine(array[at], *operands), one after the other; the old elements. Operands are [n,
-    *element]."""
+    """Update array[at] = combine(array[at], *operands), one lane after the other; returns the old elements. Operands
+    are [n, *element]."""
     old = np.empty_like(operands[0])
     address = sum((i * s for i, s in zip(at, array.strides, strict=False)), np.zeros(len(old), np.int64))
-    # Those that come first at their address go together, then those that come second, and so on.
+    # One pass updates the first access to each address, the next one the second access, and so on.
     order = np.argsort(address, kind="stable")
     first = np.r_[True, np.diff(address[order]) != 0][: len(order)]
     position = np.arange(len(order))
@@ -179,7 +179,7 @@ def run_buf_view(m: Machine, op: BufView, mask: Mask) -> Any:
 def _per_lane(
     m: Machine, op: Op, of: Value, where: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
 ) -> RunValue:
-    """One view where all active lanes mean the same, else one for each of them."""
+    """One view if all active lanes denote the same, else one for each lane."""
     reference = m.env[of]
     numbers = np.array([m.env[v].astype(np.int64) for v in where]).reshape(-1, m.lanes)
     active = np.flatnonzero(mask)
@@ -295,7 +295,7 @@ def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
 
     if not isinstance(reference, list):
         return reshaped(reference)
-    # What other lanes have is no view, as these did not run what made one.
+    # Inactive lanes hold no view, as they did not run the op that made it.
     return [reshaped(b) if active else b for b, active in zip(reference, mask, strict=True)]
 
 

@@ -41,16 +41,17 @@ class TracedAccess:
     scalar: bool = False
 
     def sort(self) -> Sort:
-        """What its order with others depends on."""
+        """The properties of the access that decide whether another access conflicts with it."""
         return self.kind, self.scalar, combination(self.op) if self.kind == "atomic" else ""
 
 
 Sort = tuple[str, bool, str]
-"""Kind, whether scalar, and how an atomic access combines elements."""
+"""The kind of an access, whether it is scalar, and how an atomic access combines elements."""
 
 
 def _clash(a: Sort, b: Sort, shared: bool) -> bool:
-    """Whether two accesses of one place by different threads need an order. Scalar accesses of arrays have none."""
+    """Whether two accesses of the same bytes by different threads need an order. Scalar accesses of arrays need
+    none."""
     if a[0] == b[0] == "read" or (a[0] == b[0] == "atomic" and commute(a[2], b[2])):
         return False
     return shared or not (a[1] and b[1])
@@ -58,9 +59,9 @@ def _clash(a: Sort, b: Sort, shared: bool) -> bool:
 
 @dataclass(slots=True)
 class TracedRegion:
-    """Memory that arrays share, or the shared memory of a block, in units that accesses are multiples of. `slots`: for
-    each kind of access the first thread that made one to each unit, another one, and one of another warp, as entries
-    of the log."""
+    """A piece of memory with a log of accesses: arrays that overlap, or the shared memory of a block, in units that
+    divide all accesses. `slots`: for each sort of access and each unit, log entries of the first thread, of one other
+    thread, and of one thread of another warp."""
 
     name: str
     start: int
@@ -71,7 +72,7 @@ class TracedRegion:
     flying: np.ndarray | None = None
 
     def entries(self, access: TracedAccess) -> np.ndarray:
-        """The entries of the log about accesses of the sort of this one, for each unit."""
+        """The log entries of all accesses of this one's sort, for each unit."""
         key = access.sort()
         if key not in self.slots:
             self.slots[key] = np.full((3, self.size // self.unit), -1, np.int64)
@@ -79,7 +80,8 @@ class TracedRegion:
 
 
 class Races:
-    """The log of a block. Threads of one dynamic op are not compared with each other: no barrier could part them."""
+    """The log of a block's accesses. Threads of one dynamic op are not compared with each other, as no barrier could
+    separate them."""
 
     def __init__(self, threads: int, regions: Iterable[TracedRegion]) -> None:
         self.threads = threads
@@ -91,22 +93,23 @@ class Races:
         self.first = 0
 
     def barrier(self, of_warps: bool = False) -> None:
-        """What was done before is in order with all that follows, or with what the same warp does."""
+        """Record a barrier: accesses before it are ordered before all later ones, or with `of_warps` before those of
+        the same warp."""
         self.floor_of_warps = len(self.log) * self.threads
         if not of_warps:
             self.floor = self.floor_of_warps
 
     def _in_order(self, found: np.ndarray, who: np.ndarray) -> np.ndarray:
-        """Whether barriers part entries of the log from what threads do now."""
+        """Whether barriers order entries of the log before accesses that threads `who` make now."""
         same_warp = found % self.threads // WARP == who // WARP
         return (found < self.floor) | (same_warp & (found < self.floor_of_warps))
 
     def new_op(self) -> None:
-        """What follows is done by one dynamic op, perhaps in several accesses: of lanes with views of their own."""
+        """Begin a new dynamic op, which may make several accesses, when lanes have views of their own."""
         self.first = len(self.log)
 
     def new_block(self) -> None:
-        """Forget what the block before has accessed."""
+        """Forget the accesses of the block before."""
         self.barrier()
         for region in self.regions:
             region.flying = None
@@ -114,7 +117,7 @@ class Races:
     def record(
         self, access: TracedAccess, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
     ) -> None:
-        """Each thread accesses `length` bytes at base + its offset."""
+        """Record an access: each thread accesses `length` bytes at base + its offset."""
         region = self._region(base)
         if region is None or not len(threads):
             return
@@ -130,7 +133,7 @@ class Races:
             self._enter(region.entries(access), units, number * self.threads + who)
 
     def landed(self, base: int, offsets: np.ndarray, length: int) -> None:
-        """Copies in flight to these bytes are there."""
+        """Record that the copies in flight to these bytes have completed."""
         region = self._region(base)
         if region is not None and region.flying is not None:
             units, _ = self._units(region, base, offsets, offsets, length)
@@ -181,8 +184,9 @@ class Races:
         raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), where)
 
     def _enter(self, slots: np.ndarray, units: np.ndarray, entries: np.ndarray) -> None:
-        """Keep the entries of the first thread, of one other, and of one of another warp. One that is in order with a
-        new one gives way: the new one is in no better order with any other thread."""
+        """Update the log with entries of the first thread, of one other thread, and of one of another warp. An old
+        entry that is ordered before a new one is replaced: any later access that is ordered after the new one is
+        ordered after the old one too."""
         first, second, third = slots
         who = entries % self.threads
         stale = self._in_order(first[units], who)
@@ -195,7 +199,7 @@ class Races:
 
 
 def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[TracedRegion]:
-    """The memory of arrays, each piece once."""
+    """The regions of memory that arrays occupy; overlapping arrays share one."""
     spans = sorted(((*_bytes(a), name, a) for name, a in arrays if a.size), key=lambda span: span[:2])
     at = 0
     while at < len(spans):
@@ -211,7 +215,7 @@ def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[TracedRegio
 
 
 def _bytes(a: np.ndarray) -> tuple[int, int]:
-    """The first byte and one past the last."""
+    """The addresses of an array's first byte and of the byte after its last."""
     start = a.__array_interface__["data"][0]
     steps = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
     return start + sum(min(0, s) for s in steps), start + sum(max(0, s) for s in steps) + a.itemsize

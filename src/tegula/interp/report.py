@@ -1,4 +1,4 @@
-"""What a launch reports to the host: printed lines and the first failure."""
+"""The report of a launch to the host: printed lines and the first failure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tegula.ops.array import ArrayView
 
 @dataclass(slots=True)
 class RunReport:
-    """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over. `pending`: what
-    was printed since the last line ended. `debug`: whether what debug mode checks is looked for; `warned`: operands
-    that differ between lanes, once for each line."""
+    """The report of a launch. `print_line` takes each printed line; `failure` is the first one, raised when the launch
+    is over. `pending`: text printed since the last line ended. `debug`: whether the checks of debug mode are made;
+    `warned`: the operands, with their lines, for which a warning about differing lanes was given."""
 
     kernel: Kernel
     print_line: Callable[[str], None]
@@ -32,13 +32,13 @@ class RunReport:
     warned: dict[tuple[str, int, str], None] = field(default_factory=dict[tuple[str, int, str], None])
 
     def printed(self, text: str, end: str | None) -> None:
-        """Take what a print made; `end` is what follows it, None for a new line."""
+        """Take the text of a print; `end` is the text after it, None for a new line."""
         *lines, self.pending = (self.pending + text + ("\n" if end is None else end)).split("\n")
         for line in lines:
             self.print_line(line)
 
     def finish(self) -> None:
-        """Print what no line end has followed; raise the first failure."""
+        """Print the text after the last line end; raise the first failure."""
         if self.pending:
             self.print_line(self.pending)
         for file, line, operand in self.warned:

@@ -38,18 +38,18 @@ from tegula.types import DType, MatType, TileType, VecType
 
 
 class Connected:
-    """What roles synchronise at, and that has to know which do."""
+    """An object at which roles synchronise, and which has to know the roles that use it."""
 
     __slots__ = ()
 
     def connect(self, roles: Op, value: Value) -> None:
-        """Note who uses it. `value`: what it is in the IR."""
+        """Record the roles that use the object. `value`: its value in the IR."""
 
 
 @dataclass(slots=True)
 class PipeState(Connected):
-    """A ring of stages and how often it was filled; for each consumer how many tiles it has popped and released.
-    `explicit`: whether ops release stages."""
+    """A pipe at run time: its ring of stages, the number of fills, and for each consumer the numbers of tiles popped
+    and released. `explicit`: whether ops release stages."""
 
     name: str
     stages: np.ndarray
@@ -60,7 +60,7 @@ class PipeState(Connected):
     explicit: bool = False
 
     def connect(self, roles: Op, value: Value) -> None:
-        """Note who fills and pops it, and whether ops release its stages."""
+        """Record the producers and consumers of the pipe, and whether ops release its stages."""
         self.producers, consumers = ends(roles, value)
         self.popped = dict.fromkeys(consumers, 0)
         self.released = dict.fromkeys(consumers, 0)
@@ -68,7 +68,7 @@ class PipeState(Connected):
         self.explicit = any("early" not in o.attrs for o in releases)
 
     def late(self) -> list[int]:
-        """The consumers that still hold, or have yet to pop, what lies in the stage to be filled next."""
+        """The consumers that still hold, or have yet to pop, the tile in the stage that is filled next."""
         return [k for k, n in self.released.items() if self.filled - n >= len(self.stages)]
 
     def fill(self, tile: np.ndarray) -> None:
@@ -88,7 +88,8 @@ class PipeState(Connected):
         return stage.copy()
 
     def release(self, role: int) -> None:
-        """Free the stage that the role has held longest; contents that no role needs any more are spoiled."""
+        """Free the stage that the role has held longest; a stage that no role needs any more is overwritten, so that
+        late reads show."""
         done = self.released[role]
         self.released[role] += 1
         if done < min(self.released.values()):
@@ -97,7 +98,7 @@ class PipeState(Connected):
 
 
 class Waiting(Protocol):
-    """What a role waits for, at an op."""
+    """The condition that a role waits for, at an op."""
 
     op: Op
 
@@ -110,7 +111,8 @@ class Waiting(Protocol):
         ...
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """Why the role, called so, cannot go on. `others`: those roles, and whether each has ended."""
+        """The reason why a role with this name cannot go on. `others`: the names of the roles that it waits for, and
+        whether each has ended."""
         ...
 
 
@@ -135,7 +137,7 @@ class PipeWait:
         return self.pipe.late() if self.fills else self.pipe.producers
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """Why the role cannot go on, for messages."""
+        """The reason why the role cannot go on, for messages."""
         item = self.pipe.filled if self.fills else self.pipe.popped[role]
         return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
 
@@ -212,7 +214,7 @@ class Crew:
         return None
 
     def _stuck(self) -> list[tuple[Location, str]]:
-        """What each role that has not ended waits for."""
+        """The reasons why the roles that have not ended cannot go on."""
         out: list[tuple[Location, str]] = []
         for role, wait in enumerate(self.waits):
             if wait is not None:
@@ -237,7 +239,7 @@ class RoleMachine(Machine):
         self.role, self.crew, self.here = role, crew, here
 
     def own(self, value: Value, x: RunValue) -> RunValue:
-        """What a value from before the roles is here."""
+        """The value that the role's lanes have of a value computed before the roles."""
         per_lane = isinstance(value.type, DType | VecType | MatType) or isinstance(x, list)
         return x[self.here] if per_lane else x
 

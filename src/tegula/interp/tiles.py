@@ -33,14 +33,14 @@ def tile_of(value: Value) -> TileType:
 
 
 def elements_present(m: Machine, t: TileType) -> np.ndarray:
-    """A bool per element of a tile: whether it is there. Those of absent lanes of a partial tile are not."""
+    """Which elements of a tile are present, a bool each. Those of absent lanes of a partial tile are not."""
     if not t.partial:
         return np.ones(t.shape, np.bool_)
     return np.broadcast_to(m.present, t.shape)
 
 
 def fill_absent(m: Machine, t: TileType, tile: np.ndarray) -> np.ndarray:
-    """The tile with zeros for what is not there, as it is kept everywhere in the interpreter."""
+    """The tile with zeros for absent elements, as the interpreter keeps all tiles."""
     if not t.partial:
         return tile
     out = tile.copy()
@@ -71,7 +71,7 @@ def run_slice(m: Machine, op: TileSlice, mask: Mask) -> Any:
 
 @handles(TileMatmulWait)
 def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
-    """Matmuls are complete at once."""
+    """Nothing: matmuls of the interpreter are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 
@@ -82,8 +82,8 @@ def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
 def window(
     m: Machine, op: Op, t: TileType, source: Value, offsets: Sequence[Value]
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Which elements of a tile at offsets of an array are there and inside it (a bool each), and the array indices
-    of those."""
+    """The elements of a tile at offsets of an array that are present and inside the array (a bool each), and their
+    array indices."""
     array = m.group(source)
     starts = [int(m.group(v)) for v in offsets]
     at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, t.shape, strict=True)), indexing="ij")
@@ -152,7 +152,7 @@ def run_map(m: Machine, op: TileMap, mask: Mask) -> Any:
 
 
 def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
-    """Combine x over its first dimension, neighbours first; the others are [n, *element_shape]."""
+    """The reduction of x over its first dimension, neighbours first; the other dimensions are [n, *element_shape]."""
     while len(x) > 1:
         pairs = len(x) // 2
         left, right = x[0 : 2 * pairs : 2], x[1 : 2 * pairs : 2]
@@ -163,8 +163,8 @@ def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
 
 
 def _filled_parts(m: Machine, op: TileReduce) -> list[int]:
-    """Which parts of a partial reduction had an element: their first one is inside the tile and of a lane that is
-    there."""
+    """The parts of a partial reduction that have an element: their first one is inside the tile and of a present
+    lane."""
     extent = list(op.extent)
     if op.lanes:
         extent[-1] = m.count

@@ -8,11 +8,11 @@ from zlib import crc32
 from tegula.ir import Kernel, Value
 
 Certificate: TypeAlias = dict[str, Any]
-"""Plain lists, dictionaries, numbers and strings, so that it can be kept and printed."""
+"""A certificate, made of lists, dictionaries, numbers and strings alone, so that it can be stored and printed."""
 
 
 def fingerprint(kernel: Kernel) -> int:
-    """Of the ops of a kernel, their operands, attributes and types, in order."""
+    """A checksum of the ops of a kernel, their operands, attributes and types, in order."""
     numbers: dict[Value, int] = {v: k for k, v in enumerate(kernel.params)}
     sum = 0
     for op in kernel.walk():

@@ -1,5 +1,5 @@
-"""What the host checks before a launch, so that proofs may rest on it: asserts about the launch, and that the
-arithmetic of trip counts stays within its type."""
+"""Guards, as the prover asks for them: conditions that the host checks before a launch, so that proofs may rest on
+them. They are asserts about the launch, and that the arithmetic of trip counts stays within its type."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LARGEST = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a launch must satisfy. `kind`: an assert's condition is true; a number "fits", between -LARGEST and LARGEST,
-    as whole numbers are computed; a "factor" is not negative."""
+    """A condition that a launch must satisfy. `kind`: the condition of an assert is true; a number "fits", between
+    -LARGEST and LARGEST, computed in whole numbers; a "factor" is not negative."""
 
     kind: str
     value: Value
@@ -90,7 +90,7 @@ class Guards:
         yield from (Guard("fits", x) for x in self._sources(v))
 
     def _sources(self, v: Value) -> Iterator[Value]:
-        """What of a launch a number is computed from."""
+        """The values that a launch decides, constants excepted, and from which a number is computed."""
         if self.of_launch(v):
             if not isinstance(v.owner, S.Const):
                 yield v
@@ -109,7 +109,7 @@ ARITHMETIC = (
 
 
 def _bounds(counts: set[Op]) -> Iterator[Value]:
-    """What the trip counts of loops are computed from."""
+    """The values from which the trip counts of loops are computed."""
     queue = [v for op in counts if isinstance(op, For) for v in op.bounds]
     queue += [v for op in counts if isinstance(op, While) for v in op.condition.yielded]
     found: set[Value] = set()
@@ -128,7 +128,8 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
 
 
 def _varies(v: Value) -> bool:
-    """Whether a number is computed from what a loop carries: other comparisons decide something else than a trip."""
+    """Whether a number is computed from values that a loop carries: a comparison of other numbers does not decide a
+    trip count."""
     if isinstance(v.owner, Region):
         return isinstance(v.owner.parent, For | While)
     return isinstance(v.owner, ARITHMETIC) and any(map(_varies, v.owner.operands))

@@ -80,12 +80,12 @@ class Known:
         self._more()
 
     def _more(self) -> None:
-        """Forget the questions without an answer, which a new condition may answer."""
+        """Forget the questions that had no answer, which a new condition may answer."""
         self.shown = {q: True for q, found in self.shown.items() if found}
         self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
     def _narrow(self) -> None:
-        """Where all of several conditions but one are excluded, that one holds."""
+        """Assume the last condition of each disjunction all of whose other conditions are excluded."""
         again = True
         while again:
             again = False
@@ -120,7 +120,8 @@ class Known:
             self.sides.append(row)
 
     def _remainder(self, p: Sum) -> None:
-        """p is 0. If that says that q mod n is r, then q = n (q div n) + r, of which an atom of q can be told."""
+        """Use that p = 0: if this says that q mod n = r, then q = n (q div n) + r, which gives an atom of q as a
+        polynomial."""
         p = self.now(p)
         found = [a for a in p.atoms() if a.kind == "mod"]
         if len(found) != 1 or p.rest not in (Sum({(found[0],): 1}), Sum({(found[0],): -1})):
@@ -164,7 +165,7 @@ class Known:
             self._equal(p)
 
     def _equal(self, p: Sum) -> None:
-        """p is 0: a symbol stands for the rest."""
+        """Use that p = 0: one symbol of p is replaced by the rest from now on."""
         for m, c in sorted(p.parts.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1:
                 rest = (Sum({m: c}) - p) * c
@@ -234,7 +235,7 @@ class Known:
         return found
 
     def _searched(self, p: Sum) -> bool:
-        """Whether p >= 0 follows; where a search takes long, a model is looked for in which p is negative."""
+        """Whether p >= 0 follows; a long search is interrupted to look for a model in which p is negative."""
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
@@ -254,7 +255,8 @@ class Known:
             self.most = outer
 
     def _refuted(self, c: Condition) -> bool:
-        """Whether what is known and a condition hold in a model, which is then looked at for other questions too."""
+        """Whether a model was found in which a condition and all that is assumed hold; later questions are tried in
+        this model too."""
         found = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
         if found is not None:
@@ -291,7 +293,8 @@ class Known:
         return False
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
-        """Facts in which a monomial occurs, or that it occurs in when they are multiplied by what is not negative."""
+        """The facts that may cancel a monomial m: those with m, products with m of a fact and a monomial that is not
+        negative, and the bounds of quotients in p."""
         for q in self.facts:
             if m in q.parts:
                 yield q
@@ -364,11 +367,12 @@ class Known:
         return self._for_each_residue(c) if residues else None
 
     def _undecided(self, c: Condition) -> bool:
-        """Whether a condition holds in one model, and not in another."""
+        """Whether a condition is true in one model and false in another, so that neither it nor its negation
+        follows."""
         return len({model.holds(c) for model in self.models}) > 1
 
     def _never(self, p: Sum) -> bool:
-        """Whether it contradicts what is known of remainders that p is 0."""
+        """Whether p = 0 contradicts a known condition on remainders."""
         for m, k in sorted(p.parts.items(), reverse=True):
             if len(m) == 1 and m[0].kind == "sym" and abs(k) == 1:
                 by = {m: (Sum({m: k}) - p) * k}
@@ -377,8 +381,8 @@ class Known:
         return False
 
     def _for_each_residue(self, c: Condition) -> bool | None:
-        """Decides for each residue of something that is divided in a condition, or in what is known of what it is
-        about."""
+        """The truth of a condition, where it is the same for each residue of a number that is divided in it, or in a
+        known condition about one of its atoms; None where it is not."""
         about = inside(c)
         by = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
         true = [t for t in (replaced(t, by) for t in self.true) if not about.isdisjoint(inside(t))]

@@ -1,4 +1,4 @@
-"""Runs the roles of a program on symbols, step by step, as far as what is known decides the steps."""
+"""The symbolic execution of a program's roles, step by step, as far as the known facts decide the steps."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ BIT = ((0, 0), (0, 1), (1, 1))
 
 
 class Machine:
-    """Runs roles of a program. `offsets`: for each barrier and role, whether it waits for the item one iteration
-    before;
-    `lags`: how far a role's arrivals are ahead of its waits at most (None: not by a fixed number), as runs show it,
-    but for the offsets of the waits;
-    `firsts`: how often an engine had arrived at barriers when it first accessed a ring, less the item of the ring;
-    `began`: in which order engines did so."""
+    """The symbolic execution of a program's roles. `offsets`: by barrier and role, the number of stages if the role's
+    waits are for the item one phase before, else 0; `lags`: by (barrier, role, other barrier), the largest lead of the
+    role's arrivals over its waits that was seen, without the offsets of the waits (None: not bounded by a number);
+    `firsts`: the number of arrivals of an engine at each barrier when it first accessed a ring, less the item of the
+    ring; `began`: the order in which engines first accessed rings."""
 
     def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
         self.program = program
@@ -301,7 +300,7 @@ class Machine:
         return choice(c, x, y)
 
     def _any(self, v: Value) -> Any:
-        """A number that nothing is known of: its symbol is the next that the path binds."""
+        """An arbitrary number of a type: a symbol, the next that the path binds."""
         self.made += 1
         symbol = Atom("sym", f"o{self.made}", *held_by(v.type))
         self.state.bound.append(symbol)
@@ -371,7 +370,7 @@ class Machine:
             self._hand(role, op.results, [spot.held.get(a) for a in _carried(op)], _carried(op))
 
     def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
-        """The values that a region yields are the results of its op."""
+        """Give the results of an op the values that its region has yielded."""
         spot = role.spots[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
@@ -499,7 +498,7 @@ class Machine:
         return True
 
     def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
-        """Whether a stage is that of an item."""
+        """Whether a stage is the one of an item."""
         return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
 
     def last(self, role: Role, r: int, b: int) -> Sum:
@@ -543,7 +542,7 @@ class Machine:
         )
 
     def _note(self, role: Role, b: int) -> None:
-        """Note how far an arrival is ahead of the items that the role has waited for."""
+        """Record the lead of an arrival over the items that the role has waited for, in `lags`."""
         if b not in role.arrived:
             raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)
         c = role.arrived[b]
@@ -558,8 +557,8 @@ class Machine:
         self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
 
     def _first(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
-        """At the first access of a ring by an engine. Where numbers are known, the item is taken to be that of the
-        stage; elsewhere the last one in the stage that has been handed over."""
+        """Record an engine's first access of a ring, in `began` and `firsts`. The item is the number of the stage if
+        all numbers of arrivals are known, else the last item of that stage that has been handed over."""
         key = (at.buffer, engine)
         self.began.setdefault(key)
         if key in self.firsts:
@@ -574,7 +573,7 @@ class Machine:
             self.firsts[key] = known
 
     def _handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
-        """The items that an engine was handed last, one for each stage."""
+        """The items that were last handed to an engine, one for each stage."""
         ring = self.program.rings[at.buffer]
         for row in ring.rows:
             if row.taker == engine and not row.own:
@@ -586,8 +585,8 @@ class Machine:
         return []
 
     def _of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
-        """Which of some items is in the stage that is accessed: one whose stage reads alike, before it is asked what
-        is known."""
+        """The item, among some, that lies in the accessed stage: one whose stage is the same term, before one whose
+        stage is known to be equal."""
         stages = self.program.rings[at.buffer].stages
         stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
         alike = (item for item, own in rows if own == stage)
@@ -595,11 +594,11 @@ class Machine:
         return next(chain(alike, known), None)
 
     def shift(self, v: Value, row: HandOver) -> int:
-        """For which item, less that of the ring, a giver arrives."""
+        """The item for which a giver arrives, less the item of the ring that it hands over."""
         return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
 
     def _most(self, p: Sum, near: int) -> int | None:
-        """The least number that a sum is known not to be above, of small ones."""
+        """The least upper bound, between -near and near, that a sum is known to have; None if there is none."""
         if p.value is not None:
             return p.value
         if not self.state.known.nonnegative(number(near) - p):
@@ -624,7 +623,8 @@ class Machine:
         return n, item
 
     def _shifted(self, v: Value, row: HandOver, by: Sum) -> None:
-        """An access at which its engine has arrived for later items than were noted."""
+        """Raise the noted shift of a row, if its engine has arrived for later items at this access than at those
+        before."""
         noted = self.shift(v, row)
         if not self.state.known.nonnegative(number(noted) - by):
             most = self._most(by, self.program.rings[v].stages)
@@ -655,7 +655,8 @@ class Machine:
             role.unmet[n, slot] = 2 if many else 0
 
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
-        """What a store of one number to a stage, or a load of an element, says of the number."""
+        """Update the known contents of stages after a store of one number to a stage, or the value that a load of an
+        element gives."""
         n, item = self._place(role, at)
         if e.write:
             stages = self.program.rings[e.at.buffer].stages

@@ -1,5 +1,5 @@
-"""Launches and states in which all that is known on a path holds: what is false in one of them does not follow, and no
-proof of it is searched for."""
+"""Models: numbers for symbols in which all conditions known on a path hold. A condition that is false in a model does
+not follow, and no proof of it is searched for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tegula.check.proof.terms import Atom, Condition, Sum
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
 """The range that each model chooses unknown numbers from."""
 STEPS, TRIES = 8, 2
-"""Numbers that are changed in a model until everything holds; models in which that is tried for one question."""
+"""The largest number of changes to one model in a repair, and of models that are repaired for one question."""
 
 
 class Model:
-    """A number for each atom. Functions of the same numbers have the same result. `given`: what was changed after it
-    had been chosen."""
+    """A number for each atom; a function has equal results for equal arguments. `given`: the numbers that were changed
+    after they had been chosen."""
 
     __slots__ = ("found", "given", "kind", "results")
 
@@ -89,7 +89,7 @@ class Model:
     # Repair ----------------------------------------------------------------------------------------------------------
 
     def repaired(self, conditions: Sequence[Condition]) -> Model | None:
-        """A model near this one in which all of some conditions hold, if one is found."""
+        """A model in which all conditions hold, reached by changing numbers of this one; None if none is found."""
         best, left = self, [c for c in conditions if not self.holds(c)]
         for _ in range(STEPS):
             if not left:
@@ -109,7 +109,7 @@ class Model:
         return None
 
     def changes(self, c: Condition, wanted: bool = True) -> Iterator[tuple[Any, int]]:
-        """Numbers that may make a condition hold, or not hold."""
+        """The changes, as (key, number), that may make a condition true, or false if not `wanted`."""
         if isinstance(c, bool):
             return
         if c[0] == "not":
@@ -129,7 +129,7 @@ class Model:
                 yield from self._moves(c[1], -1)
 
     def _moves(self, p: Sum, by: int) -> Iterator[tuple[Any, int]]:
-        """Numbers that move a polynomial by so much, or more."""
+        """The changes, as (key, number), that move the value of a polynomial by `by` or more."""
         for m, c in p.parts.items():
             for a in m:
                 if a.kind in ("sym", "app"):

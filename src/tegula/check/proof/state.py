@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Op, Region, Value
 
 Place = tuple[int, Any]
-"""A ring and an item, or a buffer and a slot."""
+"""The memory of an access: a ring and an item, or a buffer and a slot."""
 
 
 class Stuck(Exception):

@@ -1,4 +1,4 @@
-"""Numbers of a schedule as the prover sees them: polynomials over what it does not know, and conditions on them."""
+"""Terms of the prover: polynomials over atoms, and conditions on them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TooLong(Exception):
 
 
 class Atom:
-    """A part of polynomials that arithmetic does not look into. `kind` and `given` as in certificates
-    (docs/design/042-certificates.md), of a symbol also the least and the greatest number that it may be; `inside`: all
-    atoms in it, itself too; `limits`: what it is between, whatever is in it. There is one of each name, so that they
-    are compared as objects."""
+    """An atom of polynomials: a symbol, or a function that arithmetic does not expand. `kind` and `given` are as in
+    certificates (docs/design/042-certificates.md), with the least and the greatest number of a symbol; `inside`: all
+    atoms in it, itself included; `limits`: its range, whatever its arguments. Atoms are unique by name, and compared as
+    objects."""
 
     __slots__ = ("__weakref__", "given", "inside", "kind", "limits", "name")
     kind: str
@@ -119,14 +119,14 @@ class Sum:
 
     @property
     def value(self) -> int | None:
-        """The number, if it is one."""
+        """The integer that the polynomial is; None if an atom occurs."""
         if not self.parts:
             return 0
         return self.parts.get((), None) if len(self.parts) == 1 else None
 
     @property
     def rest(self) -> Sum:
-        """The polynomial without the number at its end."""
+        """The polynomial without its constant term."""
         return Sum({m: c for m, c in self.parts.items() if m})
 
     def atoms(self) -> set[Atom]:
@@ -182,7 +182,7 @@ def div(p: Sum, n: int) -> Sum:
 
 
 def multiplied(p: Sum, n: int) -> Sum:
-    """n p; of a quotient and its divisor, what is left without the remainder."""
+    """The product of p and n; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
     out = p * n
     for m, c in p.parts.items():
         if len(m) == 1 and m[0].kind == "div":
@@ -218,7 +218,8 @@ def choice(c: Condition, p: Sum, q: Sum) -> Sum:
 
 
 def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
-    """A stage or a parity that is counted on: where b mod n is n - 1, the stage is 0 next and the parity changes."""
+    """The next stage, or the next parity, in closed form, if the choice between p and q is one: where b mod n = n - 1,
+    the stage is 0 next and the parity flips. None for other choices."""
     found = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
     if len(found) != 1:
         return None
@@ -341,7 +342,7 @@ def symbols(x: Any) -> set[Atom]:
 
 
 def primitive(p: Sum) -> Sum:
-    """A polynomial without the number at its end, and without a common factor of the rest."""
+    """A polynomial without its constant term, divided by the common factor of its coefficients."""
     n = gcd(*p.rest.parts.values()) or 1
     return Sum({m: c // n for m, c in p.rest.parts.items()})
 

@@ -1,5 +1,5 @@
-"""Which bytes of shared memory each warp accesses, and the cells that these cut it into: bytes that are always accessed
-together."""
+"""The bytes of shared memory that each warp accesses, and the cells that these cut memory into: bytes that are always
+accessed together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIECES = 2
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Units of memory: those from `base` that `form` lists, or `size` of them in a row (form -1)."""
+    """A set of units of memory: those from `base` that `form` lists, or `size` consecutive ones (form -1)."""
 
     base: int
     form: int
@@ -37,7 +37,7 @@ NOTHING = Spot(0, -1)
 
 
 class Footprints:
-    """The bytes that warps access. `unit`: bytes that all accesses are multiples of."""
+    """The footprints of accesses: the bytes that warps access. `unit`: a number of bytes that divides all accesses."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         sizes = [scalar_of(v.type.dtype).bits // 8 for v in values if isinstance(v.type, BufType)]
@@ -48,8 +48,8 @@ class Footprints:
         self._cells: dict[frozenset[Spot], dict[Spot, tuple[int, ...]]] = {}
 
     def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[Spot, ...]:
-        """What each warp of the role accesses; of a copy in, what each of its pieces does; of a matmul, what each
-        operand is."""
+        """The footprint of an event: the spots of each warp of the role; for a copy in, of each of its pieces; for a
+        matmul, of each operand."""
         if isinstance(event, E.CopyIn):
             return self._pieces(event.to)
         if isinstance(event, E.Issue):
@@ -71,13 +71,13 @@ class Footprints:
         return tuple(self._row(s, min(s + step, at.end)) for s in range(at.start, at.end, step))
 
     def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> Spot:
-        """Each warp group has slots of its own; those named are the first one's."""
+        """The slot of a warp group, given that of the first group."""
         start, end = m.range_of(at.buffer)
         by = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
         return self._row(at.start + by, at.end + by)
 
     def _part(self, m: Recorder, at: E.Bytes, warp: int) -> Spot:
-        """A warp writes its quarter of a slot."""
+        """The quarter of a slot that a warp writes."""
         whole = self._of_group(m, at, warp // WARPS)
         size = whole.size // WARPS
         return Spot(whole.base + warp % WARPS * size, -1, size)
@@ -95,8 +95,8 @@ class Footprints:
         return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in found)
 
     def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
-        """What each warp accesses, from the start of the buffer, by which thread holds what; nothing where that is not
-        known."""
+        """The units that each warp accesses, from the start of the buffer, by the access rule of the op; nothing if
+        there is no rule for it."""
         rule = RULES.get(type(op))
         if rule is None:
             return []

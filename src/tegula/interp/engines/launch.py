@@ -40,7 +40,7 @@ Program = tuple[int, int, str, list[tuple[Any, ...]]]
 
 @dataclass(slots=True)
 class Prepared:
-    """What outlives a launch: footprints and terms of a kernel, and its spread."""
+    """The part of a kernel that launches have in common: its footprints, terms and spread."""
 
     kernel: Kernel
     spread: Spread
@@ -54,8 +54,8 @@ def prepared(kernel: Kernel, spread: Spread) -> Prepared:
 
 
 class EngineLaunch:
-    """One block of one launch, or all of its blocks where one of the hardware walks over several. Wrong, Failed and
-    Unsupported where it cannot be run in any order."""
+    """One block of one launch, or all of its blocks if one CTA walks over several. Wrong, Failed and Unsupported where
+    it cannot be run in any order."""
 
     def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
         self.made, kernel = made, made.kernel
@@ -78,8 +78,8 @@ class EngineLaunch:
         self.programs = list(self._programs())
 
     def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
-        """The bytes that the launch stores in an order. Failed where it faults; with `blind` not for unordered
-        accesses."""
+        """The terms of the bytes that the launch stores in an order. Failed where it faults; with `blind` unordered
+        accesses are no fault."""
         replay = self.replay(order, blind)
         return replay.play()
 
@@ -146,7 +146,7 @@ class EngineLaunch:
                 yield r, w, f"{name}/{w}" if warps > 1 else name, program
 
     def _step(self, program: list[tuple[Any, ...]], step: EngineStep, warp: int) -> None:
-        """What a warp does for a step."""
+        """Append the acts of a warp for a step to its program."""
         multiplied = False
         for number, acts in enumerate(step.acts):
             event, cells = acts.event, [self.cells[s] for s in acts.spots]
@@ -214,7 +214,7 @@ class EngineLaunch:
 
 
 def starts_copies_only(region: Region) -> bool:
-    """Whether one warp does all that a role does."""
+    """Whether one warp executes all of a role."""
     return all(_of_one_warp(op) for op in region.walk())
 
 

@@ -1,4 +1,5 @@
-"""What a block has: registers that warp groups give and take, counts that barriers hold, bytes of its own for each."""
+"""The limits of a block: registers that warp groups give and take, counts that barriers hold, and separate bytes for
+each barrier."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
 
 
 def check_limits(kernel: Kernel, spread: Spread) -> None:
-    """Wrong where the hardware would refuse, or wait for ever."""
+    """Check the limits; Wrong where the hardware would refuse the kernel, or wait for ever."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MOST_COUNTED:
             raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
@@ -33,7 +34,8 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """Warp groups that ask for more than they start with wait until others have given up enough."""
+    """Check the registers that roles ask for: a warp group that asks for more than it starts with waits until others
+    have given up enough."""
     asked: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (LEAST <= n <= MOST and n % STEP == 0):

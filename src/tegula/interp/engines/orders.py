@@ -1,4 +1,4 @@
-"""The orders in which engines take their turns: those that a wrong schedule goes wrong in most, and random ones."""
+"""Orders in which engines take their turns: adversarial ones, likely to expose a wrong schedule, and random ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EARLY, LATE, RANDOM = "early", "late", "random"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order in which engines go on. `ranks`: the warps, those first that go on when they can; none: any. `copies`,
-    `matmuls`, `stores`: EARLY, LATE or RANDOM; `newest`: whether what started last is over first. `reads`: whether
-    threads look at what they read as late as they may; `turn`: the acts of a turn."""
+    """An order in which engines go on. `ranks`: the warps by priority; empty for any. `copies`, `matmuls`, `stores`:
+    EARLY, LATE or RANDOM; `newest`: whether the copy that started last lands first. `reads`: whether threads take the
+    values that they read as late as they may; `turn`: the number of acts in a turn."""
 
     name: str
     ranks: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Order:
 
 
 def orders(roles: Sequence[int], count: int, seed: int = 0) -> Iterator[Order]:
-    """So many orders of warps of which `roles` says the role of each: adversarial ones, then random ones."""
+    """The first `count` orders: adversarial ones, then random ones. `roles`: the role of each warp."""
     made = _adversarial(roles)
     rng = random.Random(seed)
     for k in range(count):

@@ -24,16 +24,16 @@ from tegula.interp.engines.trace import EngineStep
 from tegula.ops.group import MmaWait, RegisterMma
 
 MOST_BYTES = (1 << 20) - 1
-"""That a barrier can lag or lead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+"""The bytes by which a barrier can lag or lead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
 Name = tuple[Any, ...]
 Piece = tuple[tuple[int, ...], int]
 
 
 class TermNumbers:
-    """Numbers for what is computed: the same ops on the same terms give the same number. What follows the first entry
-    of a name: "copy" of a tile, a step's key; "made" by an op, its key, which result, from which terms; "write" to a
-    buffer, which of the op's writes, its key, its terms; "matmul", key, operands in memory, terms; "stored" to an
-    array, key, terms; "mixed": parts of several, where from and which; "in flight", "nothing": of no use."""
+    """The numbering of terms: the same op on the same terms has the same number. The entries of a name after the first:
+    "copy" of a tile: key of the step; "made" by an op: key, index of the result, terms; "write" to a buffer: index of
+    the op's write, key, terms; "matmul": key, operands in memory, terms; "stored" to an array: key, terms; "mixed"
+    parts of several: offset and term of each; "in flight" and "nothing" stand for no value."""
 
     def __init__(self) -> None:
         self.numbers: dict[Name, Term] = {("nothing",): 0}
@@ -44,9 +44,9 @@ class TermNumbers:
 
 
 class EngineReplay:
-    """A run of recorded programs. `programs`: of each warp its role, number, name and acts; `barriers`: name and
-    arrivals of each; `cells`: how many there are, and `guarded`, those that barriers lie in. `blind`: go on where
-    accesses are not ordered."""
+    """A run of recorded programs. `programs`: role, number, name and acts of each warp; `barriers`: name and arrivals
+    of each; `cells`: their number; `guarded`: the cells in which barriers lie. `blind`: go on after unordered
+    accesses."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class EngineReplay:
     # Turns ----------------------------------------------------------------------------------------------------------
 
     def play(self) -> dict[Name, Term]:
-        """What is stored, by which op, in which turn, by which warp. Failed."""
+        """The terms that are stored, by role, op and turn of the op. Failed."""
         order, warps = self.order, self.warps
         ranked = [warps[k] for k in order.ranks] or list(warps)
         while True:
@@ -89,7 +89,7 @@ class EngineReplay:
                     if RANDOM in (order.copies, order.matmuls, order.stores):
                         self._some()
                     if order.ranks and order.turn == 1:
-                        break  # those before it come first again
+                        break  # warps of higher rank have the next turn
             if not moved and not self._oldest():
                 break
         stuck = [w for w in warps if w.at < len(w.program)]
@@ -116,7 +116,7 @@ class EngineReplay:
         return warp.at != before
 
     def _some(self) -> None:
-        """Some of what is on its way at any time is over."""
+        """Complete some copies, matmuls and stores in flight, at random, where the order asks for that."""
         order, rng = self.order, self.rng
         if order.copies == RANDOM:
             while self.copies and rng.random() < 0.5:
@@ -128,7 +128,8 @@ class EngineReplay:
                 self._stored(warp.stores.popleft())
 
     def _oldest(self) -> bool:
-        """Nobody can go on: one of the copies lands, or else a matmul or a store is over."""
+        """Complete a copy in flight, else a matmul or a store, when no warp can go on; False if nothing is in
+        flight."""
         if self.copies:
             self._land(self.copies.pop(-1 if self.order.newest else 0))
             return True
@@ -164,7 +165,8 @@ class EngineReplay:
         return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
 
     def _ordered(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
-        """`before` must be over, and of accesses by threads `fenced` must be seen by copies and tensor cores."""
+        """Check that the accesses `before` are over, and that the async proxy sees those of `fenced`, which threads
+        have made."""
         if before & ~warp.seen.all:
             self._unordered(
                 "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.seen.all)}"
@@ -180,7 +182,7 @@ class EngineReplay:
         self.unordered = self.unordered or failed
 
     def read(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int) -> bool:
-        """Threads of a warp read cells."""
+        """Read cells by the threads of a warp."""
         before = 0
         bit = self._access(warp, step, "reads")
         for k in cells:
@@ -201,7 +203,7 @@ class EngineReplay:
         return True
 
     def write(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int, number: int) -> bool:
-        """Threads of a warp write cells."""
+        """Write cells by the threads of a warp."""
         before = 0
         inputs = tuple(self._term(x) for x in self._inputs(warp, step))
         term = self.terms.of(("write", number, step.key, inputs))
@@ -251,7 +253,7 @@ class EngineReplay:
     # What is in memory ----------------------------------------------------------------------------------------------
 
     def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
-        """What a buffer at `base` holds: one tile, or a mixture."""
+        """The term that a buffer at `base` holds: of one tile, or of a mixture."""
         found = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
         first = found[0]
         if first[0] == base and all(x == first for x in found):
@@ -278,7 +280,7 @@ class EngineReplay:
         return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
 
     def finish(self, warp: Warp, step: EngineStep) -> bool:
-        """All events of an op are over: what it made, or what it stored."""
+        """Finish an op whose events are all over: record its results, or the value it stores."""
         values = warp.values
         if isinstance(step.op, MmaWait):
             for slot, old in zip(step.made, step.taken.values(), strict=True):
@@ -328,7 +330,7 @@ class EngineReplay:
         return True
 
     def arrive_named(self, warp: Warp, step: EngineStep, at: int) -> bool:
-        """To a named barrier, which counts warps; bytes never keep its phase."""
+        """An arrival at a named barrier, which counts warps; bytes never extend its phase."""
         warp.arrived_in[at] = self.barriers[at].phase
         return self.arrive(warp, step, at, 0)
 
@@ -351,7 +353,7 @@ class EngineReplay:
         barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
 
     def sync(self, warp: Warp, step: EngineStep, group: int, number: int) -> bool:
-        """The last one to arrive, of the role or of a warp group of it, releases all."""
+        """A synchronisation of the role or of a warp group of it: the last warp to arrive releases all."""
         if warp.synced:
             warp.synced = False
             return True
@@ -421,7 +423,8 @@ class EngineReplay:
         return True
 
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
-        """What the op reads from registers lies in the same ones each time, and is read when matmuls multiply."""
+        """Overwrite the register operand of the op's matmuls in flight: it lies in the same registers each time, and is
+        read when the matmul executes."""
         op, taken = matmul.step.op, list(matmul.step.taken)
         if not isinstance(op, RegisterMma):
             return
@@ -459,7 +462,7 @@ class EngineReplay:
         return self.commit(warp, step) if commit else True
 
     def commit(self, warp: Warp, step: EngineStep) -> bool:
-        """What the warp has started to copy out since the last time is a group."""
+        """Put the copies out that the warp has started since the last commit in a group."""
         warp.started.append(sum(store.bit for store in warp.open))
         if self.order.stores != EARLY:
             warp.stores.append(warp.open)

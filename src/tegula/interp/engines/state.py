@@ -11,11 +11,11 @@ from tegula.dataclass import dataclass, field
 from tegula.interp.engines.trace import EngineSlot, EngineStep
 
 Term = int
-"""The number of what was computed, from what, in what way: equal numbers, equal values."""
+"""A term: the number of a computation. Equal numbers stand for equal values."""
 
 
 class ReplayFailed(Exception):
-    """Something goes wrong. `kind`: "deadlock", "race", "fence", "value", "arrivals", "bytes", "unfinished", "stage",
+    """A fault of a replay. `kind`: "deadlock", "race", "fence", "value", "arrivals", "bytes", "unfinished", "stage",
     "barrier"."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -25,7 +25,8 @@ class ReplayFailed(Exception):
 
 @dataclass(slots=True)
 class Seen:
-    """What is known to be over: `all`; and `fenced`, those accesses by threads that copies and tensor cores see too."""
+    """The accesses that are known to be over: `all`; and `fenced`, those by threads that the async proxy, of copies and
+    tensor cores, also sees."""
 
     all: int = 0
     fenced: int = 0
@@ -33,9 +34,10 @@ class Seen:
 
 @dataclass(slots=True)
 class Cell:
-    """Bytes that are accessed together. `holds`: the tile and where its buffer begins; `copies_see`: the same as copies
-    and tensor cores see it, which lags until a fence. The accesses so far, by threads and by others. `late`: the
-    reads that have not looked yet. `barrier`: whether a barrier lies here."""
+    """A set of bytes that are always accessed together. `holds`: the tile and the start of its buffer; `copies_see`:
+    the same as the async proxy sees it, which lags until a fence. `written`, `read`: accesses by threads so far;
+    `copied_in`, `read_async`: those by copies and tensor cores. `late`: reads that have not taken their value yet.
+    `barrier`: whether a barrier lies here."""
 
     holds: tuple[int, Term] = (0, 0)
     copies_see: tuple[int, Term] = (0, 0)
@@ -49,8 +51,8 @@ class Cell:
 
 @dataclass(slots=True)
 class Late:
-    """A value that threads have asked for and that has not been looked at: a read of `cells`, or what an op makes of
-    such (`inputs`, `result`). `term`: once it is known."""
+    """A value that threads have read and not yet used: a read of `cells`, or the `result` of an op on such `inputs`.
+    `term`: its term, once it is known."""
 
     step: EngineStep
     cells: tuple[int, ...] = ()
@@ -62,14 +64,14 @@ class Late:
 
 @dataclass(slots=True)
 class Flying:
-    """The result of a matmul. `term`: once it is complete."""
+    """The result of a matmul. `term`: its term, once the matmul is complete."""
 
     term: Term = -1
 
 
 @dataclass(slots=True)
 class MmaGroup:
-    """A group of a warp's matmuls. `bit`: its access; `result`, `sum`: what it adds to what."""
+    """A matmul of a warp in flight. `bit`: its access."""
 
     step: EngineStep
     bit: int
@@ -104,8 +106,8 @@ class CopyPiece:
 
 @dataclass(slots=True)
 class BarrierState:
-    """A barrier of one stage, as the hardware keeps it; `seen`: what those know who have arrived, `ended`: what was
-    known when the last phase ended."""
+    """One stage of a barrier, as the hardware keeps it. `seen`: the joint knowledge of those who have arrived; `ended`:
+    that of the last phase when it ended."""
 
     name: str
     count: int
@@ -118,11 +120,11 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp of a role. `at`: the next of its acts; `synced`: whether the warps that it waits for have arrived; `own`:
-    what its threads have accessed; `values`, `got`: of slots, and of the reads of the op that it is at; `matmuls`,
-    `stores`: groups on their way; `open`: copies out in no group yet; `unseen`: what it has written since its last
-    fence; `late`: its reads that have not looked; `issued`, `started`: the groups that it has not waited for;
-    `arrived_in`: the phase in which it arrived at each named barrier."""
+    """A warp of a role. `at`: index of its next act; `synced`: whether the warps that it waits for have arrived; `own`:
+    accesses of its threads; `values`: terms of slots; `got`: terms read by the current op; `matmuls`, `stores`: groups
+    in flight; `open`: copies out in no group yet; `unseen`: cells written since its last fence; `late`: reads that have
+    not taken their value; `issued`, `started`: groups that it has not waited for; `arrived_in`: the phase in which it
+    arrived at each named barrier."""
 
     role: int
     number: int

@@ -1,5 +1,5 @@
-"""What each role does in one launch, op by op. Scalars are computed as the interpreter computes them; tiles are names
-of what will be in them, since that depends on the order in which engines take their turns."""
+"""The trace of each role in one launch, op by op. Scalars are computed as the interpreter computes them; for tiles a
+slot stands, since their contents depend on the order in which engines take their turns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_STEPS = 50_000
 
 
 class Unsupported(InternalError):
-    """A kernel does what cannot be replayed."""
+    """A kernel does something that cannot be replayed."""
 
 
 class Wrong(Exception):
@@ -53,9 +53,9 @@ class Acts:
 
 @dataclass(slots=True)
 class EngineStep:
-    """An op that a role does. `acts`: its events; `known`: its operands that scalars decide; `taken`: those that are
-    slots, `made`: the slots of its results; `key`: what its results depend on besides these; `turn`: how often the role
-    has done the op before; `stores`: whether it writes to an array by itself."""
+    """An op that a role executes. `acts`: its events; `known`: operands that scalars decide; `taken`: operands that are
+    slots; `made`: the slots of its results; `key`: all else that its results depend on; `turn`: how often the role has
+    executed the op before; `stores`: whether it writes to an array by itself."""
 
     op: Op
     acts: tuple[Acts, ...]
@@ -68,7 +68,7 @@ class EngineStep:
 
 
 class Recorder(Machine):
-    """The threads of a block or of a role: what they do is noted in `steps`."""
+    """The threads of a block or of a role, whose ops are recorded in `steps`."""
 
     def __init__(
         self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray],
@@ -120,7 +120,7 @@ class Recorder(Machine):
             raise Unsupported(f"{op.loc}: what threads compute decides about {op.NAME}")
 
     def _later(self, op: Op) -> bool:
-        """Whether the op works with tiles, or with what was computed from them, or stores."""
+        """Whether the op has to wait for the replay: it uses tiles or values computed from them, or stores."""
         values = [*op.results, *_free(op)]
         return any(isinstance(v.type, TileType) for v in values) or any(
             isinstance(self.env.get(v), EngineSlot) for v in values
@@ -164,7 +164,7 @@ class Recorder(Machine):
         return spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
 
     def range_of(self, value: Value) -> tuple[int, int]:
-        """The bytes from the first to the last of a buffer."""
+        """The first byte of a buffer, and the one after its last."""
         array = self.env[value]
         if isinstance(array, list):
             raise Unsupported(f"threads hold different buffers as {value.name or 'a value'}")
@@ -192,8 +192,8 @@ def _free(op: Op) -> list[Value]:
 
 
 def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
-    """What the op computes, apart from slots and shared memory. Copies of the same tile are alike, whichever op makes
-    them."""
+    """The key of an op's result: all that it depends on apart from slots and shared memory. Copies of the same tile
+    have the same key, whichever op makes them."""
     who = op.NAME if isinstance(op, BulkLoad) else op
     return (
         who,
@@ -213,7 +213,7 @@ def _plain(value: Value, x: RunValue) -> Any:
 
 
 class _Known:
-    """What the event table asks of an op's operands (ops.events.Known)."""
+    """The operands of an op, as the event table asks for them (ops.events.Known)."""
 
     def __init__(self, machine: Recorder, op: Op) -> None:
         self.machine, self.op = machine, op

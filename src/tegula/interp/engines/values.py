@@ -1,4 +1,4 @@
-"""What a replay has stored, in numbers: each term is computed by the interpreter, once."""
+"""The numbers that a replay has stored: each term is computed by the interpreter, once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
-    """What is asked for is no tile: parts of several, a matmul in flight, or nothing."""
+    """A term that stands for no tile: parts of several tiles, a matmul in flight, or nothing."""
 
 
 class Values:
@@ -38,7 +38,7 @@ class Values:
         self.known: dict[Term, Any] = {}
 
     def store(self, finals: Mapping[Name, Term]) -> None:
-        """Store to the launch's arrays what a replay has stored. What is mixed becomes all bits set."""
+        """Write the tiles that a replay has stored to the launch's arrays. Mixed contents become all bits set."""
         found: dict[Name, set[Term]] = {}
         for (role, op, turn, *_), term in finals.items():
             found.setdefault((role, op, turn), set()).add(term)
@@ -73,7 +73,7 @@ class Values:
             machine.group(op.array)[at] = value[inside]
 
     def of(self, term: Term) -> Any:
-        """The tile, or what else a term stands for."""
+        """The tile or other value that a term stands for."""
         if term not in self.known:
             self.known[term] = self._of(self.names[term])
         return self.known[term]
@@ -107,7 +107,7 @@ class Values:
         return tile
 
     def _run(self, step: EngineStep, role: int, inputs: Name, held: Name) -> Any:
-        """The results of an op, given what its slots and its buffers hold."""
+        """The results of an op, given the terms of its slots and of the contents of its buffers."""
         op, machine = step.op, self._machine(step, role)
         buffers = [
             a.event.at.buffer for a in step.acts if isinstance(a.event, E.MemoryAccess) and not a.event.write
@@ -130,7 +130,7 @@ class Values:
         return machine.by_reference(op, type(op))
 
     def _seen(self, term: Term, view: np.ndarray) -> np.ndarray:
-        """What a view shows of a buffer with the same start."""
+        """The elements that a view shows of a buffer that starts where the written view started."""
         tile, written = self.of(term), self._view(self.names[term])
         if (written.shape, written.strides) == (view.shape, view.strides):
             return tile
@@ -139,7 +139,7 @@ class Values:
         return np.ndarray(view.shape, tile.dtype, memory.data, 0, view.strides).copy()
 
     def _view(self, name: Name) -> np.ndarray:
-        """The buffer that something was written to."""
+        """The view of the buffer through which a term was written."""
         step, _ = self.steps[name[1] if name[0] == "copy" else name[2]]
         value = next(e.value for e in step.op.effects() if e.kind in WRITTEN and e.value is not None)
         return step.known[value] if value in step.known else self.machines[0].new_buffer(step.op)
