@@ -1,5 +1,5 @@
-"""The bounded search: launches of a schedule that no proof was found for are tried for one that goes wrong
-(docs/checker.md). What it finds is a counterexample; that it finds none says nothing of other launches."""
+"""The bounded search: launches of a schedule without a proof are tried, to find one that goes wrong (docs/checker.md).
+A fault is a counterexample; if none is found, nothing follows about other launches."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class BoundedSearch:
         return refuted(fault, self._counterexample(traces, fault), launch.row(self.kernel), self.explored)
 
     def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
-        """The last steps, of those that have to do with the ops that the fault names."""
+        """The last steps of the counterexample that concern the ops which the fault names."""
         if len(traces) < len(self.roles):
             return ()
         run = self._run(traces, True)
@@ -163,7 +163,7 @@ def _role(region: Region, threads: int) -> Role:
 
 
 def starts_copies_only(region: Region) -> bool:
-    """Whether one warp does all that a role does, because it only starts copies."""
+    """Whether one warp executes all of a role, because the role only starts copies."""
     return all(_by_one_warp(op) for op in region.walk())
 
 
@@ -175,7 +175,7 @@ def _by_one_warp(op: Op) -> bool:
 
 
 def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
-    """The buffers: offset, size, and how many stages or slots they have."""
+    """The offset and size of each buffer, and its number of stages or slots."""
     out: dict[Value, tuple[int, int, int]] = {}
     for v, place in shared.places.items():
         piped = isinstance(v.owner, BufNew) and v.owner.pipe

@@ -1,12 +1,12 @@
-"""Whether the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
+"""The check that the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
 
-Next to each instruction that synchronises, or starts what ends by itself, stands the number of its op
-(`ir.numbered`). The paths through the PTX are words of such numbers, those through the IR as well: a finite
-automaton each. Every word of the PTX must be one of the IR, every instruction must be one that its op becomes, and
-every op must have one, unless the whole loop that it is in is gone. So LLVM may unroll, peel and rotate loops and
-duplicate branches, and may not drop, repeat, merge or exchange anything that the proof speaks of. Premises: conditions
-of branches and addresses are computed right, ptxas keeps the order of these instructions, and an op does its part as
-often as its lowering says (copies of several boxes)."""
+Next to each instruction that synchronises, or starts an asynchronous operation, stands the number of its op
+(`ir.numbered`). Paths through the PTX are words of such numbers, and so are paths through the IR: a finite automaton
+each. Every word of the PTX must be one of the IR, every instruction must be one that its op becomes, and every op must
+have one, unless the whole loop that it is in has been removed. So LLVM may unroll, peel and rotate loops and duplicate
+branches, and may not drop, repeat, merge or exchange any instruction that the proof is about. Premises: conditions of
+branches and addresses are computed right, ptxas keeps the order of these instructions, and an op does its part as often
+as its lowering says (copies of several boxes)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
 
 
 def require(ptx: str, kernel: Kernel) -> None:
-    """InternalError, with the op and its place, where the PTX of a lowered kernel with roles does not follow it: what
-    is proved of its roles would say nothing of the code."""
+    """Raise InternalError, with the op and its place, where the PTX of a lowered kernel with roles does not follow the
+    kernel: the proof about its roles would say nothing about the code."""
     wrong = disagreement(ptx, kernel)
     if wrong is None:
         return
@@ -59,7 +59,7 @@ def require(ptx: str, kernel: Kernel) -> None:
 
 
 def _iteration(op: Op) -> Region | None:
-    """The loop's body, or the role, that an op is in. LLVM may know that a loop has no iterations."""
+    """The body of the innermost loop, or the role, that an op is in. LLVM may know that a loop has no iterations."""
     region = op.parent
     while region is not None and isinstance(region.parent, BranchLike):
         region = region.parent.parent
@@ -76,7 +76,7 @@ SYNCHRONISING = re.compile(
 
 
 def _misplaced(step: Step, ops: list[Synchronising]) -> str:
-    """The fault of the instructions at one place, in words; empty if they are the op's."""
+    """The fault of the instructions at one place, in words; empty if they are those of the op."""
     if step.number < 0:
         return f"no op has the instruction {step.instructions[0]}"
     if step.number >= len(ops):
@@ -186,8 +186,8 @@ class Code:
 
 
 class Paths:
-    """The words of a kernel as an automaton: from each state, with which number, where to; -1 for no number. An op may
-    become several instructions, so that its number may appear again."""
+    """The words of a kernel as an automaton: for each state, its edges as (number, next state); number -1 for an edge
+    without one. An op may become several instructions, so that its number may be repeated."""
 
     def __init__(self, kernel: Kernel, numbers: dict[Synchronising, int]) -> None:
         self.numbers = numbers
@@ -222,7 +222,7 @@ class Paths:
             self.edges[self._region(op.body, decided)].append((-1, head))
             return self._state(decided)
         if roles := roles_by_warp(op):
-            # Warps pass the roles in order, and by their number take one of them: a condition of a branch.
+            # Warps go through the roles in order, and each takes one of them by its number: a branch condition.
             for region in roles:
                 start = self._state(start, self._region(region, self._state(start)))
             return start
@@ -241,7 +241,7 @@ class Paths:
         return frozenset(seen)
 
     def after(self, states: frozenset[int], number: int) -> frozenset[int]:
-        """The states that an op's number leads to from a set of states; none where no path has the number next."""
+        """The states reached from a set of states by an op's number; none where no path has the number next."""
         return self.closed(to for at in states for n, to in self.edges[at] if n == number)
 
 

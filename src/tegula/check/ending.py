@@ -1,4 +1,4 @@
-"""How a run of roles ends: all of them at their ends with nothing on its way, or waiting for each other."""
+"""The end of a run of roles: all have ended with nothing in flight, or some wait for each other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def deadlock(run: Run) -> Refuted:
 
 
 def _note_wait(run: Run, warp: Warp) -> None:
-    """The wait that does not end is the last step of a role."""
+    """Note the wait that does not end as the last step of a role."""
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
     if isinstance(event, E.Wait | E.NamedWait):
@@ -46,7 +46,7 @@ def _note_wait(run: Run, warp: Warp) -> None:
 
 
 def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
-    """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
+    """The fault of a phase that is waited for and lacks bytes or some of its arrivals; None if there is none."""
     for warp in stuck:
         event = run.traces[warp.role].steps[warp.step].events[warp.event]
         if not isinstance(event, E.Wait | E.NamedWait):
@@ -95,11 +95,11 @@ def _role_ended(run: Run, role: int) -> bool:
 
 
 def check_end(run: Run) -> None:
-    """When all synchronise at the end, nothing is on its way."""
+    """Check that nothing is in flight when all roles have ended."""
     known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
     for phase in run.phases:
         if isinstance(phase.barrier.type, NamedBarrierType):
-            continue  # a warp that has arrived there and gone on leaves nothing
+            continue  # a warp may arrive there and go on, which leaves nothing in flight
         if phase.pending != phase.count or phase.announced != phase.copied:
             assert phase.last is not None or phase.copies
             at = phase.last if phase.last is not None else phase.copies[-1][1]

@@ -1,5 +1,5 @@
-"""Guards: what a launch must satisfy for a proof to hold. Certificates name values of the kernel; hosts compute these
-from arguments and array lengths, as whole numbers, before anything runs."""
+"""Guards: conditions that a launch must satisfy for a proof to hold. Certificates name values of the kernel; hosts
+compute these from arguments and array lengths, as whole numbers, before anything runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Guard:
         return f"{self.text} (line {self.loc.line}; asked at each launch)"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
-        """Whether a launch satisfies the guard: not where a number on the way does not fit its type."""
+        """Whether a launch satisfies the guard: it does not where an intermediate number does not fit its type."""
         try:
             n = value(self.term, given)
         except OverflowError:
@@ -116,7 +116,7 @@ def leaves(t: Term) -> list[Leaf]:
 
 
 def value(t: Term, given: Callable[[Leaf], int]) -> int:
-    """The number that a term is; OverflowError where a whole number on the way does not fit its type."""
+    """The value of a term; OverflowError where an intermediate whole number does not fit its type."""
     if not isinstance(t, list):
         return int(t)
     if t[0] == "given":
@@ -125,7 +125,7 @@ def value(t: Term, given: Callable[[Leaf], int]) -> int:
             raise OverflowError
         return n
     name, kind, attribute, *args = t
-    if name == "if":  # one side alone is computed
+    if name == "if":  # only the side that is taken is computed
         return value(args[1 if value(args[0], given) else 2], given)
     table = OF_BOOLS if kind == "bool" and name in OF_BOOLS else VALUES
     found = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, given) for x in args)))

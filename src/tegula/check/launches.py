@@ -1,5 +1,6 @@
-"""Launches that are worth unrolling: what a launch decides gets numbers near those that the kernel compares it with or
-divides it by, and near the numbers of stages; each together with small and large others, and all at random."""
+"""The launches that are worth unrolling: each number that a launch decides is near those that the kernel compares it
+with or divides it by, or near the numbers of stages; each is tried together with small and large others, and all at
+random."""
 
 from __future__ import annotations
 
@@ -27,13 +28,14 @@ DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
 GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
 """Ops whose results a launch decides."""
 EQUAL, RISING, MIXED = "equal", "rising", "mixed"
-"""How the elements of an array differ: not; as their places; as if at random, by factors 0, 1, 2."""
+"""The patterns by which elements of an array differ: all equal; rising with the index; as if at random, by factors 0,
+1, 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A number that a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; which
-    "block" it is about, the last one; how many there are to be done in turn ("blocks"); where it stands ("place")."""
+    """A number that a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; the
+    last "block"; the number of blocks to be done in turn ("blocks"); the "place" of the block."""
 
     kind: str
     parameter: int = -1
@@ -178,7 +180,7 @@ class Candidates:
         return [EQUAL, RISING, MIXED] if any(leaf.kind == "elements" for leaf in self.numbers) else [EQUAL]
 
     def _numbers(self, near: Iterable[int], scales: Iterable[int]) -> list[int]:
-        """Numbers of iterations and what stands in the kernel first, then multiples."""
+        """The numbers to try for a leaf: trip counts and numbers near the kernel's constants first, then multiples."""
         most = self.counts[-1]
         found = [*self.counts, -1, *(c + by for c in sorted(near) for by in (-1, 0, 1, most))]
         for d in sorted(scales):
@@ -189,14 +191,14 @@ class Candidates:
         return [n for n in dict.fromkeys(found) if abs(n) <= LARGEST]
 
     def _sized(self, count: int) -> dict[Leaf, int]:
-        """Numbers for which loops run about so often; from 2 on with something left over."""
+        """The numbers of leaves for which loops do about `count` iterations; from 2 on with a remainder."""
         return {
             leaf: 0 if leaf.kind in ("block", "place") else count * d + (count > 1 < d)
             for leaf, d in self.scales.items()
         }
 
     def together(self) -> Iterator[Launch]:
-        """Launches in which all leaves have numbers for the same count of iterations."""
+        """Launches in which all leaves have numbers for the same trip count."""
         for count in self.counts:
             for pattern in self.patterns:
                 sized = self._sized(count)
@@ -221,7 +223,7 @@ class Candidates:
 
 
 def _fits(n: int, leaf: Leaf, t: DType) -> bool:
-    """Whether a leaf can be a number."""
+    """Whether a number is possible for a leaf."""
     if t.is_bool:
         return n in (0, 1)
     low = 0 if t.kind == "u" or leaf.kind not in ("argument", "elements") else -(1 << (t.bits - 1))
@@ -229,7 +231,8 @@ def _fits(n: int, leaf: Leaf, t: DType) -> bool:
 
 
 def _decisions(values: Iterable[Value]) -> Iterator[tuple[set[Value], set[int], set[int]]]:
-    """For each number that is computed of two: all that it is computed from, the constants there, and divisors."""
+    """For each result of a binary op: all values that it is computed from, the constants among them, and the
+    divisors."""
     for value in values:
         if not isinstance(value.owner, Binary):
             continue

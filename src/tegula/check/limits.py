@@ -34,7 +34,7 @@ def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threa
 
 
 def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
-    """Barriers are made and published before roles use them."""
+    """Check that barriers are made and published before roles use them."""
     ready = [k for k, op in enumerate(kernel.body.ops) if isinstance(op, MbarrierReady)]
     for op in kernel.walk():
         if not isinstance(op, MbarrierNew):
@@ -62,8 +62,8 @@ def _counts(kernel: Kernel) -> None:
 
 
 def _apart(places: Mapping[Value, SharedAllocation]) -> None:
-    """Barriers share bytes with no others, and with nothing that is of one role alone; what else accesses their bytes
-    is seen when it does."""
+    """Check that a barrier shares no bytes with another one, or with a buffer of one role; other accesses of its bytes
+    are found when they happen."""
     for a, p in places.items():
         for b, q in places.items():
             if (
@@ -83,7 +83,7 @@ def _apart(places: Mapping[Value, SharedAllocation]) -> None:
 
 
 def shared_by_roles(kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> tuple[Value, Value] | None:
-    """Two buffers that lie in the same bytes, and are not of the same one role."""
+    """Two buffers that share bytes and that more than one role uses; None if there are none."""
     users: dict[Value, set[Region | None]] = {}
     for op in kernel.walk():
         for v in (*op.operands, *op.results):
@@ -105,7 +105,7 @@ def _of_pipe(buffer: Value) -> bool:
 
 
 def _named(kernel: Kernel, threads: int) -> None:
-    """Named barriers are of one group each, and there are 16 of them."""
+    """Check that each named barrier belongs to one group of threads, and that there are at most 16."""
     taken: dict[int, Op] = {}
     for barrier, number in named_barriers(kernel, threads).items():
         assert isinstance(barrier.owner, Op)
@@ -125,7 +125,7 @@ def _named(kernel: Kernel, threads: int) -> None:
 
 
 def _warps(roles: Roles, threads: int) -> None:
-    """Each warp has one role."""
+    """Check that each warp has one role."""
     taken: dict[int, str] = {}
     for name, (first, count) in zip(roles.names, roles.warps, strict=True):
         for warp in range(first, first + count):
@@ -140,8 +140,8 @@ def _warps(roles: Roles, threads: int) -> None:
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """The registers that roles ask for are allowed, one budget for each warp group, and in all no more than a block
-    starts with."""
+    """Check the registers that roles ask for: allowed numbers, one budget per warp group, and in all no more than a
+    block starts with."""
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):

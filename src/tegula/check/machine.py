@@ -380,8 +380,8 @@ class Run:
             raise self._race(race)
 
     def _filled(self, warp: Warp, access: Access) -> None:
-        """A stage is read between its fill and its release: a role that has arrived as often as the stage was filled,
-        at the barrier where the filling role waits for room, has nothing left to read there."""
+        """Check that a stage is read between its fill and its release: a role that has arrived as often as the stage
+        was filled, at the barrier where the filling role waits for room, has nothing left to read there."""
         key = (access.at.buffer, access.at.stage)
         last = self.fills.get(key)
         if access.write:

@@ -1,7 +1,8 @@
-"""Races on shared memory: accesses with the moments when they are over, and whether later ones are sure to be after.
+"""Races on shared memory: a log of accesses, each with the moment when it is over, and whether later accesses are sure
+to come after it.
 
 A moment is an entry of vector clocks and its count there: those of a warp, of the matmuls or copies that it has
-started, or of the phases of a barrier, which bulk copies end with."""
+started, or of the phases of a barrier, with which bulk copies end."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ class Memory:
         return self._struck[key]
 
     def record(self, access: Access, clock: Clock) -> Race | None:
-        """Note an access by a warp with the vector clock `clock`; the race, if there is one."""
+        """Record an access by a warp with the vector clock `clock`; the race, if there is one."""
         for cell in self.cells_of(access.at):
             race = self._write(cell, access, clock) if access.write else self._read(cell, access, clock)
             if race is not None:
@@ -127,8 +128,8 @@ def _same_step(a: Access, b: Access) -> bool:
 
 
 def _private(a: Access, b: Access) -> bool:
-    """Whether both accesses are of one role's own memory: other barriers keep its threads in order, which are derived
-    from the elements that each thread accesses."""
+    """Whether both accesses are of one role's own memory: other barriers, derived from the elements that each thread
+    accesses, keep its threads in order."""
     return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
 
 

@@ -23,7 +23,7 @@ YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
 
 @dataclass(slots=True)
 class _Accesses:
-    """What a kernel does to one array: atomic updates, with how they combine; other accesses."""
+    """The accesses of a kernel to one array: atomic updates, with how they combine; other accesses."""
 
     name: str
     updates: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])

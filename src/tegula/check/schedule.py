@@ -62,7 +62,7 @@ def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
         return Verdict(PROVED, certificate=text, guards=guards)
     except (Stuck, Rejected) as e:
         gap = _gap(kernel, e)
-    except FAULTS as e:  # nothing rests on the prover: without a proof, launches are explored
+    except FAULTS as e:  # whatever fails in the prover, launches are explored
         gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
     guards = asserted(kernel)
     return replace(explore(kernel, spread, gap, guards), guards=guards)
@@ -84,7 +84,8 @@ def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard,
 
 
 def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
-    """Rejected unless the certificate shows that the schedule is right, and what certificates are not about is too."""
+    """Raise Rejected unless the certificate, and the checks of what certificates do not cover, show that the schedule
+    is right."""
     verify(kernel, spread, certificate)
     both = shared_by_roles(kernel, spread.shared.places)
     if both is not None:

@@ -1,4 +1,4 @@
-"""Warps and barriers while roles run against each other."""
+"""The state of warps and barriers while roles run against each other."""
 
 from __future__ import annotations
 

@@ -123,12 +123,13 @@ class Program:
             try:
                 env[result] = evaluate(*[env[v] for v in operands])
             except (KeyError, TypeError):
-                env[result] = None  # of what is not known, nothing is
+                env[result] = None  # the result of an unknown operand is unknown
 
         return run
 
     def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        """A function that notes the op, with its events, which are kept by the numbers that they depend on."""
+        """A function that appends the op to the trace, with its events, which are cached by the numbers that they
+        depend on."""
         given = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
         acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
@@ -151,7 +152,8 @@ class Program:
     # Matmuls in flight ----------------------------------------------------------------------------------------------
 
     def _fly(self, op: Op, env: Env, trace: Trace) -> None:
-        """Matmuls are numbered as they are started; a tile is known by the last one that works on it."""
+        """Number the matmuls as they are started; a tile is known by the last one that works on it. Refuted where an op
+        uses the result of one in flight."""
         if isinstance(op, MmaWait):
             trace.complete = max(trace.complete, trace.started - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
@@ -177,7 +179,8 @@ class Program:
             env[op.result] = trace.started
 
     def _settled(self, body: Region, trace: Trace) -> None:
-        """When another iteration of a loop begins, no matmul in flight reads registers that an iteration fills."""
+        """Check, before another iteration of a loop, that no matmul in flight reads registers which the iteration
+        overwrites."""
         for op, number in trace.last.items():
             if number > trace.complete and reads_registers(op, body):
                 raise Refuted(
@@ -190,18 +193,19 @@ class Program:
     # Control ---------------------------------------------------------------------------------------------------------
 
     def decided(self, x: Any, op: Op) -> Any:
-        """A value that control flow of roles depends on; Undecided where it is not known, or threads part at the op."""
+        """The value that control flow of roles depends on; Undecided where it is not known, or threads diverge at the
+        op."""
         if x is None or self.parts(op):
             raise Undecided(op)
         return x
 
     def parts(self, op: Op) -> bool:
-        """Whether threads of a role go different ways at an op."""
+        """Whether threads of a role diverge at an op."""
         return op in self.divergent
 
     def _maybe(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
-        """A function for control flow around accesses of memory alone: where it is not known which are done, each is,
-        once."""
+        """A function for control flow around accesses of memory alone: where the values do not decide which accesses
+        happen, each one is made once."""
         exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
@@ -301,8 +305,8 @@ class _Known:
         return max(1, group_of(op, self.program.threads).warp_groups)
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """Of a ring the stage, of others the whole buffer. A part of a stage that is one piece of memory is told apart,
-        other parts are taken for all of it."""
+        """The bytes of an operand: the stage of a ring, or the whole buffer. A contiguous part of a stage is told
+        apart, other parts are taken for the whole stage."""
         whole = root(buffer)
         place = self.program.places[whole]
         assert isinstance(whole.owner, BufNew)
@@ -326,7 +330,7 @@ class _Known:
         return E.Bytes(start + part[0], start + part[1], whole, stage)
 
     def _part(self, buffer: Value, whole: Value) -> tuple[int, int] | None:
-        """The bytes of a stage that a packed view of it shows; None for all, and for other views."""
+        """The bytes of a stage that a packed view shows; None for the whole stage, and for other views."""
         assert isinstance(whole.owner, BufNew) and isinstance(whole.type, BufType)
         if not whole.owner.by_hand or whole.owner.swizzled or not is_packed(buffer):
             return None
@@ -348,7 +352,7 @@ class _Known:
         return at * size, (at + count) * size
 
     def _stage(self, buffer: Value, whole: Value) -> int:
-        """The stage that the innermost view of the ring picks."""
+        """The stage of the ring that the view nearest to the ring selects."""
         view = buffer
         while view is not whole:
             assert isinstance(view.owner, ViewLike)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WARP = 32
 COPY_BYTES = 16
-"""Of one asynchronous copy, the widest."""
+"""The largest number of bytes that one asynchronous copy of a thread moves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
 
 @handles(ClusterEnd, ClusterPeer)
 def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
-    """The rank of a CTA or the like of a kernel whose blocks are on their own."""
+    """The number of the CTA itself: in the interpreter, each CTA is on its own."""
     return m.env[op.number]
 
 

@@ -94,7 +94,7 @@ class Machine:
         self.block = block
         self.tid = tid
         self.blocks = 1
-        """How many blocks the grid has."""
+        """The number of blocks of the grid."""
         self.env: dict[Value, RunValue] = {}
 
     @property

@@ -122,7 +122,7 @@ class Abandoned(BaseException):
 
 @dataclass(slots=True)
 class PipeWait:
-    """What a role waits for: a stage to fill or a tile to pop, at an op."""
+    """The wait of a role for a stage to fill or a tile to pop, at an op."""
 
     op: Op
     pipe: PipeState
@@ -179,7 +179,7 @@ class Crew:
             raise self.failure
 
     def wait(self, role: int, wait: Waiting) -> None:
-        """Called on the thread of a role: return when the wait is over."""
+        """Suspend a role until its wait is over; called on the role's thread."""
         if wait.over(role):
             return
         self.waits[role] = wait

@@ -33,7 +33,8 @@ def tile_of(value: Value) -> TileType:
 
 
 def elements_present(m: Machine, t: TileType) -> np.ndarray:
-    """Which elements of a tile are present, a bool each. Those of absent lanes of a partial tile are not."""
+    """The presence of each element of a tile, a bool each; elements of absent lanes of a partial tile are not
+    present."""
     if not t.partial:
         return np.ones(t.shape, np.bool_)
     return np.broadcast_to(m.present, t.shape)

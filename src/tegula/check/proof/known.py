@@ -42,7 +42,7 @@ class Known:
         self.true: set[Condition] = set(other.true) if other else set()
         self.facts: list[Sum] = list(other.facts) if other else []
         self.least: dict[Sum, int] = dict(other.least) if other else {}
-        """Of facts without the number at their end: the least such number."""
+        """The least constant term among facts p >= 0 with equal p apart from that term."""
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
         self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []

@@ -35,7 +35,7 @@ __all__ = ["Rejected", "verify"]
 
 
 class Verifier(Obligations):
-    """Replays a certificate."""
+    """The replay of a certificate."""
 
     def verify(self) -> None:
         """Rejected unless every path from the start ends well, and every label holds where a path goes to it."""
@@ -62,7 +62,7 @@ class Verifier(Obligations):
             for p in {
                 p for role in self.state.roles for ps in (role.arrived, role.waited) for p in ps.values()
             }:
-                if all(len(m) <= 1 for m, _ in p):  # a premise: no barrier counts more
+                if all(len(m) <= 1 for m, _ in p):  # a premise: no barrier counts more items
                     facts.assume(at_least(plus(number(MOST_ITEMS), p, -1)))
             self._replay(label["tree"], False)
 
@@ -90,7 +90,7 @@ class Verifier(Obligations):
         self._forget()
 
     def _forget(self) -> None:
-        for f in self.state.roles[self.role].frames:  # what was computed before is computed anew
+        for f in self.state.roles[self.role].frames:  # values are computed anew, with the guards
             f.env.clear()
 
     def _computed_whole(self, v: Any) -> None:
@@ -190,7 +190,7 @@ class Verifier(Obligations):
         return ("is", *inner) if kind == "is" else made[kind](*inner)
 
     def _role(self, row: Mapping[str, Any], bound: Sequence[Any]) -> Role:
-        """A role as a label says it is."""
+        """The state of a role, as a label describes it."""
         values, role = self.layout.values, Role([])
         for region, at, env in row["frames"]:
             known = {_nth(values, v): self.read(t, bound) for v, t in env}
@@ -211,11 +211,11 @@ class Verifier(Obligations):
         return role
 
     def _keys(self, keys: Sequence[Any], bound: Sequence[Any]) -> list[Key]:
-        """Memory that is read: [ring, "item", number] or [buffer, slot]."""
+        """The memory that a label says is read, from rows [ring, "item", number] or [buffer, slot]."""
         return [(k[0], self.read(k[2], bound) if k[1] == "item" else k[1]) for k in keys]
 
     def _arrives(self, label: Mapping[str, Any], bound: Sequence[Any]) -> None:
-        """The state is one of those that a label is about, when its symbols are the numbers given here."""
+        """Check that the state is an instance of a label, with these numbers for the label's symbols."""
         self.need(len(bound) == label["symbols"], "a label gets numbers for its symbols")
         for c in label["facts"]:
             self.need(
@@ -282,7 +282,7 @@ class Verifier(Obligations):
         return len(pairs) == len(keys) and all(same)
 
     def _ends(self) -> None:
-        """All roles have ended, with no matmul, copy or byte outstanding (O8)."""
+        """Check the end of a path: all roles have ended, with no matmul, copy or byte outstanding (O8)."""
         for r, role in enumerate(self.state.roles):
             self.role, f = r, role.frames[-1]
             self.op = f.region.ops[max(f.at, 0)]
@@ -301,7 +301,7 @@ class Verifier(Obligations):
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:
-    """The item that a certificate names by its number."""
+    """The element of a sequence that a certificate names by its index; Rejected where there is none."""
     if not 0 <= k < len(items):
         raise Rejected("the certificate names something that there is not")
     return items[k]

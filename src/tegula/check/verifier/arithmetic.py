@@ -1,4 +1,4 @@
-"""Polynomials over symbols, conditions on them, and what follows from what: the arithmetic of the verifier."""
+"""The arithmetic of the verifier: polynomials over symbols, conditions on them, and entailment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def number(n: int) -> Poly:
 
 
 def plus(p: Poly, q: Poly, factor: int = 1) -> Poly:
-    """p + factor * q."""
+    """The sum p + factor * q."""
     out = dict(p)
     for m, c in q:
         out[m] = out.get(m, 0) + c * factor
@@ -60,7 +60,7 @@ def constant(p: Poly) -> int | None:
 
 
 def parted(p: Poly) -> tuple[Poly, int]:
-    """A polynomial without the number at its end, and this number."""
+    """A polynomial without its constant term, and this term."""
     return (p[1:], p[0][1]) if p and not p[0][0] else (p, 0)
 
 
@@ -107,9 +107,10 @@ def limits_of(t: Any) -> tuple[Any, Any]:
 
 
 class Atoms:
-    """The atoms that polynomials are made of, each known by a number. An atom is a tuple: ("sym", name), ("mod", p, n),
-    ("div", p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what, args): what
-    `what` (the op, its attributes, which result, its type) gives, always the same of the same operands."""
+    """The table of atoms that polynomials are made of, each known by its index. An atom is a tuple: ("sym", name),
+    ("mod", p, n), ("div", p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what,
+    args): the result of `what` (the op, its attributes, the index of the result, its type), which is equal for equal
+    operands."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
@@ -158,7 +159,7 @@ class Atoms:
         return plus(whole, self.of("div", rest, n))
 
     def scaled(self, p: Poly, n: int) -> Poly:
-        """n p; of a quotient that is multiplied by its divisor, the dividend without the remainder."""
+        """The product n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
         out = times(p, number(n))
         for m, c in p:
             kind, *args = self.keys[m[0]] if len(m) == 1 else ("",)
@@ -236,9 +237,9 @@ class Atoms:
         return negated(inner[0]) if c[0] == "not" else (both if c[0] == "and" else either)(*inner)
 
     def divided(self, x: Any, base: Poly | None, found: list[Poly]) -> int:
-        """Finds what is divided in a polynomial or condition, without a number at its end and without a factor of the
-        rest; what is outside first. The result is after how much of `base` all remainders of it, and of its quotients,
-        repeat."""
+        """Collect in `found` the dividends in a polynomial or condition, outer ones first, each without its constant
+        term and without the common factor of the rest. The result is the period, in units of `base`, after which all
+        remainders of `base` and of its quotients repeat."""
         if not isinstance(x, tuple):
             return 1
         if x and isinstance(x[0], str):
@@ -266,7 +267,7 @@ class Facts:
         self.atoms = atoms
         self.ge: list[Poly] = list(other.ge) if other else []
         self.least: dict[Poly, int] = dict(other.least) if other else {}
-        """Of polynomials that are at least 0, without the number at their end: the least such number."""
+        """The least constant term among facts p >= 0 with equal p apart from that term."""
         self.true: set[Cond] = set(other.true) if other else set()
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
@@ -281,7 +282,7 @@ class Facts:
         """Add a condition, and of each disjunction the one condition that is left when all others are excluded."""
         self._hold(c)
         again = True
-        while again:  # where all of several conditions but one are excluded, that one holds
+        while again:  # assume the last condition of each disjunction whose other conditions are excluded
             again = False
             for row in list(self.sides):
                 now = [(d, self.atoms.condition(d, self.same)) for d in row]
@@ -308,7 +309,7 @@ class Facts:
             self.sides.append(row)
 
     def _several(self, c: Cond) -> tuple[Cond, ...] | None:
-        """The conditions of which one holds where this one does."""
+        """Conditions of which one holds if this one does; None if it is no disjunction."""
         if isinstance(c, bool) or c[0] == "or":
             return None if isinstance(c, bool) else c[1:]
         inner = c[1] if c[0] == "not" else c
@@ -324,7 +325,8 @@ class Facts:
         return None
 
     def _remainder(self, p: Poly) -> None:
-        """p is 0. If that says that q mod n is r, then q = n (q div n) + r, of which an atom of q can be told."""
+        """Use that p = 0: if this says that q mod n = r, then q = n (q div n) + r, which gives an atom of q as a
+        polynomial."""
         rest = tuple((m, c) for m, c in p if m)
         if len(rest) != 1 or len(rest[0][0]) != 1 or abs(rest[0][1]) != 1:
             return
@@ -362,7 +364,7 @@ class Facts:
         for a, c in linear:
             kind, *args = self.atoms.keys[a]
             if (kind == "min" and c > 0) or (kind == "max" and c < 0):
-                for q in args:  # in this place alone: elsewhere p may be less with one of the two
+                for q in args:  # in this place alone: elsewhere p may be smaller with one of the two operands
                     self.add(plus(p, plus(q, (((a,), 1),), -1), c))
         for a, c in reversed(linear) if zero else ():
             rest = plus((((a,), c),), p, -1)
@@ -375,7 +377,7 @@ class Facts:
                 return
 
     def _replace(self, a: int, by: Poly) -> None:
-        """An atom is equal to a polynomial without it, and stands for that from now on."""
+        """Replace an atom, from now on, by a polynomial without it that it is equal to."""
         self.same = {m: self.atoms.rebuilt(q, {(a,): by}) for m, q in self.same.items()} | {(a,): by}
         for q in list(self.ge):
             changed = self.atoms.rebuilt(q, {(a,): by})
@@ -436,9 +438,9 @@ class Facts:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
-                if kind == "ite" or (kind == "min") == (c > 0):  # it is one of the two, wherever it occurs
+                if kind == "ite" or (kind == "min") == (c > 0):  # the atom is one of its two operands, everywhere
                     return all(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
-                # p is no less with it than with one of the two in this place
+                # p is no smaller with the atom than with one of its operands in this place
                 if any(self.at_least(plus(p, plus(q, ((m, 1),), -1), c), depth) for q in args):
                     return True
         bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
@@ -449,14 +451,15 @@ class Facts:
                 if c * d > 0:
                     rest = plus(
                         plus(number(abs(d) - 1), p, abs(d)), q, -abs(c)
-                    )  # p is whole: |d| p > -|d| will do
+                    )  # as p is whole, |d| p > -|d| is enough
                     factor = gcd(*(n for k, n in rest if k)) or 1
                     if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
                         return True
         return False
 
     def _about(self, m: Mono, p: Poly) -> Iterator[Poly]:
-        """Facts, and products of a fact and what is not negative, where a monomial may occur."""
+        """The facts that may cancel a monomial: all facts, products of a fact and a monomial that is not negative, and
+        the bounds of quotients in p."""
         yield from self.ge
         for k in range(len(m)) if len(m) == 2 else ():
             if self.bounds(m[k])[0] >= 0:
@@ -473,7 +476,8 @@ class Facts:
                         yield tuple(r.items())
 
     def decide(self, c: Cond, residues: bool = True, most: int = FACTS) -> bool | None:
-        """Whether a condition holds always, or never; `most`: facts for an inequality."""
+        """Whether a condition follows (True), or its negation (False); None if neither is found to. `most`: the largest
+        number of facts to combine for an inequality."""
         if self.same and residues:
             c = self.atoms.condition(c, self.same)
         if residues:
@@ -502,7 +506,7 @@ class Facts:
                 return False
         over = plus(p, number(1))
         if c[0] == "ge" and residues and self.at_least(over, 1) and self._never(over):
-            return True  # p is -1 or more, and it is not -1
+            return True  # p >= -1 is known, and p = -1 is excluded
         return self._by_residues(c) if residues else None
 
     def _resolved(self, c: Cond) -> Cond:
@@ -521,7 +525,7 @@ class Facts:
         return c
 
     def _never(self, p: Poly) -> bool:
-        """Whether a condition that is known does not hold where p is 0."""
+        """Whether p = 0 contradicts a known condition."""
         pivot = next(
             (
                 (m, k)
@@ -536,8 +540,8 @@ class Facts:
         return any(self.decide(self.atoms.condition(t, by), False) is False for t in self.true)
 
     def _by_residues(self, c: Cond) -> bool | None:
-        """Decides a condition for every residue of a number that is divided in it, or in what is known of what it is
-        about: b = n h + r, for each r < n."""
+        """The truth of a condition, where it is the same for each residue of a dividend b in it, or in a known
+        condition about its atoms: b = n h + r, for each r < n; None where it is not."""
         bases: list[Poly] = []
         self.atoms.divided(c, None, bases)
         about = self.atoms.within(c)
@@ -556,7 +560,7 @@ class Facts:
             h = self.atoms.of("sym", ("quotient", base, n))
             rest = plus((pivot,), base, -1)
             facts = Facts(self.atoms, self)
-            facts.shown = {}  # of the quotient, more is known now
+            facts.shown = {}  # more is known about the quotient h now
             if self.at_least(base):
                 facts.low[h[0][0][0]] = 0
             answers = set[bool | None]()

@@ -1,5 +1,5 @@
-"""CTAs that work in clusters: that what is shown of one CTA holds for two that fetch tiles for each other, since both
-do the same to each other's barriers as to their own (docs/design/042-certificates.md, "Pairs")."""
+"""Clusters of CTAs: a proof about one CTA holds for two that fetch tiles for each other, if both do the same to each
+other's barriers as to their own (docs/design/042-certificates.md, "Pairs")."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tegula.ops.schedule import BulkLoad, ClusterEnd, ClusterPeer
 
 
 class Clusters:
-    """The values that are the same in both CTAs of a cluster. `unwritten`: whether an array stays as it is while the
-    kernel runs."""
+    """The values that are equal in both CTAs of a cluster. `unwritten`: whether the kernel leaves an array
+    unchanged."""
 
     def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
         self.kernel, self.unwritten = kernel, unwritten
@@ -47,18 +47,18 @@ class Clusters:
                 if op.condition in self.differ or any(r.yielded[k] in self.differ for r in op.regions):
                     self.differ.add(v)
         elif isinstance(op, LogicalBlocks):
-            self.differ.add(op.first)  # the end and the step are the launch's
+            self.differ.add(op.first)  # the end and the step are equal in all blocks
         elif self._own(op) or not self.differ.isdisjoint(op.operands):
             self.differ.update(op.results)
 
     def _own(self, op: Op) -> bool:
-        """Whether an op of the same operands may have another result in the other CTA."""
+        """Whether an op with equal operands may have a different result in the other CTA."""
         if isinstance(op, ArrayLoad):
             return not self.unwritten(op.array)
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
     def alike(self, op: Op) -> bool:
-        """Whether both CTAs decide alike at a branch, or iterate equally often."""
+        """Whether both CTAs take the same side of a branch, or do equally many iterations of a loop."""
         if isinstance(op, If):
             return op.condition not in self.differ
         if isinstance(op, While):
@@ -67,7 +67,7 @@ class Clusters:
         return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.walks(op)
 
     def walks(self, op: For) -> bool:
-        """Whether a loop takes neighbouring numbers in the two CTAs, in even steps up to an even end."""
+        """Whether the index of a loop takes neighbouring numbers in the two CTAs, in even steps up to an even end."""
         start, step = op.start.owner, op.step.owner
         if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
             walks = op.start is start.first and op.step is step.step
@@ -87,7 +87,7 @@ class Clusters:
         return ""
 
     def _twins(self, mine: Value, other: Value) -> bool:
-        """Whether `mine` has in the other CTA the number that `other` has here, and vice versa."""
+        """Whether `mine` in the other CTA equals `other` in this one, and vice versa."""
         a, b = mine.owner, other.owner
         if isinstance(b, ClusterPeer):
             loop = getattr(a, "parent", None)
@@ -100,7 +100,7 @@ class Clusters:
         return same and all(self._twins(x, y) for x, y in zip(a.operands, b.operands, strict=True))
 
     def _given(self, v: Value, known: set[Value]) -> bool:
-        """Whether a value is the same in two CTAs in which the known ones are."""
+        """Whether a value is equal in two CTAs in which the values of `known` are."""
         if v in known or v not in self.differ:
             return True
         op: Any = v.owner
@@ -109,8 +109,8 @@ class Clusters:
 
 
 def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
-    """The pairs of values that a condition says are equal. Of a condition that says more, one pair is the condition
-    itself, twice."""
+    """The pairs of values that a condition says are equal. A conjunct that is no equation gives the pair of itself,
+    twice."""
     op = same.owner
     if isinstance(op, S.And):
         for v in op.operands:

@@ -1,4 +1,4 @@
-"""The part of a kernel that does not depend on a path: roles, barriers, rings, and the counts of barriers."""
+"""The static part of a kernel: roles, barriers, rings, and the counts of barriers, whatever the path."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ COMPUTED = (
 
 
 class Rejected(Exception):
-    """The certificate does not show what it should; `op`: where, and of which role; of which obligation, and what to
-    write instead, where that is known."""
+    """The certificate does not show what it should. `op` and `role`: the place of the failure; with the obligation, and
+    the code to write instead, where these are known."""
 
     def __init__(
         self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
@@ -55,14 +55,15 @@ class Rejected(Exception):
 
 
 Engine: TypeAlias = tuple[int, bool]
-"""Who accesses a ring: a role, and whether by its copies into the ring, with the stores of a role that reads none."""
+"""An engine that accesses a ring: a role, and whether its copies into the ring are meant (with the stores of its
+threads, if it reads nothing there)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """How one engine hands a ring to another: the giver arrives at `barrier` for item c + `item` after its accesses of
-    item c of the ring, and the taker has waited for that item before its accesses of item c + `later` stages. `own`: a
-    role knows what it has arrived at itself, before it starts a copy."""
+    """A hand-over of a ring by one engine to another: the giver arrives at `barrier` for item c + `item` after its
+    accesses of item c of the ring, and the taker has waited for that item before its accesses of item c + `later`
+    stages. `own`: giver and taker are one role, which knows its own arrivals before it starts a copy."""
 
     giver: Engine
     taker: Engine
@@ -74,9 +75,9 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring of stages in shared memory that engines hand to each other. `written`: copies write it; `accessed`: any
-    access of it is asynchronous; `stored`: the roles whose threads write it; `both`: those that copy into it, and read
-    it too."""
+    """A ring of stages in shared memory that engines hand to each other. `written`: whether copies write it;
+    `accessed`: whether any access of it is asynchronous; `stored`: the roles whose threads write it; `both`: the roles
+    that both copy into it and read it."""
 
     stages: int
     rows: list[HandOver]
@@ -158,7 +159,7 @@ class Layout:
         self._clusters(certificate["chains"])
 
     def _one_warp(self, region: Region) -> bool:
-        """Whether one warp does all that a role does: codegen leaves the others out then."""
+        """Whether one warp executes all of a role: codegen omits the others then."""
         return isinstance(region.parent, Roles) and all(
             isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait)
             or bool(getattr(op, "elected", False))
@@ -167,7 +168,7 @@ class Layout:
         )
 
     def _asserted(self) -> set[Value]:
-        """The conditions that a kernel asserts before its roles begin."""
+        """The conditions of the asserts in front of a kernel's roles."""
         first = (
             self.kernel.body.ops[: self.kernel.body.ops.index(self.parent)] if self.parent is not None else []
         )
@@ -285,7 +286,7 @@ class Layout:
                 raise Rejected("what is done in here is not followed", op)
 
     def _clusters(self, chains: Sequence[Any]) -> None:
-        """The two CTAs of a cluster do alike what they do for each other, and a stage that both fill is free in
+        """Check that both CTAs of a cluster do the same for each other, and that a stage which both fill is free in
         both."""
         shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
@@ -312,11 +313,11 @@ class Layout:
                     raise Rejected("the other CTA of a cluster may still be in the phase before", op)
 
     def _across(self, links: Sequence[tuple[int, int]]) -> bool:
-        """Whether a chain begins with a wait for both blocks."""
+        """Whether a chain begins with a wait at a barrier of both CTAs."""
         return len(links) > 1 and self.clustered(self.barriers[links[1][0]])
 
     def clustered(self, barrier: Value) -> bool:
-        """Whether who arrives at a barrier arrives in both CTAs of a cluster."""
+        """Whether arrivals at a barrier are made in both CTAs of a cluster."""
         return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.cluster)
 
     def _signals(self, op: Op) -> bool:
@@ -359,7 +360,8 @@ class Layout:
         return ring
 
     def _order(self, chains: Sequence[Any]) -> None:
-        """O4: whoever arrives knows that all have waited for the item S before, and so that its phase is over."""
+        """Check O4: a role that arrives for an item knows that all waiters have waited for the item S before, so that
+        its phase is over."""
         given = {(b, w, r): links for b, w, r, links in chains}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
@@ -372,7 +374,8 @@ class Layout:
                     )
 
     def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> bool:
-        """Links are (barrier, who arrives there); each has waited for the next barrier before, the last for b."""
+        """Whether a chain of (barrier, arriver) shows O4 for a waiter at b: each arriver has waited at the barrier of
+        the next link, the last one at b, and the lags sum to at most the number of stages."""
         total = 0
         if not links or links[0][0] != b or links[-1][1] != waiter:
             return False
@@ -391,7 +394,7 @@ class Layout:
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
     def _acts(self, op: Op) -> bool:
-        """Whether an op does more to barriers and memory than what threads may also do in a branch."""
+        """Whether an op has events other than accesses of memory, synchronisation and fences."""
         if type(op) not in E.RULES:
             return False
         return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in E.events(op, Anything(self)))
@@ -412,7 +415,8 @@ class Layout:
 
 
 def part_of_stage(buffer: Value) -> tuple[int, int] | None:
-    """Between which elements of a stage of a ring, in order, a view lies that starts at constants; None for others."""
+    """The range of elements of a ring's stage, in order, in which a view with constant starts lies; None for other
+    views."""
     views: list[BufView] = []
     while isinstance(buffer.owner, BufView):
         views.append(buffer.owner)
@@ -441,7 +445,7 @@ def part_of_stage(buffer: Value) -> tuple[int, int] | None:
 
 
 def _array(v: Value) -> Value:
-    """The array that a view shows."""
+    """The array behind a view."""
     while isinstance(v.owner, ArrayView):
         v = v.owner.array
     return v
@@ -452,7 +456,7 @@ def _memory(e: Any) -> E.Bytes:
 
 
 class Anything:
-    """The part of what is known of an op's operands that does not depend on the path (see events.Known)."""
+    """The operands of an op as far as they do not depend on the path (see events.Known)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

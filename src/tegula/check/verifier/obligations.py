@@ -30,7 +30,7 @@ class Obligations(Walk):
     # Barriers --------------------------------------------------------------------------------------------------------
 
     def at_item(self, stage: Any, item: Poly, stages: int) -> bool:
-        """Whether a stage is that of an item (O1)."""
+        """Whether a stage is the one of an item (O1)."""
         return self.state.facts.equal(stage, self.atoms.mod(item, stages))
 
     def last(self, b: int, r: int) -> Poly:
@@ -38,13 +38,13 @@ class Obligations(Walk):
         return plus(self.state.roles[r].waited[b], number(-1 - self.layout.offset.get((b, r), 0)))
 
     def known(self, p: Poly) -> bool:
-        """Whether the facts say that a polynomial is at least 0."""
+        """Whether it follows from the facts that a polynomial is at least 0."""
         facts = self.state.facts
         return facts.at_least(self.atoms.rebuilt(p, facts.same) if facts.same else p)
 
     def wait(self, e: E.Wait) -> None:
         """A wait for an mbarrier, whose stage and parity are those of the role's next item (O1), and which ends (O3);
-        or the wait before once more."""
+        or a repetition of the wait before."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         stages, w = self.layout.stages[b], role.waited[b]
         offset = self.layout.offset.get((b, self.role), 0)
@@ -65,7 +65,7 @@ class Obligations(Walk):
             role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
 
     def _over(self, b: int, item: Poly) -> None:
-        """O3: all have arrived for the item, and its bytes have been asked for."""
+        """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""
         arrivers = self.layout.arrivers[b]
         arrived_in = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
         if not (arrivers and all(map(self.known, arrived_in))):
@@ -91,7 +91,7 @@ class Obligations(Walk):
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         self._over(b, plus(role.arrived[b], number(-1)))
         role.waited[b] = role.arrived[b]
-        self.sync(E.Sync())  # all warps of the role have arrived
+        self.sync(E.Sync())  # a named barrier synchronises all warps of the role
 
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
@@ -112,7 +112,7 @@ class Obligations(Walk):
         self._balance(role, b)
 
     def _follows(self, b: int, c: Poly) -> None:
-        """O4: the lags that the certificate claims."""
+        """Check O4: the lags that the certificate claims hold at this arrival."""
         for after, lag in self.layout.lags.get((b, self.role), ()):
             last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
             late = plus(plus(number(lag), c, -1), last)
@@ -126,7 +126,8 @@ class Obligations(Walk):
             role.filled = {n: parts for n, parts in left.items() if parts}
 
     def _hand_over(self, role: Role, ring: int, c: Poly, own: bool) -> None:
-        """O5, O6: an arrival passes no item that is in use, and nothing that is accessed without a fence."""
+        """Check O5 and O6: an arrival hands over no item that is in use, and no memory that was accessed without a
+        fence."""
         for at, item in self._held(role):
             if at == ring:
                 self.need(
@@ -176,8 +177,8 @@ class Obligations(Walk):
         return keys + role.uncommitted
 
     def _item(self, ring: Ring, at: E.Bytes, engine: Engine, copy: tuple[int, Poly] | None = None) -> Poly:
-        """O5: the item of a ring that is accessed: the engine has been handed it, and has not handed it on. `copy`: the
-        barrier on which a copy completes, and for which item."""
+        """The item of a ring that an engine accesses. O5: the engine has been handed the item, and has not handed it
+        on. `copy`: the barrier on which the copy completes, and the item of the barrier."""
         role = self.state.roles[self.role]
         given = [row for row in ring.rows if row.giver == engine]
         self.need(given, "nothing says when the stage is done with")
@@ -185,9 +186,8 @@ class Obligations(Walk):
             self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
         near = [plus(mine[0], number(k - given[0].item)) for k in range(ring.stages)]
-        for (
-            row
-        ) in ring.rows:  # counted from what was handed over last, where it is not so from what is handed on
+        # then items counted from the last hand-over to the engine
+        for row in ring.rows:
             if row.taker == engine and not row.own:
                 last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
                 near += [plus(last, number(-k)) for k in range(ring.stages)]
@@ -211,12 +211,12 @@ class Obligations(Walk):
                 )
                 ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
                 self.need(self.known(ready), "the stage may still be in use")
-        # Items that are handed over at the arrival for the same item, or an earlier one, are no less than 0.
+        # An item handed over at the arrival for the same item, or an earlier one, is at least 0.
         self.need(any(row.item <= 0 for row in given) or self.known(c), "there is no such item")
         return c
 
     def _reads(self, at: E.Bytes) -> Key:
-        """The memory that a read is of: the item of a ring, or the slot of another buffer."""
+        """The memory of a read: the item of a ring, or the slot of another buffer."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
@@ -242,7 +242,8 @@ class Obligations(Walk):
             role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
 
     def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
-        """A number that is stored in all of a stage is the number that a role reads which is handed the item."""
+        """Update the known contents of stages: a number that is stored in all of a stage is the number that a role
+        reads to which the item is handed."""
         if e.write:
             self._overwritten(ring, at)
             stored = self.value(e.number) if e.number is not None else None
@@ -254,7 +255,7 @@ class Obligations(Walk):
                     self.state.roles[self.role].frames[-1].env[e.number] = stored
 
     def _overwritten(self, ring: Ring, at: Key) -> None:
-        """Forget the numbers that the stage of an item held."""
+        """Forget the known contents of the stage of an item."""
         self.state.contents = [
             (n, item, x)
             for n, item, x in self.state.contents
@@ -262,7 +263,7 @@ class Obligations(Walk):
         ]
 
     def apart(self, slot: Any, other: Any) -> bool:
-        """Whether two slots of a buffer are different ones; -1 is all of them."""
+        """Whether two slots of a buffer are known to differ; -1 stands for all slots."""
         if isinstance(slot, int) or isinstance(other, int):
             return (
                 isinstance(slot, int) and isinstance(other, int) and slot != other and -1 not in (slot, other)
@@ -270,7 +271,7 @@ class Obligations(Walk):
         return self.state.facts.decide(is_zero(plus(slot, other, -1))) is False
 
     def _async(self, at: E.Bytes, own: bool) -> Key:
-        """An asynchronous read; `own`: of each warp group, of memory of its own."""
+        """The memory of an asynchronous read. `own`: each warp group reads memory of its own."""
         role, (n, slot) = self.state.roles[self.role], self._reads(at)
         ring = self.layout.rings.get(at.buffer)
         if ring is not None and self.role in ring.stored:
@@ -284,7 +285,7 @@ class Obligations(Walk):
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
-        """A proxy fence: the async proxy sees what the role's threads have done before."""
+        """A proxy fence: the async proxy sees all that the role's threads have done before."""
         self.state.roles[self.role].dirty.clear()
 
     def sync(self, e: E.Sync) -> None:
@@ -292,7 +293,7 @@ class Obligations(Walk):
         role = self.state.roles[self.role]
         if e.warp_group and self.layout.warp_groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
-            if isinstance(self.op, BulkStore):  # each warp group has started copies from slots of its own
+            if isinstance(self.op, BulkStore):  # each warp group has started copies out of slots of its own
                 staging = self.layout.number[root(self.op.buffer)]
                 role.unknown = {k for k in role.unknown if k[0] != staging}
             return
@@ -325,8 +326,8 @@ class Obligations(Walk):
         role.uncommitted = []
 
     def copies_done(self, e: E.CopiesOutDone) -> None:
-        """A wait after which at most `pending` groups of copies out are in flight, as the warp that has started them
-        knows."""
+        """A wait after which at most `pending` groups of copies out are in flight, as far as the warp that has started
+        them knows."""
         role = self.state.roles[self.role]
         done = max(0, len(role.copies) - e.pending)
         if self.layout.warps[self.role] > 1:
@@ -344,8 +345,8 @@ class Obligations(Walk):
         return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
 
     def rests(self, role: Role, op: Op) -> None:
-        """An op uses no tile that a matmul in flight works on, unless it is a matmul that adds to the tile or a wait
-        (O7)."""
+        """Check O7: an op uses no tile that a matmul in flight works on, unless the op is a matmul that adds to the
+        tile, or a wait."""
         open_ = {n for n, _, _ in role.flights}
         used = [*op.operands]
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":

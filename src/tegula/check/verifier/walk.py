@@ -1,4 +1,5 @@
-"""Roles on a path that the verifier replays: where each is, what its values are, and what it does next."""
+"""The symbolic execution of roles on a path that the verifier replays: the place, the values and the next step of each
+role."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class State:
 
 
 class Walk(ABC):
-    """Runs roles on symbols. Subclasses say which conditions an event must satisfy (`do`)."""
+    """The symbolic execution of roles. Subclasses define the conditions that an event must satisfy (`do`)."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.certificate = kernel, certificate
@@ -159,7 +160,7 @@ class Walk(ABC):
         return home.env[v]
 
     def _of_lanes(self, v: Value) -> bool:
-        """Whether a value is one of those that threads differ by."""
+        """Whether a value differs between threads by its nature: a thread index, or the result of a varying op."""
         if isinstance(v.owner, Tid):
             return not self.kernel.launch.uniform[v.owner.results.index(v)]
         return isinstance(v.owner, Op) and v.owner.VARYING
@@ -299,7 +300,8 @@ class Walk(ABC):
             f.at += 1
 
     def _quiet(self, role: Role, f: Frame, op: Op) -> None:
-        """An op that only computes, and reads and writes memory: in control flow, any of that may happen."""
+        """Execute an op that is no step: it computes, and reads and writes memory; any of its accesses in control flow
+        may happen."""
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
@@ -326,7 +328,7 @@ class Walk(ABC):
         return None if c is None or None in ends else self._chosen(c, ends[0], ends[1], v.type)
 
     def _given(self, v: Value) -> Any:
-        """An arbitrary number of which only the type is known."""
+        """An arbitrary number of a value's type."""
         made = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), str(v.type))
         self.state.bound.append(made)
         return ("is", made) if str(v.type) == "bool" else made
@@ -429,7 +431,7 @@ class Walk(ABC):
             role.midway = 0
             f.at += 1
 
-    # What events are told (see events.Known) -------------------------------------------------------------------------
+    # What the event table asks (see events.Known)
 
     def number(self, value: Value) -> Any:
         """The number that a value is in the current role; Rejected where threads may differ."""
@@ -473,14 +475,14 @@ class Walk(ABC):
 
     @abstractmethod
     def rests(self, role: Role, op: Op) -> None:
-        """Rejected where an op uses a tile that tensor cores still write."""
+        """Reject an op that uses a tile which tensor cores still write."""
 
     @abstractmethod
     def flown(self, role: Role, op: Op) -> None:
-        """Note which matmuls an op leaves in flight."""
+        """Record which matmuls an op leaves in flight."""
 
     def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
-        """Note for each row that its first value is now the tile that its second one was, with the same matmul in
+        """Record for each row that its first value is now the tile that its second one was, with the same matmul in
         flight."""
         for to, v in list(rows):
             role.flying.pop(to, None)

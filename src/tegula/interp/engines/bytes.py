@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tegula.interp.engines.trace import Recorder
 
 WARPS = 4
-"""Of a warp group."""
+"""The number of warps in a warp group."""
 PIECES = 2
 """In which a copy arrives, at least."""
 

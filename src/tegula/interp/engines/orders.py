@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tegula.dataclass import dataclass
 
 EARLY, LATE, RANDOM = "early", "late", "random"
-"""When copies land, matmuls read and stores read: at once, when nothing else can go on, or at any time."""
+"""The time when copies land, matmuls read and stores read: at once, when nothing else can go on, or at any time."""
 
 
 @dataclass(frozen=True, slots=True)

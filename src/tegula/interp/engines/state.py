@@ -51,8 +51,8 @@ class Cell:
 
 @dataclass(slots=True)
 class Late:
-    """A value that threads have read and not yet used: a read of `cells`, or the `result` of an op on such `inputs`.
-    `term`: its term, once it is known."""
+    """A value that threads read, and that is not taken from memory yet: a read of `cells`, or result number `result` of
+    an op some of whose `inputs` are late. `term`: its term, once it is known."""
 
     step: EngineStep
     cells: tuple[int, ...] = ()
