@@ -35,7 +35,8 @@ EQUAL, RISING, MIXED = "equal", "rising", "mixed"
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A number that a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; the
-    last "block"; the number of blocks to be done in turn ("blocks"); the "place" of the block."""
+    number of the "block", which is the grid's last one; the number of blocks to be done in turn ("blocks"); the
+    thread's "place", its index in dimension `dim`."""
 
     kind: str
     parameter: int = -1

@@ -293,8 +293,8 @@ class Known:
         return False
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
-        """The facts that may cancel a monomial m: those with m, products with m of a fact and a monomial that is not
-        negative, and the bounds of quotients in p."""
+        """The facts that may cancel a monomial m: those with m, a fact times a monomial that is not negative where this
+        has m, and the bounds of quotients in p."""
         for q in self.facts:
             if m in q.parts:
                 yield q

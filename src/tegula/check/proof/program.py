@@ -372,7 +372,7 @@ class Program:
 
 
 def array_of(v: Value) -> Value:
-    """The array behind a view."""
+    """The array of which a view shows a part."""
     while isinstance(v.owner, ArrayView):
         v = v.owner.array
     return v

@@ -182,7 +182,7 @@ def div(p: Sum, n: int) -> Sum:
 
 
 def multiplied(p: Sum, n: int) -> Sum:
-    """The product of p and n; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
+    """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
     out = p * n
     for m, c in p.parts.items():
         if len(m) == 1 and m[0].kind == "div":

@@ -159,7 +159,7 @@ class Atoms:
         return plus(whole, self.of("div", rest, n))
 
     def scaled(self, p: Poly, n: int) -> Poly:
-        """The product n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
+        """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
         out = times(p, number(n))
         for m, c in p:
             kind, *args = self.keys[m[0]] if len(m) == 1 else ("",)
@@ -438,7 +438,7 @@ class Facts:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
-                if kind == "ite" or (kind == "min") == (c > 0):  # the atom is one of its two operands, everywhere
+                if kind == "ite" or (kind == "min") == (c > 0):  # it is one of its operands everywhere
                     return all(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
                 # p is no smaller with the atom than with one of its operands in this place
                 if any(self.at_least(plus(p, plus(q, ((m, 1),), -1), c), depth) for q in args):
@@ -458,8 +458,8 @@ class Facts:
         return False
 
     def _about(self, m: Mono, p: Poly) -> Iterator[Poly]:
-        """The facts that may cancel a monomial: all facts, products of a fact and a monomial that is not negative, and
-        the bounds of quotients in p."""
+        """The facts that may cancel a monomial: all facts, a fact times a monomial that is not negative, and the bounds
+        of quotients in p."""
         yield from self.ge
         for k in range(len(m)) if len(m) == 2 else ():
             if self.bounds(m[k])[0] >= 0:

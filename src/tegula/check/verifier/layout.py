@@ -445,7 +445,7 @@ def part_of_stage(buffer: Value) -> tuple[int, int] | None:
 
 
 def _array(v: Value) -> Value:
-    """The array behind a view."""
+    """The array of which a view shows a part."""
     while isinstance(v.owner, ArrayView):
         v = v.owner.array
     return v

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WARPS = 4
 """The number of warps in a warp group."""
 PIECES = 2
-"""In which a copy arrives, at least."""
+"""The least number of pieces in which a copy arrives."""
 
 
 @dataclass(frozen=True, slots=True)
