@@ -72,7 +72,7 @@ SYNCHRONISING = re.compile(
     r"\b(mbarrier\.(try_wait|test_wait|arrive)|cp\.(reduce\.)?async\.bulk\.(?!prefetch)|wgmma\.|fence\.proxy\.async|"
     r"mapa\.|stmatrix\.)[^;]*;"
 )
-"""Instructions of ops with numbers; none of these may stand there without one."""
+"""The instructions of numbered ops; none of these may stand without a number."""
 
 
 def _misplaced(step: Step, ops: list[Synchronising]) -> str:

@@ -16,7 +16,8 @@ from tegula.passes.place_shared import SharedAllocation
 from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
-"""Arrivals, and bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+"""The most arrivals, and the most bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the
+mbarrier object"."""
 REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
 """The registers of a multiprocessor; the least and the most of a thread, and their step. PTX ISA, "setmaxnreg"."""
 

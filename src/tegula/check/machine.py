@@ -1,8 +1,9 @@
-"""Roles run against each other, each as far as it gets: one run decides, because whoever waits goes on as soon as the
-phase that it waits for has ended, whatever the order.
+"""A run of roles against each other, each as far as it gets. One run decides for all orders, because a waiting role
+goes on as soon as the phase that it waits for has ended.
 
-A role is played by its first two warps and, where it has several warp groups, by the last one; the last of these
-counts for those left out. What each has seen of the others is a vector clock: one run shows the races of all."""
+A role is played by its first two warps and, if it has several warp groups, by the last one; the last of these also
+stands for the warps left out. A vector clock says what each warp knows of the others: one run shows the races of all
+runs."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ Places = tuple[tuple[Location, str], ...]
 
 @dataclass(slots=True)
 class Fill:
-    """The fills of a stage: the role that fills; of the last fill its step and event, and by barrier how many phases it
-    came after (`over`). `rooms`: the barriers of which each fill came after one phase more than the fill before; a fill
-    waits for room at these."""
+    """The fills of a stage: the role that fills it; the step and event of the last fill, and how many phases of each
+    barrier that fill came after (`over`). `rooms`: the barriers of which each fill came after one phase more than the
+    fill before; a fill waits for room at these."""
 
     role: int
     number: tuple[int, int]
@@ -48,8 +49,8 @@ class Run:
         memory: Memory,
         record: bool = False,
     ) -> None:
-        """`barriers`: each with its stages and arrivals, named ones with one stage. `record`: whether to keep the
-        steps."""
+        """Create a run. `barriers`: each with its stages and arrivals, named ones with one stage. `record`: whether to
+        keep the steps."""
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
@@ -231,8 +232,8 @@ class Run:
         self._settle(phase, op)
 
     def _sure(self, warp: Warp, at: int, phase: Phase) -> bool:
-        """Whether a bulk copy that a warp starts now is counted by the current phase, whatever the order: the warp has
-        arrived in the phase already, or knows that the phase before has ended."""
+        """Whether the current phase counts a bulk copy that a warp starts now, whatever the order: the warp has arrived
+        in the phase already, or knows that the phase before has ended."""
         return (
             phase.number == 0
             or warp.arrivals.get(at, -1) == phase.number
@@ -240,8 +241,8 @@ class Run:
         )
 
     def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
-        """Whether a phase is over in every order when a warp gets where it is: a warp knows that has waited for the
-        phase, or that is after all its arrivals, if the phase counts no bytes."""
+        """Whether a phase is over in every order when a warp gets to its current step: the warp has waited for the
+        phase, or comes after all arrivals of the phase, if this counts no bytes."""
         if warp.clock[phase.entry] > number:
             return True
         if any(counted == number for counted, _ in phase.copies):
@@ -250,8 +251,7 @@ class Run:
         return all(known >= moment for k, (known, moment) in rows if k != phase.entry)
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
-        """The fault of an arrival that the barrier does not count on. `last`: the phase of the warp's arrival
-        before."""
+        """The fault of an arrival that the barrier does not expect. `last`: the phase of the warp's arrival before."""
         who, where = self.who(warp), named(phase)
         if last < phase.number - 1:
             message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
@@ -421,8 +421,7 @@ class Run:
         return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
 
     def fence(self, warp: Warp, op: Op, event: E.Fence) -> bool:
-        """A proxy fence: the clock says from now on that a fence follows the accesses which the warp has made so
-        far."""
+        """A proxy fence: the warp's clock records that a fence follows all accesses that the warp has made."""
         warp.clock[warp.fences] = warp.clock[warp.entry]
         return True
 
@@ -469,7 +468,7 @@ class Run:
         return True
 
     def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
-        """Warps that arrive first wait; the last one releases all."""
+        """A synchronisation of warps: those that arrive first wait; the last one releases all."""
         there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
         if warp not in there:
             return True

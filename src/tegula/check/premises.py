@@ -17,7 +17,7 @@ PREMISES = (
     "LLVM and ptxas keep integer arithmetic, and the order of memory accesses and barriers that is emitted",
     "no barrier counts 2^31 - 4096 items or more, nor does a 32-bit counter of items that is written by hand",
 )
-"""Under which "proved" is said; besides them stand the guards of the certificate."""
+"""The premises of a proof; the guards of the certificate are further ones."""
 YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
 
 

@@ -21,7 +21,7 @@ CONTROL = (If, For, While)
 
 
 class Followed:
-    """The ops of a kernel that have events, the control flow around them, and the scalars that decide about both.
+    """The ops of a kernel that have events, the control flow around them, and the scalars that both depend on.
     `tracked`: the memory that is followed; `flying`: tiles that matmuls in flight may work on."""
 
     def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
@@ -53,13 +53,13 @@ class Followed:
         return self._loud[op]
 
     def accesses_only(self, op: Op) -> bool:
-        """Whether control flow decides about accesses of memory alone."""
+        """Whether a control-flow op has no events but accesses of memory, and no result that is needed."""
         loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
         numbers = any(r in self.needed for r in op.results)
         return not numbers and all(E.accesses(o) for o in loud)
 
     def _needed(self) -> set[Value]:
-        """The scalars that decide which events there are, and in which stages."""
+        """The scalars that the events, and their stages, depend on."""
         found: set[Value] = set()
         queue = [
             v
@@ -104,7 +104,7 @@ def carried(
 
 
 def sources(value: Value) -> list[Value]:
-    """The values that a value is computed from; of a carried one also those that decide how often its loop runs."""
+    """The values from which a value is computed; for a carried value also those that decide its loop's trip count."""
     owner = value.owner
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
@@ -116,7 +116,7 @@ def sources(value: Value) -> list[Value]:
 
 
 def numbers(op: Op) -> list[Value]:
-    """The integers that say what an op does, and where: its own, and those of the views it works on."""
+    """The integers that the events of an op depend on: its own operands, and those of the views it works on."""
     out: list[Value] = []
     for v in _values(op):
         while isinstance(v.owner, BufView | BufReshape):
@@ -127,7 +127,7 @@ def numbers(op: Op) -> list[Value]:
 
 
 def _of_groups(region: Region) -> Iterator[Op]:
-    """The ops that groups of threads do, without those that each lane does on its own."""
+    """The ops that threads execute as a group, without those that each lane executes on its own."""
     for op in region.ops:
         yield op
         if isinstance(op, (*CONTROL, Roles)):
@@ -142,8 +142,8 @@ def _values(op: Op) -> list[Value]:
 
 
 def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
-    """The buffers that others than one role access: those of pipes, those that bulk copies read, and those that share
-    bytes with them or with a buffer of another role."""
+    """The buffers that one role does not have to itself: those of pipes, those that bulk copies read, and those that
+    share bytes with them or with a buffer of another role."""
     buffers = [v for v in places if isinstance(v.type, BufType)]
     rings = {v for v in buffers if isinstance(v.owner, BufNew) and v.owner.pipe}
 

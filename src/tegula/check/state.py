@@ -11,8 +11,8 @@ from tegula.types import NamedBarrierType
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role as it is emitted. `one_warp`: whether its first warp does all, and the others nothing; `arrives`: the
-    barriers that it may arrive at."""
+    """A role as it is emitted. `one_warp`: whether its first warp executes all of it, and the others nothing;
+    `arrives`: the barriers that it may arrive at."""
 
     name: str
     group: Group
@@ -22,12 +22,13 @@ class Role:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `matmuls`, `copies`: its
-    entries of clocks. `step`, `event`: where it is in the trace; `synced`: whether the warps it waits for have arrived.
-    `waits`: how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it
-    first waited for. `started`, `copied`: its matmuls and groups of copies out; `open`: whether it has started a copy
-    that is in no group yet. `over`: how many phases it has waited for at each barrier, the last one at the end. `past`:
-    the waits that it comes after, one bit each."""
+    """A warp that plays in a role. `weight`: the number of warps that it stands for. `entry`, `fences`, `matmuls`,
+    `copies`: the indices of its entries in clocks. `step`, `event`: its place in the trace; `synced`: whether the warps
+    it waits for have arrived. `waits`: the number of its waits at each barrier; `arrivals`: the phase of its last
+    arrival at each; `first`: the parity of its first wait. `started`, `copied`: numbers of its matmuls and groups of
+    copies out; `open`: whether it has started a copy that is in no group yet. `over`: the number of phases it has
+    waited for at each barrier, the barrier of the last wait at the end. `past`: the waits that it comes after, one bit
+    each."""
 
     role: int
     weight: int
@@ -52,11 +53,11 @@ class Warp:
 
 @dataclass(slots=True)
 class Phase:
-    """A barrier of one stage. `number`: of the current phase; `pending`: the arrivals that the phase lacks;
+    """One stage of a barrier. `number`: index of the current phase; `pending`: arrivals that the phase lacks;
     `announced`, `copied`: bytes. `clock`: the joined clocks of arrivals; `ended`: the same for each phase before.
-    `waited`: by phase the warps that went past, a bit for each wait; `past`, `pasts`: the waits that arrivals and
-    copies are after, now and when each phase ended. `last`: the last arrival; `copies`: those that it counts, by
-    phase."""
+    `waited`: by phase, the warps that went past, one bit for each wait; `past`, `pasts`: the waits that arrivals and
+    copies come after, now and when each phase ended. `last`: the last arrival; `copies`: the copies that the barrier
+    counts, by phase."""
 
     barrier: Value
     stage: int
@@ -76,7 +77,7 @@ class Phase:
 
 
 def plays(role: Role) -> list[int]:
-    """The number of warps that each warp stands for which plays in a role."""
+    """For each warp that plays in a role, the number of warps that it stands for."""
     if role.one_warp or role.group.warps == 1:
         return [1]
     if role.group.warp_groups > 1:

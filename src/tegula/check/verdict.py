@@ -16,7 +16,7 @@ PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no sc
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a counterexample: which role does what, where, to which barrier (or ring), stage and phase; the last
+    """One step of a counterexample: the role, its action and line, and the barrier (or ring), stage and phase; the last
     two are -1 where there is none."""
 
     role: str
@@ -37,7 +37,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The reason why there is no proof: the claim that could not be shown, its place and role, and its `obligation` in
-    docs/checker.md. `failed`: the prover itself went wrong."""
+    docs/checker.md. `failed`: whether the prover itself failed."""
 
     message: str
     loc: Location = UNKNOWN
@@ -48,7 +48,7 @@ class Gap:
 
     @property
     def place(self) -> str:
-        """The line, as it stands in front of a message."""
+        """The line number in front of a message; empty where there is no line."""
         return f"line {self.loc.line}: " if self.loc.line else ""
 
     def __str__(self) -> str:
@@ -123,8 +123,8 @@ class Verdict:
         return () if self.status == NO_SCHEDULE else PREMISES
 
     def report(self) -> str:
-        """The verdict for people, in full: what is not proved and why, premises, guards, and whether results are
-        determined."""
+        """The verdict in full, for people: the claims without a proof and why, premises, guards, and whether results
+        are determined."""
         lines = [f"{self.status}{self.amount}"]
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")

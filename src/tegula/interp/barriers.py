@@ -184,4 +184,4 @@ def run_put(m: Machine, op: BulkPut, mask: Mask) -> None:
 
 @handles(BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext)
 def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
-    """Nothing: copies are complete as soon as they are started."""
+    """An op without an effect in the interpreter, where copies are complete as soon as they are started."""

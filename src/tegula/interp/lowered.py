@@ -24,7 +24,7 @@ from tegula.ops.tile import TileEmpty
 from tegula.types import ArrayType, ElementType, StackType, components, element_shape, scalar_of, to_numpy
 
 COUNT_BYTES = 16
-"""Before the elements of a stack: how many there are."""
+"""The bytes before the elements of a stack, which hold its count."""
 
 
 class AllocatedMemory(Protocol):

@@ -72,7 +72,7 @@ def run_slice(m: Machine, op: TileSlice, mask: Mask) -> Any:
 
 @handles(TileMatmulWait)
 def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
-    """Nothing: matmuls of the interpreter are complete at once."""
+    """A wait for matmuls, which does nothing: in the interpreter, matmuls are complete at once."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 

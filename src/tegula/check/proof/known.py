@@ -27,8 +27,8 @@ from tegula.check.proof.terms import (
 
 DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
 SHORT, LONG, LONGEST = 40, 400, 2_000
-"""Inequalities after which a model is looked for in which an answer is no; after which a question is given up; after
-which one about residues is."""
+"""Limits in inequalities: to look for a model in which the answer is no, to give up a question, and to give up one
+about residues."""
 MODEL_WORK = 10
 """The work of a search for a model, in inequalities."""
 
@@ -46,7 +46,7 @@ class Known:
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
         self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
-        """Conditions of which one holds each."""
+        """Disjunctions: of the conditions of each, one holds."""
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
         """Polynomials that were found to be at least 0, or not; shared by copies until one of them knows more."""

@@ -15,7 +15,7 @@ true; ("not", c), ("and", c, d), ("or", c, d)."""
 
 
 LONGEST = 8_000
-"""Characters of a term, beyond which it is not followed: what is chosen again and again doubles each time."""
+"""The length in characters beyond which a term is not followed: nested choices double it each time."""
 
 
 class TooLong(Exception):

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 from tegula.types import DTYPES, DType
 
 FACTS, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
-"""Facts that one inequality is shown from; numbers that a residue is decided for one by one, and where only what is
-known divides; facts that are kept, and of these, such that say of several conditions that one holds."""
+"""Limits: facts combined for one inequality; residues of a dividend that are tried, and residues if only known
+conditions divide it; facts and disjunctions that are kept."""
 LAST = 2**31 - 1
 MOST_ITEMS = LAST - 4096
-"""Items that a barrier counts: a premise."""
+"""The largest number of items that a barrier counts: a premise."""
 RANGES = {
     "array.shape": (0, LAST),
     "tid": (0, LAST),
@@ -276,7 +276,7 @@ class Facts:
         """Polynomials that were found to be at least 0, or not, from so many facts; shared until one of the copies
         knows more."""
         self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
-        """Conditions of which one holds each."""
+        """Disjunctions: of the conditions of each, one holds."""
 
     def assume(self, c: Cond) -> None:
         """Add a condition, and of each disjunction the one condition that is left when all others are excluded."""

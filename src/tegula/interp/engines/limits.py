@@ -14,7 +14,7 @@ from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
 FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""Registers: of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
+"""The registers of a multiprocessor; the least and the most of a thread, and their step. PTX ISA, "setmaxnreg"."""
 
 
 def check_limits(kernel: Kernel, spread: Spread) -> None:
