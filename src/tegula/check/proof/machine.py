@@ -50,7 +50,7 @@ class Machine:
     waits are for the item one phase before, else 0; `lags`: by (barrier, role, other barrier), the largest lead of the
     role's arrivals over its waits that was seen, without the offsets of the waits (None: not bounded by a number);
     `firsts`: the number of arrivals of an engine at each barrier when it first accessed a ring, less the item of the
-    ring; `began`: the order in which engines first accessed rings."""
+    ring, or the largest such number of later accesses; `began`: the order in which engines first accessed rings."""
 
     def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
         self.program = program

@@ -390,12 +390,12 @@ class Search(Forms):
         return any(map(by_remainder, tests))
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether two loop conditions are equivalent."""
+        """Whether two loop conditions are known to be equivalent."""
         numbers = isinstance(c, tuple) and isinstance(d, tuple) and c[0] == d[0] == "ge"
         return c == d or (numbers and state.known.equal(c[1], d[1]))
 
     def _alike(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether the loop condition `c` implies the loop condition `d`."""
+        """Whether the loop condition `c` is known to imply the loop condition `d`."""
         if c == d:
             return True
         here = state.copy()
@@ -494,7 +494,7 @@ class Search(Forms):
         return tuple(state.roles[r].spots[-1].region for r in group)
 
     def _last(self, state: State, r: int) -> bool:
-        """Whether the iteration ahead of a role is the last one of its loop."""
+        """Whether the iteration ahead of a role is known to be the last one of its loop."""
         loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
         if not isinstance(loop, For):
             return False
