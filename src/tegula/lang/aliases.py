@@ -1,8 +1,8 @@
-"""Which tile objects made where paths join must stay names of others, and which changes of them are refused.
+"""Alias analysis of tile objects at joins: which of them must be references, and which changes of them are refused.
 
-At a join a name that stood for one of several objects gets a new object with the value. That is the same thing unless
-the new object and another one that it may be are both in use, and one of them is used after the other was changed.
-Where it is not the same thing, the name goes on as a reference (`references.py`); shared tiles are refused."""
+At a join, a name that is bound to one of several objects gets a new object with a copy of the value. The copy can be
+told from the object itself only if both are in use and one is used after the other has been changed. In this case the
+name becomes a reference (`references.py`); shared tiles are refused."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tegula.types import BufType
 
 VIEWS = (BufView, BufReshape)
 Sources = Mapping[Value, Sequence[Value | None]]
-"""For each object made at a join: what it is on each edge that leads there. A tile value is a new object; None is an
-edge on which the name is never read."""
+"""For each object made at a join: its source on each incoming edge. A source that is a tile value is a new object; None
+is an edge on which the name is never read."""
 
 
 @dataclass(slots=True)
 class Joined:
-    """What the tracer knows of objects that may be others. `merged`: those made at joins; `copied`: second names of
-    what may be a register tile, which is copied, or a shared one, which is not."""
+    """The objects that may alias others, as the tracer records them. `merged`: objects made at joins; `copied`: second
+    names of a tile that may be a register tile, which is copied, or a shared tile, which is not."""
 
     merged: dict[Value, list[Value | None]] = field(default_factory=dict)
     copied: dict[Value, Value] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class Joined:
 
 @dataclass(slots=True)
 class Blurred:
-    """Objects that several names may stand for. `errors`: one for each object of which a change would be missed, or
-    that would miss one. `references`: objects made at joins that must be the objects they came from."""
+    """Objects that several names may refer to. `errors`: one for each object that would miss a change of its alias, or
+    whose alias would miss one. `references`: objects made at joins that must be their sources, not copies."""
 
     errors: list[MergedSharedTiles] = field(default_factory=list)
     references: set[Value] = field(default_factory=set)
 
 
 def blurred_changes(body: Region, joined: Joined) -> Blurred:
-    """Changes that a join with copies would miss."""
+    """The errors and references for changes that an alias would miss if joins copied tiles."""
     out = Blurred()
     if not joined.merged:
         return out
@@ -71,7 +71,8 @@ def blurred_changes(body: Region, joined: Joined) -> Blurred:
 
 
 def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str]) -> list[CompileError]:
-    """One error for each change of a tile that in a later iteration may be a copy that looks like a view."""
+    """One error for each change of a tile that may, in a later iteration, be a read-only copy that looks like a
+    view."""
     if not joined.merged or not read_only:
         return []
     objects = _Objects(body, joined)
@@ -109,7 +110,7 @@ class Uses:
         return self.order[x.owner]
 
     def used_after(self, change: Op, used: Value) -> bool:
-        """Whether an object is used when an op has run, in later iterations of the loops around both too."""
+        """Whether an object is used after an op has run, later iterations of loops around both included."""
         at = self.order[change]
         assert isinstance(used.owner, Op)
         around = [loop for loop in _loops(change) if not within(used.owner, loop)]
@@ -117,7 +118,7 @@ class Uses:
 
 
 class _Objects(Uses):
-    """The tile objects of a kernel, and which of them may be one."""
+    """The tile objects of a kernel, and which of them may be the same object."""
 
     def __init__(self, body: Region, joined: Joined) -> None:
         super().__init__(body)
@@ -152,15 +153,15 @@ class _Objects(Uses):
         if self.born(x) > self.born(y):
             x, y = y, x
         if y not in self.merged:
-            return False  # it is new, and x was there before
+            return False  # y is a new object, and x existed before
         if x in self.merged and _join(x) is _join(y):
             edges = zip(self.merged[x], self.merged[y], strict=False)
             return any(a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges)
         return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
 
     def missed_changes(self, made: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
-        """The objects that an object made at a join may be where that could be noticed, each with a change of one of
-        the two that is followed by a use of the other one."""
+        """The objects that an object made at a join may alias observably, each with a change of one of the two that is
+        followed by a use of the other."""
         if not self.uses[made] or all(s is None for s in self.merged[made]):
             return
         for other in self.uses if made in self.changes else self.changes:
@@ -179,8 +180,8 @@ class _Objects(Uses):
         return None
 
     def reshaped_views(self) -> set[Value]:
-        """Objects made at joins that may be strided views, of which a view of another shape is noticed to be one: of
-        the strided view itself it might be a copy."""
+        """Objects made at joins that may be strided views, and of which a reshaped view must share its memory:
+        reshaping a strided view may copy it."""
         out: set[Value] = set()
         for op in self.order:
             made = root(op.result) if isinstance(op, BufReshape) else None
@@ -200,7 +201,7 @@ class _Objects(Uses):
         return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
 
     def _noticed(self, view: Op, of: Value) -> bool:
-        """Whether something is changed through a view, or used through it after a change of what it shows."""
+        """Whether the object is changed through a view, or used through the view after a change of the object."""
         through = [op for op in self.uses[of] if any(_shows(x, view) for x in op.operands)]
         around = [loop for op in through for loop in _loops(op) if not within(view, loop)]
         for change in filter(_changes, self.uses[of]):
@@ -212,9 +213,8 @@ class _Objects(Uses):
         return False
 
     def refused(self, made: Value, other: Value) -> bool:
-        """Whether the two may be one shared tile, and the name merges several of these, or views of one. Also where one
-        of them may be a second name, which is a copy unless it is that of the shared tile itself: that cannot be a
-        reference."""
+        """Whether the two may be one shared tile, and the name merges several shared tiles, or views of one. Also where
+        one of them may be a second name, which is a copy unless its tile is shared: it cannot be a reference."""
         common = {x for x in self._origins(made, other) if is_shared(x)}
         direct = self.reached(made, copies=False) & self.reached(other, copies=False)
         second = (self.reached(made, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
@@ -237,7 +237,7 @@ class _Objects(Uses):
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=what)
 
     def _origins(self, made: Value, other: Value) -> list[Value]:
-        """The objects, not made at joins, that both may be."""
+        """The objects that both may be and that were not made at joins, in program order."""
         found = self.reached(made) & self.reached(other)
         return sorted((x for x in found if x not in self.merged), key=self.born)
 
@@ -245,7 +245,7 @@ class _Objects(Uses):
         return {x for x in self.reached(made) if x not in self.merged}
 
     def reached(self, x: Value, copies: bool = True) -> set[Value]:
-        """The object and all that it may be; with `copies` also what it may be a copy of."""
+        """The object and all objects that it may be; with `copies` also those that it may be a copy of."""
         sources = self.merged if copies else self.phis
         seen: set[Value] = set()
         pending = [x]
@@ -258,7 +258,7 @@ class _Objects(Uses):
 
 
 def _shows(x: Value, view: Op) -> bool:
-    """Whether a view was made from another one, or is that one."""
+    """Whether a value is the view, or a view of it."""
     while isinstance(x.owner, VIEWS) and x.owner is not view:
         x = x.owner.buffer
     return x.owner is view
@@ -286,7 +286,7 @@ def _how_merged(x: Value) -> str:
 
 
 def _join(x: Value) -> Op | Region | None:
-    """Where an object made at a join comes from: the branch or loop whose result it is, or a loop's region."""
+    """The join that made an object: the branch or loop whose result it holds, or a loop's region."""
     assert isinstance(x.owner, BufNew)
     return x.owner.tile.owner
 

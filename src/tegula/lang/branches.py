@@ -1,4 +1,4 @@
-"""Blocks, `if`, and code that runs only where nothing has left the loop or the function."""
+"""Tracing of blocks and `if` statements, and of code that only runs if no path has left the loop or the function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Branches(Joins):
         raise NotImplementedError
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Trace statements until every path has left; the rest is guarded where only some have."""
+        """Trace statements until all paths have left the loop or function. If only some have, guard the other
+        statements."""
         for k, statement in enumerate(statements):
             left = self.left()
             if left is True:
@@ -36,7 +37,8 @@ class Branches(Joins):
                 self.statement(statement)
 
     def left(self, flags: Sequence[str] = FLAGS) -> Any:
-        """Whether this path has left the loop body or the function: a bool, or a Value if only some runs have."""
+        """Whether this path has left the loop body or the function: a bool, or a Value if it depends on run-time
+        conditions."""
         total: Any = False
         for name in flags:
             flag = self.frame.names.get(name, False)
@@ -47,7 +49,7 @@ class Branches(Joins):
         return total
 
     def after_return(self) -> dict[str, Any]:
-        """Attributes of a branch or loop that threads which have returned from the kernel do not reach."""
+        """The attributes of a branch or loop that is skipped by threads that have returned from the kernel."""
         if self.frame.is_kernel and self.frame.return_at is not None:
             return {"after_return": self.frame.return_at}
         return {}
@@ -64,9 +66,9 @@ class Branches(Joins):
         raised = [name for name in FLAGS if before.get(name, False) is not False]
         skipped = dict(before)
         for name in raised:
-            if first.names[name] is False:  # the flag goes on as it was
+            if first.names[name] is False:  # `rest` does not set the flag
                 first.names[name] = before[name]
-            elif len(raised) == 1:  # nothing else can have led past the rest
+            elif len(raised) == 1:  # no other flag can have skipped the rest
                 skipped[name] = True
         by_loop = raised != [RETURN]
         second = Path(Region(), skipped, "loop" if by_loop else "return")
@@ -85,7 +87,8 @@ class Branches(Joins):
             self.frame.names = before
 
     def test(self, node: ast.expr) -> Any:
-        """A condition; after an error in it, a stand-in, so that errors in what it guards are found too."""
+        """The traced condition; a stand-in if it has an error, so that errors in the code that it guards are reported
+        too."""
         try:
             return self.condition(node)
         except CompileError as error:
@@ -100,8 +103,8 @@ class Branches(Joins):
         raise NotImplementedError
 
     def trace_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        """Trace the statement `if`; True where one side leaves for good, and the rest of the block goes into the
-        other."""
+        """Trace an `if` statement. True if one side always leaves, so that the rest of the block was traced into the
+        other side."""
         condition = self.test(node.test)
         if isinstance(condition, bool):
             self.block(node.body if condition else node.orelse)

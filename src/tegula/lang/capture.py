@@ -19,7 +19,7 @@ from tegula.source import Location
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
 MOST_UNROLLED = 4096
-"""The most copies of a body that nested loops over constants make, each of which is compiled."""
+"""The maximal number of copies of a body, each compiled, that nested loops over constants may make."""
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -48,7 +48,7 @@ SPECIAL = (
     *("tid", "static", "constant", "print", "range", "pipelined", "unrolled"),
     *("persistent_tiles", "ws", "role", "elect"),
 )
-"""Functions of the language that the tracer itself knows."""
+"""Functions of the language that the tracer itself implements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Namespace:
 
     @property
     def name(self) -> str:
-        """What messages call the module."""
+        """The module's name in messages."""
         return f"module tegula{'.' + self.prefix if self.prefix else ''}"
 
 
@@ -79,7 +79,7 @@ class Opaque:
 
     @property
     def name(self) -> str:
-        """What messages call the object."""
+        """The object's name in messages."""
         return f"{type(self.object).__name__} {getattr(self.object, '__name__', '')}".strip()
 
 
@@ -125,7 +125,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
 
 
 def check_unrolled(count: int, loc: Location) -> None:
-    """UnrolledTooFar if the body of a loop over constants would be compiled `count` times and that is too often."""
+    """UnrolledTooFar if `count`, the number of copies of the body of a loop over constants, exceeds the limit."""
     if count > MOST_UNROLLED:
         written = f"{count:,}" if count.bit_length() < 256 else f"2**{count.bit_length() - 1} or more"
         raise UnrolledTooFar(loc, count=written, limit=MOST_UNROLLED)
@@ -178,7 +178,7 @@ def public(name: str, library: Library) -> Any:
 
 
 def _similar(name: str, library: Library) -> str:
-    """A help that names the most similar known name. The prefix "tile_" is not compared: half of all names have it."""
+    """A help text with the most similar known name. The prefix "tile_", which half of all names have, is ignored."""
     import difflib
 
     prefix = "tile_"

@@ -1,4 +1,4 @@
-"""What a kernel took from outside itself while it was traced, so that a launch sees when that has changed."""
+"""The objects outside a kernel that its trace has read, so that a launch can check whether they have changed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tegula.lang.definition import Definition
 
 Fetch = Callable[[Any], Any]
 Captured = tuple[Fetch, str, Any]
-"""`fetch(name)` is `value` as long as nothing has changed."""
+"""`(fetch, name, value)`: `fetch(name)` is `value` as long as the captured object has not changed."""
 
 
 class Captures:
-    """Collects captures. Names of the standard library are left out: nobody rebinds those. `constants`: the values that
-    variables have for this kernel, whatever they are bound to."""
+    """Collects captures. Names of the standard library are omitted: they are never rebound. `constants`: the values of
+    variables in this kernel, whatever they are bound to in Python."""
 
     def __init__(self, kernel: Definition) -> None:
         self.found: dict[tuple[int, str], Captured] = {}
         self.constants = {kernel.variable(name): value for name, value in kernel.constants.items()}
 
     def lookup(self, definition: Definition) -> Fetch:
-        """`definition.lookup` that also notes what was asked for."""
+        """`definition.lookup`, which also records the names that it looks up."""
         if (definition.function.__module__ or "").startswith("tegula.stdlib."):
             return definition.lookup
 
@@ -47,7 +47,7 @@ class Captures:
         return look
 
     def attribute(self, owner: object, name: str) -> None:
-        """Note that an attribute of a module or class was read."""
+        """Record that an attribute of a module or class was read."""
         self._note(id(owner), name, partial(_attribute, owner), name)
 
     def _note(self, owner: int, label: str, fetch: Fetch, name: str) -> None:
@@ -70,7 +70,7 @@ def _may_change(x: object) -> bool:
 
 
 class _Content:
-    """Fetches True as long as a container holds what it held."""
+    """A fetch that gives True as long as a container has the content that it had when it was captured."""
 
     def __init__(self, fetch: Fetch, content: object) -> None:
         self.fetch = fetch
@@ -81,7 +81,7 @@ class _Content:
 
 
 def _content(x: Any) -> object:
-    """A snapshot that equals that of another value only if kernels would see the same."""
+    """A snapshot of a value. Two snapshots are equal only if kernels cannot tell the two values apart."""
     if isinstance(x, np.ndarray):
         return (np.ndarray, x.dtype.str, x.shape, x.tobytes())
     if isinstance(x, list | tuple):
@@ -94,7 +94,7 @@ def _content(x: Any) -> object:
 
 
 class _Same:
-    """Equals what refers to the same object."""
+    """A reference that compares equal to references to the same object."""
 
     def __init__(self, x: object) -> None:
         self.x = x
@@ -104,7 +104,7 @@ class _Same:
 
 
 def unchanged(captured: Captured) -> bool:
-    """Whether a capture still means the same: the same object, or an equal number or string of the same type."""
+    """Whether a capture is unchanged: the name gives the same object, or an equal number or string of its type."""
     fetch, name, value = captured
     try:
         found = fetch(name)
@@ -116,6 +116,6 @@ def unchanged(captured: Captured) -> bool:
 
 
 def refreshed(captured: Captured) -> Captured:
-    """An unchanged capture with the object that the name stands for now."""
+    """An unchanged capture with the object that the name is bound to now."""
     fetch, name, _ = captured
     return fetch, name, fetch(name)

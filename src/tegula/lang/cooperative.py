@@ -42,7 +42,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @classmethod
     def of_library(cls, parts: Parts) -> CooperativeDef:
-        """What the standard library declares."""
+        """The cooperative function of a declaration of the standard library."""
         made = cls(Definition(parts.declared, library=True), library=True)
         made.variants = tuple(Variant(made.add(v.function), v.when) for v in parts.variants)
         if parts.rule is not None:
@@ -52,7 +52,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @cached_property
     def patterns(self) -> Mapping[str, Pattern]:
-        """What each parameter takes; TypeMismatch where an annotation says nothing of the kind."""
+        """The pattern of each parameter's arguments; TypeMismatch if an annotation states none."""
         found: dict[str, Pattern] = {}
         for p in self.definition.parameters:
             known = _pattern(p.annotation)
@@ -64,7 +64,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def rows(self) -> list[Row]:
-        """The parameters with the errors that follow from the signature: of constants, and of tiles that change."""
+        """The parameters with the errors that the signature implies: for constants, and for tiles that are changed."""
         kinds = [(ConstantPattern, CONSTANT), (InOutPattern, CHANGED)]
         return in_rows(
             (next((kind for cls, kind in kinds if isinstance(pattern, cls)), None), name)
@@ -84,12 +84,12 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def gives_tuple(self) -> bool:
-        """Whether it is annotated to return a tuple."""
+        """Whether the function is annotated to return a tuple."""
         return get_origin(self.definition.returned) is tuple
 
     @property
     def changed(self) -> list[str]:
-        """The parameters that are tiles which it changes."""
+        """The names of the parameters that are tiles which the function changes."""
         return [name for name, x in self.patterns.items() if isinstance(x, InOutPattern)]
 
     @property
@@ -104,7 +104,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def inplace(self) -> Inplace:
-        """The function that leaves the result in the last parameter of its type; TypeMismatch where there is none."""
+        """The function that writes the result to the last parameter of its type; TypeMismatch if there is none."""
         target = self.overwritten
         if target is None:
             what = f"{self.name} has no parameter of the type of its result, which it could overwrite"
@@ -113,14 +113,14 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def overwritten(self) -> str | None:
-        """The parameter that `inplace` overwrites; None where there is no such form."""
+        """The parameter that `inplace` overwrites; None if the function has no in-place form."""
         if len(self.results) != 1 or self.changed:
             return None
         alike = [name for name, x in self.patterns.items() if x == self.results[0]]
         return alike[-1] if alike else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels: the reference."""
+        """Call the NumPy reference: outside kernels the function is its reference."""
         if self.numpy is None:
             raise RuntimeError(f"{self.name} works inside kernels only")
         return self.numpy(*args, **kwargs)
@@ -138,12 +138,12 @@ class Inplace(FuncDef):
 
     @property
     def rows(self) -> list[Row]:
-        """Those of the function whose result overwrites a parameter."""
+        """The rows of the function whose result overwrites a parameter."""
         return self.of.rows
 
 
 def _inplace_docstring(of: CooperativeDef, target: str) -> str:
-    """What is said of a function, with what differs where its result overwrites a parameter."""
+    """The docstring of the in-place form: the function's own, with its results and errors adapted."""
     _, sections = split(inspect.cleandoc(of.__doc__ or ""))
     sections.pop("Returns", None)
     if "Raises" in sections:
@@ -159,7 +159,8 @@ def _inplace_docstring(of: CooperativeDef, target: str) -> str:
 
 
 def _pattern(annotation: Any) -> Pattern | None:
-    """What an annotation says of a cooperative function's parameter or result; None where it says nothing."""
+    """The pattern that an annotation states for a cooperative function's parameter or result; None if it states
+    none."""
     known = resolve(annotation)
     if isinstance(known, TileAnnotation):
         return known.pattern
@@ -169,7 +170,7 @@ def _pattern(annotation: Any) -> Pattern | None:
 
 
 def _is_empty(body: list[ast.stmt]) -> bool:
-    """Whether a function only says what it is: a docstring, `...` or `pass`."""
+    """Whether a function's body has no code: only a docstring, `...` or `pass`."""
     return all(
         isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
         for s in body

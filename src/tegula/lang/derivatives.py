@@ -1,5 +1,5 @@
-"""Calls of functions whose derivative is not that of their body: those of the standard library that have one, and
-functions with `@func_grad`."""
+"""Calls of functions with a derivative of their own, which is not derived from their body: functions of the standard
+library with a `_NAME_adjoint`, and functions with `@func_grad`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def derivative(tracer: Calls, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
-    """The function that gives the adjoints of another one's arguments; None where that is differentiated as it is
-    written."""
+    """The function that computes the adjoints of a function's arguments; None if the function's body is
+    differentiated."""
     if f is tracer.library.get(f.name):
         return tracer.library.get(f"_{f.name}_adjoint")
     tracer.captures.attribute(chosen, "gradient")
@@ -42,8 +42,8 @@ def derivative(tracer: Calls, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
 def call_with_derivative(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, ordered: Sequence[Any], node: ast.AST | None
 ) -> Any:
-    """A `call` op of a function of elements, with its body and, in kernels to be differentiated, its adjoint. Other
-    kernels have the same calls, so that the same operations are fused to one in a kernel and in its adjoint."""
+    """The results of a `call` op of a function of elements, with its body and, in kernels to be differentiated, its
+    adjoint. Other kernels have the same calls, so that a kernel and its adjoint fuse the same operations."""
     args = _elements(tracer, chosen, ordered, node)
     if args is None:
         return tracer.inlined(chosen, ordered, node)
@@ -68,15 +68,15 @@ def call_with_derivative(
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """The regions of a `call` as they were traced for one place, and whether its results are a tuple. Those of the
-    standard library depend on nothing else: they are traced once for each list of argument types."""
+    """The regions of a `call` as they were traced for one location, and whether its results are a tuple. Regions of the
+    standard library depend on the argument types alone, so that they are traced once for each list of types."""
 
     regions: list[Region]
     gives_tuple: bool
     loc: Location
 
     def copies(self, loc: Location) -> list[Region]:
-        """The regions for a call at another place."""
+        """Copies of the regions for a call at another location."""
         moved = {id(self.loc): loc}
         copies = [clone_region(region, {}) for region in self.regions]
         for op in (op for region in copies for op in region.walk()):
@@ -85,7 +85,7 @@ class TracedCall:
 
 
 def _moved(loc: Location, moved: dict[int, Location]) -> Location:
-    """A place in a function that is called from elsewhere."""
+    """The location with its callers replaced by those that `moved` gives for them."""
     found = moved.get(id(loc))
     if found is None:
         found = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc
@@ -101,8 +101,8 @@ def _traced(
     operands: Sequence[Value],
     node: ast.AST | None,
 ) -> TracedCall | None:
-    """The body of a call and, in kernels to be differentiated, its adjoint; None where the function does not give
-    elements, in other kernels."""
+    """The body of a call and, in kernels to be differentiated, its adjoint. None in other kernels if a result of the
+    function is no element."""
     builder = tracer.builder
     loc, body = builder.loc, Region([v.type for v in operands])
     tracer.keeps_calls = False
@@ -126,8 +126,8 @@ def _traced(
 def _elements(
     tracer: Calls, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None
 ) -> list[Value] | None:
-    """The arguments as scalars, vectors and matrices. Others are an error in kernels to be differentiated, and None
-    elsewhere."""
+    """The arguments as scalars, vectors and matrices. If one has another type: an error in kernels to be
+    differentiated, None in other kernels."""
     args: list[Value] = []
     for p, x in zip(chosen.definition.parameters, ordered, strict=True):
         if not _is_element(x) and not tracer.differentiable:
@@ -144,12 +144,12 @@ def _is_element(x: Any) -> bool:
 
 
 def _is_fixed(x: Value) -> bool:
-    """Whether an argument is an integer or a bool that a function may need to know when it is compiled."""
+    """Whether an argument is a constant integer or bool, which a function may need at compile time."""
     return isinstance(x.owner, Const) and not has_adjoint(x.type)
 
 
 def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
-    """The arguments in a region, whose own arguments stand for those that are not fixed."""
+    """The call's arguments inside a region: constants for fixed ones, and the region's arguments for the others."""
     rest = iter(inside)
     return [
         builder.const(x.owner.value, element(x.type))
@@ -185,13 +185,13 @@ def _rule(
 
 
 def _values(builder: OpBuilder, result: Any) -> list[Value]:
-    """What a function returned, as values."""
+    """The results of a function as values."""
     return [builder.value(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
 def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[Type]:
-    """The types of a gradient function's parameters: what it declares, where that has the values' shape; a parameter
-    without a type is of the adjoint's, so that the function computes in float32 what has fewer bits."""
+    """The types of a gradient function's parameters: the declared float type, if it has the value's shape. A parameter
+    without a declared type has the adjoint's, so that the function computes in float32 for narrower floats."""
     declared = [p.annotation for p in rule.definition.parameters]
     declared += [None] * (len(own) - len(declared))
     found: list[Type] = []
@@ -203,13 +203,14 @@ def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[
 
 
 def _widened(builder: OpBuilder, grown: Sequence[Value], args: Sequence[Value]) -> list[Value]:
-    """What the adjoints of arguments grow by, in the types of adjoints."""
+    """The increments of the arguments' adjoints, cast to the types of adjoints."""
     wanted = [scalar_of(element(adjoint_type(v.type))) for v in args if has_adjoint(v.type)]
     return [builder.cast(x, to) for x, to in zip(grown, wanted, strict=True)]
 
 
 def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
-    """What a gradient function adds to `tg.adjoint[x]` for each float argument x: those are variables of it."""
+    """The sum that a gradient function adds to `tg.adjoint[x]` for each float argument x. Each `tg.adjoint[x]` is
+    traced as a variable of the function."""
     d, builder = rule.definition, tracer.builder
     names = [p.name for p in d.parameters]
     if len(names) != len(args) + len(grads):
@@ -242,8 +243,8 @@ def _type_of(name: str) -> str:
 
 
 class _Adjoints(ast.NodeTransformer):
-    """`tg.adjoint[x]` as a variable of its own. `narrow`: those x whose adjoints have another type, to which what is
-    added to them is converted."""
+    """Replaces `tg.adjoint[x]` by a variable. `narrow`: the names x whose adjoints have another type than x, to which
+    addends are converted."""
 
     def __init__(self, names: Sequence[str], narrow: Sequence[str]) -> None:
         self.names = set(names)

@@ -1,4 +1,5 @@
-"""`if tg.elect():` what one thread of a role does: barriers, asynchronous copies, and the loops around them."""
+"""Tracing of `if tg.elect():`, code that one thread of a role runs: barriers, asynchronous copies, and loops around
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ CONTROL = (If, For, While, Yield)
 
 
 class ElectedTracer(Loops):
-    """Traces the branch in place: its ops say themselves that one thread does them."""
+    """Traces the branch in place, without an `if` op: its ops themselves are marked as run by one thread."""
 
     def trace_if(self, node: ast.If, rest: list[ast.stmt]) -> bool:
         if not self._elects(node.test):

@@ -1,4 +1,4 @@
-"""What an error says: operands as the user wrote them, their types, and the cast that makes them agree."""
+"""Texts of errors: operands as the user wrote them, their types, and the cast that makes them agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tegula.types import (
 )
 
 Written = Sequence[tuple[ast.expr, Any]]
-"""Operands as the user wrote them, each with what it is bound to."""
+"""Operands as the user wrote them, each with its binding."""
 
 SHORT = 24
 """Source text of up to this many characters is quoted in a message."""
@@ -56,7 +56,7 @@ def quoted(node: ast.AST) -> str:
 
 
 def cast_text(node: ast.AST, x: Any, to: DType) -> str:
-    """An expression that converts what the node stands for."""
+    """The source text of an expression that converts the node's value."""
     name = {"float32": "float", "int32": "int", "bool": "bool"}.get(to.name, f"tg.{to}")
     if type(x) is int and to.is_float and x.bit_length() < 1000:
         return str(float(x))
@@ -66,8 +66,8 @@ def cast_text(node: ast.AST, x: Any, to: DType) -> str:
 
 
 def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], str] | None:
-    """The types of the first two operands that differ, in the order they were written, and the cast to write.
-    `inplace`: the first one keeps its type."""
+    """The types of the first two neighbouring operands that differ, and the cast to write; None if none differ.
+    `inplace`: the first operand keeps its type."""
     known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
     for (first, a, left), (second, b, right) in pairwise(known):
         if left == right:
@@ -82,7 +82,7 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
 
 
 def conversion(node: ast.AST, x: Any, to: object) -> str:
-    """How to make a value the expected type."""
+    """A help text that says how to convert a value to the expected type."""
     if isinstance(to, DType) and isinstance(x, Value) and isinstance(x.type, VecType | MatType):
         part = f"{quoted(node)}.x" if isinstance(x.type, VecType) else f"{quoted(node)}[0, 0]"
         return f"take a component of it, as in {part}"
@@ -93,7 +93,8 @@ def conversion(node: ast.AST, x: Any, to: object) -> str:
 
 
 def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:
-    """The operand that an error is about, as it was written; the last one if it says what type it expected."""
+    """The operand that an error is about, as the user wrote it; the last operand if the error only states the type that
+    was expected."""
     if rule.culprit is None:
         return rule.written[-1] if rule.expected is not None and rule.written else None
     for node, x in rule.written:
@@ -118,22 +119,22 @@ WAYS_OUT: dict[type[ast.AST], str] = {
 
 
 def way_out(rule: TypeRule, node: ast.AST) -> str:
-    """What to do about an operand that does not fit a kind of expression or statement; "" where a cast, or the operand
-    itself, says more."""
+    """A help text for an operand that does not fit a kind of expression or statement; "" if the error names an operand
+    or an expected type, which says more."""
     if rule.error != "TypeMismatch" or rule.culprit is not None or rule.expected is not None:
         return ""
     return WAYS_OUT.get(type(node), "")
 
 
 def made_at(x: Any) -> Location | None:
-    """Where a value was made; for a tile object, where its name was bound."""
+    """The location where a value was made; for a tile object, where its name was bound."""
     while isinstance(x, Value) and isinstance(x.owner, BufRead):
         x = x.owner.buffer
     return x.owner.loc if isinstance(x, Value) and isinstance(x.owner, Op) else None
 
 
 def shape_notes(written: Written) -> list[tuple[Location, str]]:
-    """Where the tiles of a shape mismatch were made."""
+    """Notes with the locations where the tiles of a shape mismatch were made, and their shapes."""
     out: list[tuple[Location, str]] = []
     for _, x in written:
         at = made_at(x)

@@ -1,4 +1,4 @@
-"""What a function's syntax says about its names: where they are bound and where they may be read."""
+"""Syntactic analysis of a function's names: where they are bound and where they may be read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Flow:
 
     @cached_property
     def liveness(self) -> Liveness:
-        """Which names are live after each statement; few functions are asked for it."""
+        """The liveness of names after each statement, computed on demand: few functions need it."""
         return Liveness(self.tree.body)
 
     def _visit(self, statement: ast.stmt) -> None:
@@ -62,7 +62,7 @@ class Flow:
             pending += ((child, in_loop) for child in ast.iter_child_nodes(node))
 
     def live_after(self, name: str, node: ast.AST) -> bool:
-        """Whether what the name stands for when the statement has run may be read later."""
+        """Whether the value that a name has after a statement may be read later."""
         if name in self.read_by_nested:
             return True
         if node in self.liveness.after:
@@ -86,14 +86,14 @@ class Bindings:
     order: list[str] = field(default_factory=list)
 
     def add(self, name: str, rebinds: bool) -> None:
-        """Note a name that is bound anew, or else changed in place."""
+        """Record a name that is rebound or, if not `rebinds`, changed in place."""
         (self.rebound if rebinds else self.updated).add(name)
         if name not in self.order:
             self.order.append(name)
 
 
 def bindings(statements: Iterable[ast.stmt]) -> Bindings:
-    """What the statements bind, nested blocks included, nested functions excluded."""
+    """The names that the statements bind, nested blocks included, nested functions excluded."""
     out = Bindings()
     for name, _, rebinds in targets(statements):
         out.add(name, rebinds)
@@ -101,11 +101,11 @@ def bindings(statements: Iterable[ast.stmt]) -> Bindings:
 
 
 Target = tuple[str, ast.AST, bool]
-"""A name that is assigned to, where, and whether it is bound to something new."""
+"""A name that is assigned to, the node of the assignment's target, and whether the name is rebound."""
 
 
 def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
-    """The assignments of the statements, nested blocks included, nested functions excluded."""
+    """The targets of the assignments in the statements, nested blocks included, nested functions excluded."""
     for node in _walk(statements):
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -121,12 +121,12 @@ def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Statements and what is in them, but nothing below expressions, which hold no statements."""
+    """The statements and all nodes below them, except nodes below expressions, which hold no statements."""
     yield from _below(nodes, (*_NESTED, ast.expr))
 
 
 def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
-    """The nodes and all below them, in source order; of those of a `closed` kind only themselves."""
+    """The nodes and all nodes below them, in source order; nodes below one of a `closed` kind are skipped."""
     pending = [*nodes][::-1]
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""Where two paths join: names that differ become results of the branch."""
+"""Joins of two paths: names whose bindings differ become results of the `if` op."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ Rebuild = Callable[[Iterator[Value]], Binding]
 
 @dataclass(slots=True)
 class Merge:
-    """How a name goes on: Values that each path yields, and what the results make of them."""
+    """The merge of a name's two bindings: the Values that each path yields, and how the binding is rebuilt from the
+    results."""
 
     first: list[Value]
     second: list[Value]
@@ -50,21 +51,22 @@ class Merge:
 
 @dataclass(slots=True)
 class _Part:
-    """One of the values of a conditional expression: what the branches yield, and what the results make of it."""
+    """One value of a conditional expression: the Values that the branches yield, and how it is rebuilt from the
+    results."""
 
     values: list[tuple[Value, Value]]
     rebuild: Rebuild
 
 
 class _Dead:
-    """The binding of a path that never gets to where the name is read."""
+    """The binding of a name on a path that never reaches a read of it."""
 
 
 _DEAD = _Dead()
 
 
 class Joins(Expressions):
-    """The part of the tracer that joins what names stand for where paths join."""
+    """The part of the tracer that merges the bindings of names where paths join."""
 
     def branch(
         self,
@@ -73,7 +75,7 @@ class Joins(Expressions):
         live: Callable[[str], bool],
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Emit `if` over two traced paths; the frame's names become those after it."""
+        """Emit an `if` op of two traced paths, and set the frame's names to the merged bindings."""
         merges = self._merges(paths, live)
         for path, values in zip(
             paths,
@@ -164,7 +166,8 @@ class Joins(Expressions):
                 return None
 
     def filled(self, x: Value, wanted: Type, region: Region) -> Value:
-        """x at the end of a region; where a full tile is wanted, a partial one gets 0 for its absent lanes."""
+        """The value x at the end of a region; if x is a partial tile and a full tile is wanted, its absent lanes are
+        0."""
         if not (
             isinstance(x.type, TileType) and x.type.partial and wanted == TileType(x.type.dtype, x.type.shape)
         ):
@@ -173,23 +176,23 @@ class Joins(Expressions):
             return self.builder.one(TileFillAbsent, [x])
 
     def _anything(self, t: Type, region: Region) -> Value:
-        """Some value of the type, for paths on which it is never read."""
+        """A placeholder of the type at the end of a region whose path never reads it."""
         with self.within(region):
             return self.placeholder(t)
 
     def placeholder(self, t: Type) -> Value:
-        """A value of a type that stands for none, on paths that never use it."""
+        """An arbitrary value of a type, for paths that never use it."""
         if isinstance(t, TileType):
             return self.builder.one(TileEmpty, [], {"type": t})
         assert is_element(t)
         return self.builder.const(0, t)
 
     def _outlives(self, x: Binding, p: Path, q: Path) -> bool:
-        """Whether the binding means something outside the two paths."""
+        """Whether the binding is defined outside the two paths."""
         return not isinstance(x, Value) or not any(is_made_in(x, path.region) for path in (p, q))
 
     def _rebuilt(self, name: str, result: Value, a: Binding, b: Binding) -> Binding:
-        """What the name stands for after the branch: a tile is a new object. What a function returns has no name."""
+        """The binding of a name after the branch: a tile is a new object. The result of a function has no name."""
         if not isinstance(result.type, TileType):
             return result
         sources = [x if isinstance(x, Value) else None for x in (a, b)]
@@ -203,9 +206,8 @@ class Joins(Expressions):
         return made
 
     def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
-        """A new object for a tile that came from one of several, one for each edge that leads here (see
-        `aliases.py`). What may be a read-only tile is one. `register`: it may be a register tile, by an edge that is
-        not known yet."""
+        """A new object for a tile with several sources, one for each incoming edge (see `aliases.py`). It is read-only
+        if one of its sources is. `register`: it may be a register tile, by an edge that is not known yet."""
         known = [x for x in sources if x is not None]
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")
@@ -213,7 +215,7 @@ class Joins(Expressions):
         return self._read_only_as(made, known)
 
     def _read_only_as(self, made: Value, sources: Sequence[Value | None]) -> Value:
-        """A tile that is read-only if one of those is that it may be."""
+        """Mark a tile read-only if one of its sources is, and return it."""
         for x in sources:
             if x is not None and root(x) in self.builder.read_only:
                 self.builder.read_only[made] = self.builder.read_only[root(x)]
@@ -225,13 +227,14 @@ class Joins(Expressions):
         return storage == "shared"
 
     def handed_over(self, x: Value) -> Value:
-        """The tile that a name hands to a join or to the next iteration of a loop."""
+        """The value of a tile that is yielded to a join or to the next iteration of a loop."""
         return self.builder.tile(x, partial=True)
 
     # Conditional expressions -----------------------------------------------------------------------------------------
 
     def _IfExp(self, node: ast.IfExp) -> Any:
-        """As an `if` statement whose branches give one of the values: tiles are themselves, not copies."""
+        """Trace a conditional expression as an `if` statement that yields one of the two values. Tiles are not
+        copied."""
         test = self.condition(node.test)
         if isinstance(test, bool):
             return self.expr(node.body if test else node.orelse)
@@ -265,7 +268,7 @@ class Joins(Expressions):
     def _part(
         self, node: ast.IfExp, test: Value, regions: tuple[Region, Region], pair: tuple[Any, Any]
     ) -> _Part:
-        """What the branches yield for one of the values of a conditional expression."""
+        """The values that the branches yield for one part of a conditional expression."""
         if pair[0] is pair[1] and isinstance(pair[0], Value):
             return _Part([], lambda results: pair[0])
         like = next((x.type for x in pair if is_element_value(x)), None)
@@ -325,7 +328,8 @@ class Joins(Expressions):
         return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
 
     def second_name_if(self, named: Value, x: Value) -> Value:
-        """A name for a tile that has one already where `named` is true."""
+        """The object that a second name of a tile is bound to: a copy if `named` is true, since the tile then has a
+        name already, else the tile itself."""
         regions = (Region(), Region())
         with self.within(regions[0]):
             copy = self.new_object(self.builder.tile(x, partial=True), "register")

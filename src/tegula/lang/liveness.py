@@ -1,4 +1,4 @@
-"""Which names may be read after a statement before they are bound anew."""
+"""Liveness of names: which may be read after a statement before they are rebound."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Liveness:
 
 
 def _bound(targets: Iterable[ast.expr]) -> Names:
-    """The names that an assignment surely binds to something new."""
+    """The names that an assignment certainly rebinds."""
     out: Names = NONE
     for target in targets:
         if isinstance(target, ast.Name):

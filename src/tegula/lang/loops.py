@@ -1,4 +1,4 @@
-"""`for` and `while`: names that the body rebinds are carried, tiles by value."""
+"""Tracing of `for` and `while`: loops carry the names that their body rebinds, tiles by value."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "write it after the loop; where the loop may break, under an if"
 UNROLLED = 16
-"""Loops of up to this many constant trips are unrolled if their index must be a constant."""
+"""The maximal constant trip count of loops that are unrolled because their index must be a constant."""
 
 Start = Callable[[Iterator[Value]], Binding]
 
 
 @dataclass(slots=True)
 class CarriedName:
-    """A name that the body rebinds: initial values, and how arguments of a region become its binding."""
+    """A name that the body rebinds: its initial values, and `start`, which makes its binding from a region's
+    arguments."""
 
     name: str
     before: Binding
@@ -67,15 +68,16 @@ class CarriedName:
 
 @dataclass(slots=True)
 class Assumed:
-    """What tracing a body has shown of names that it rebinds: `held` ones end each iteration as they began, `full` ones
-    as tiles without absent lanes, `register` ones not as the shared tiles that they began as."""
+    """Facts about rebound names that tracing a body has shown. `held`: names that end each iteration with the object
+    that they began it with; `full`: that end it as tiles without absent lanes; `register`: that begin as shared tiles
+    and do not end as such."""
 
     held: set[str] = field(default_factory=set)
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
     def grows_by(self, found: Assumed) -> bool:
-        """Add what was found; whether there was something new in it."""
+        """Add the facts in `found`, and return whether any of them was new."""
         before = len(self.held) + len(self.full) + len(self.register)
         self.held |= found.held
         self.full |= found.full
@@ -102,8 +104,8 @@ COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tile
 
 @dataclass(slots=True)
 class Bounds:
-    """Of a counted loop. `item`: what the loop's target is bound to, from the counter. `options`: what else is said
-    of its schedule."""
+    """The bounds of a counted loop. `item`: the function from the counter to the binding of the loop's target.
+    `options`: further attributes of its schedule."""
 
     start: Value
     stop: Value
@@ -175,7 +177,7 @@ class Loops(Branches):
         return Bounds(zero, one, one, None)
 
     def _pipelined_bounds(self, call: ast.Call) -> Bounds:
-        """Those of range(n), with the number of stages."""
+        """The bounds of pipelined(n): those of range(n), with the number of stages."""
         plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
         bounds = self._bounds(plain)
         bounds.stages, bounds.options = DEFAULT_STAGES, {}
@@ -225,14 +227,14 @@ class Loops(Branches):
         return Bounds(start, stop, step, None)
 
     def _rolled(self, node: ast.For, bounds: Bounds) -> None:
-        """A real loop. Traced again where a tile turned out to stay the same object."""
+        """Trace a loop op. Its body is traced again as long as a trace has shown new facts about rebound names."""
         assumed = Assumed()
         while True:
             before = self.snapshot()
             carried = self._carried(node.body, assumed, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
-            # Gives the region its bounds while it is traced.
+            # The region needs a loop op around it, for its bounds, while it is traced.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
             if not assumed.grows_by(body.found):
@@ -272,8 +274,8 @@ class Loops(Branches):
         raise NotImplementedError
 
     def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
-        """A counted loop that may be left early. It carries whether another iteration follows, which is decided before
-        the index is advanced: beyond the last iteration that may wrap."""
+        """The results of a counted loop that may be left early. It carries whether another iteration follows, which is
+        computed before the index is advanced: after the last iteration the index may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
             again = self._another_iteration(index, bounds)
@@ -292,14 +294,14 @@ class Loops(Branches):
         return iter(results[2:])
 
     def _first_iteration(self, bounds: Bounds) -> Value:
-        """Whether the range holds anything."""
+        """Whether the range is not empty."""
         rises = self.builder.compare("gt", bounds.step, 0)
         up = self.builder.compare("lt", bounds.start, bounds.stop)
         down = self.builder.compare("gt", bounds.start, bounds.stop)
         return self._by_direction(bounds, rises, up, down)
 
     def _another_iteration(self, index: Value, bounds: Bounds) -> Value:
-        """Whether the range goes on after an index in it: the distance to the end, which fits the unsigned type, is
+        """Whether the range has another index after this one: the distance to its end, which fits the unsigned type, is
         more than one step."""
         b = self.builder
         assert isinstance(index.type, DType)
@@ -322,7 +324,7 @@ class Loops(Branches):
         return self.builder.one(Select, [rises, up, down])
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
-        """The body once per item, with the item as a constant."""
+        """Trace the body once per item, with the loop's target bound to the item."""
         before, count = self.written_out, self.written_out * max(1, len(items))
         check_unrolled(count, self.location(node.iter))
         self.written_out = count
@@ -412,8 +414,8 @@ class Loops(Branches):
             self.frame.names = before
 
     def _check_condition(self, condition: Region) -> None:
-        """Refuse a function in the condition that changes a tile which the body binds anew: the condition has the
-        value only, and the body would not see the change."""
+        """Refuse functions in the condition that change a tile which the body rebinds: the condition has a copy of its
+        value, so that the body would not see the change."""
         own = {op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args}
         for op in condition.walk():
             changed = [
@@ -426,7 +428,7 @@ class Loops(Branches):
                 return
 
     def _close_condition(self, region: Region, test: Any, flags: list[str]) -> None:
-        """Yield the test; where the loop was left, without evaluating it."""
+        """Yield the loop's test; if the body has left the loop, yield False without evaluating the test."""
         tested = Region()
         for op in region.ops:
             tested.append(op)
@@ -466,8 +468,8 @@ class Loops(Branches):
     def _carried(
         self, body: Sequence[ast.stmt], assumed: Assumed, target: ast.expr | None
     ) -> list[CarriedName]:
-        """What the body rebinds and is bound before it. A tile that is only changed in place is not carried. Tiles
-        over the lanes that end an iteration as full ones start as such."""
+        """The names that the body rebinds and that are bound before the loop. A tile that is only changed in place is
+        not carried. Tiles that end an iteration without absent lanes start as full tiles."""
         found = bindings(body)
         names = list(found.order)
         if target is not None:
@@ -549,7 +551,7 @@ class Loops(Branches):
         return body
 
     def _hand_on(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
-        """What each carried name is when the next iteration starts, and after the loop."""
+        """Set the values of each carried name for the next iteration, and its binding after the loop."""
         rest = islice(body.region.args, first, None)
         for c in body.carried:
             arguments = [next(rest) for _ in c.values]
@@ -597,7 +599,7 @@ class Loops(Branches):
         return None
 
     def _may_be(self, started: Binding, end: Binding) -> None:
-        """From the second iteration on, the name stands for what it ended as."""
+        """Record that from the second iteration on, the name may be the object that it ended the last one with."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             for one, other in zip(started, end, strict=False):
                 self._may_be(one, other)
@@ -605,7 +607,7 @@ class Loops(Branches):
             self.joined.merged[started][1] = end
 
     def _ends_as_register(self, started: Binding, end: Binding) -> bool:
-        """Whether a name of a shared tile, or one in a tuple, ends an iteration as that of another kind of tile."""
+        """Whether a shared tile, or one in a tuple, is no shared tile at the end of an iteration."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             return any(self._ends_as_register(x, y) for x, y in zip(started, end, strict=False))
         if not (is_object(started) and is_object(end)):
@@ -613,7 +615,7 @@ class Loops(Branches):
         return self.declared_shared(started) and not self.declared_shared(end)
 
     def _ended(self, c: CarriedName, end: Binding) -> Start:
-        """The binding after the loop, from its results."""
+        """The function from the loop's results to the binding after the loop."""
         return lambda results: self._result(c.before, end, results)
 
     def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
@@ -626,7 +628,8 @@ class Loops(Branches):
         return self.merged_object(made, sources)
 
     def _spoiled(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
-        """A name whose end does not fit its start: an error if the next iteration would see it."""
+        """The binding after the loop of a name whose last binding does not have the type of its first one. Record an
+        error if the body reads the name at the start of an iteration."""
 
         def skip(results: Iterator[Value]) -> None:
             for _ in c.values:

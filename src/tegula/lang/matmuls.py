@@ -1,7 +1,8 @@
-"""Matmuls in flight: which accumulators each `tile.matmul_wait` is about, and tiles that are used too early.
+"""Matmuls in flight: the accumulators that each `tile.matmul_wait` completes, and errors for tiles used too early.
 
-Matmuls complete in order, so what is in flight at a point is a queue, known up to the paths that lead there: for each
-place in it, from the newest on, the matmuls that may be there. A loop is walked until its head knows nothing new."""
+Matmuls complete in order, so the matmuls in flight at a point are a queue, which depends on the path: each position,
+from the newest on, is the set of matmuls that may be there. Loops are walked until the queue at their head is a fixed
+point."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from tegula.types import BufType
 
 Queue: TypeAlias = tuple[frozenset[TileMatmul], ...]
 DEEPEST = 16
-"""Matmuls further back in the queue count as one."""
+"""The most positions of a queue that are told apart; older matmuls share the last one."""
 
 
 def wait_for_matmuls(body: Region) -> list[CompileError]:
-    """Give each wait its accumulators; an error for each use of a tile that is too early."""
+    """Give each wait its accumulators, and return an error for each use of a tile that is too early."""
     waits = [op for op in body.walk() if isinstance(op, TileMatmulWait)]
     if not waits and not any(map(in_flight, body.walk())):
         return []
@@ -39,7 +40,7 @@ def wait_for_matmuls(body: Region) -> list[CompileError]:
 
 @dataclass(slots=True)
 class _Walk:
-    """`found`: the accumulators in flight at each wait. `errors`: by the place of the use."""
+    """A walk over a kernel. `found`: the accumulators in flight at each wait. `errors`: by the location of the use."""
 
     found: dict[Op, dict[Value, None]]
     errors: dict[Location, CompileError]
@@ -48,7 +49,7 @@ class _Walk:
         self.found, self.errors = {}, {}
 
     def region(self, region: Region, queue: Queue) -> Queue:
-        """Walk a region; what is in flight at its end."""
+        """Walk a region and return the queue of matmuls in flight at its end."""
         for op in region.ops:
             queue = self._op(op, queue)
         return queue
@@ -88,7 +89,7 @@ class _Walk:
             queue = joined
 
     def _check(self, op: Op, queue: Queue) -> None:
-        """An error if the op uses an accumulator, or changes an operand, of a matmul in flight."""
+        """Record an error if the op uses an accumulator, or changes an operand, of a matmul in flight."""
         for matmul in (p for place in queue for p in place):
             accumulator = _accumulator(matmul)
             if _accesses(op, accumulator):
@@ -107,7 +108,7 @@ class _Walk:
 
 
 def _either(*queues: Queue) -> Queue:
-    """What may be in flight where paths join."""
+    """The queue of matmuls that may be in flight where paths join."""
     longest = max(map(len, queues))
     return tuple(frozenset().union(*(q[k] for q in queues if k < len(q))) for k in range(longest))
 
@@ -120,7 +121,7 @@ def _accumulator(matmul: TileMatmul) -> Value:
 
 
 def _operands(matmul: TileMatmul) -> Iterator[Value]:
-    """The tiles that a matmul reads where they lie."""
+    """The tile objects that a matmul reads in place."""
     for value in (matmul.a, matmul.b):
         owner = value.owner
         while isinstance(owner, TilePermute | TileReshape | TileSlice):
@@ -130,7 +131,7 @@ def _operands(matmul: TileMatmul) -> Iterator[Value]:
 
 
 def _accesses(op: Op, tile: Value) -> bool:
-    """Whether an op looks at a tile or changes it, other than to add a matmul to it."""
+    """Whether an op reads or writes a tile, other than to accumulate a matmul in it."""
     if isinstance(op, BufView | BufReshape | BufNew) or not any(
         root(v) is tile for v in op.operands if _is_buffer(v)
     ):
@@ -141,7 +142,7 @@ def _accesses(op: Op, tile: Value) -> bool:
 
 
 def _only_added_to(read: Op) -> bool:
-    """Whether the value of a tile is the accumulator of a matmul in flight, and nothing else."""
+    """Whether the only uses of a value that is read from a tile are as the accumulator of matmuls in flight."""
     assert read.parent is not None
     users = [
         (user, k) for user in read.parent.walk() for k, v in enumerate(user.operands) if v is read.result
@@ -154,7 +155,8 @@ def _reads(op: Op) -> bool:
 
 
 def _changes(op: Op, tile: Value) -> bool:
-    """Copies in the background go to some stage of a ring: to which, the checker of schedules looks."""
+    """Whether an op changes a tile. Bulk copies do not count here: the checker of schedules knows to which stage of a
+    ring they write."""
     if isinstance(op, PipeRelease):
         return isinstance(tile.owner, PipePop) and tile.owner.pipe is op.pipe
     changed = (e.value for e in op.effects() if e.kind in ("write", "atomic"))
@@ -168,7 +170,7 @@ def _is_buffer(value: Value) -> bool:
 
 
 def _complete(wait: Op, accumulators: dict[Value, None]) -> None:
-    """Name the accumulators of a wait, which reads and writes them; drop one that has none."""
+    """Replace a wait by one that reads and writes its accumulators; remove a wait that has none."""
     region = wait.parent
     assert region is not None
     made = Region()

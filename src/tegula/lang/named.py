@@ -1,4 +1,4 @@
-"""Objects that stand for a function of a module: they are pickled by its name, and their copies are themselves."""
+"""Objects that represent a function of a module: they are pickled by its name, and copying one returns it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Named:
-    """A kernel or a function of kernels. `definition.function` is what it was made from."""
+    """A kernel or a function of kernels. `definition.function` is the Python function that it was made from."""
 
     definition: Any
 
@@ -21,7 +21,7 @@ class Named:
         return self
 
     def __reduce__(self) -> tuple[Any, tuple[str, str]]:
-        """PicklingError for an object that its module does not know by the function's name."""
+        """Pickle the function's name; PicklingError if its module does not bind the name to this object."""
         function = self.definition.function
         module, name = function.__module__, function.__qualname__
         try:
@@ -37,5 +37,5 @@ class Named:
 
 
 def named(module: str, name: str) -> Any:
-    """What a module calls so; dots lead through classes."""
+    """The object of a module with a qualified name; dots separate the names of classes."""
     return reduce(getattr, name.split("."), import_module(module))

@@ -1,4 +1,4 @@
-"""Which warps of a block run which role."""
+"""Assignment of a block's warps to roles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_BUDGET = 24
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a role asks for: so many warps, from `first` on if that is not -1; registers a thread, 0 for any."""
+    """A role's request: the number of warps; the first warp, -1 for any; registers per thread, 0 for any number."""
 
     name: str
     loc: Location
@@ -26,7 +26,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRole:
-    """The warps of a role, and its registers a thread."""
+    """The warps of a role, and its registers per thread."""
 
     first: int
     count: int
@@ -34,10 +34,10 @@ class PlacedRole:
 
 
 def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
-    """Warps for each role; RoleGroups or RoleRegisters where there are none.
+    """The warps of each role; RoleGroups or RoleRegisters if the requests do not fit a block.
 
-    Roles that say which warp groups they want have them. Others follow in order: those of a warp group or more start
-    on one, smaller ones share a warp group as long as it has warps left."""
+    Roles that request certain warp groups get them. The others follow in order: roles of four or more warps start at a
+    warp group, smaller roles share a warp group as long as it has warps left."""
     groups: dict[int, list[Wanted]] = {}
     firsts: dict[Wanted, int] = {}
     for w in (w for w in wanted if w.first >= 0):
@@ -71,7 +71,7 @@ def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
 
 
 def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
-    """Registers a thread of each warp group: those that its roles ask for."""
+    """The registers per thread of each warp group, as its roles request them; 0 if none does."""
     found: dict[int, int] = {}
     for group, members in groups.items():
         asking = [w for w in members if w.registers]

@@ -1,11 +1,11 @@
-"""Names that stand for one tile or another, as the path decides, made into views of memory that holds all of them.
+"""Rewriting of names that refer to one of several tiles, depending on the path, to views of a buffer with all of them.
 
-The tracer copies a tile where paths join. Where that could be noticed (`aliases.py`), the objects that a name may be
-are put into one buffer, the pool, and the name goes on as a view of it: what paths yield and loops carry is the place
-of its first element there, and which of a few layouts it has, besides the copy, which is dropped if nothing reads it.
+The tracer copies a tile where paths join. If the program could observe the copy (`aliases.py`), the objects that a name
+may be are put into one buffer, the pool, and the name becomes a view of it. Besides the copy, which is dropped if
+nothing reads it, paths yield and loops carry the offset of the view's first element and the number of its layout.
 
-An object that a loop makes has several places if names from earlier iterations may still stand for earlier ones; it is
-made in the first place that none of them is in."""
+An object that a loop makes has several places in the pool if names from earlier iterations may still refer to earlier
+objects; it is made in the first place that none of these names refers to."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ Merged: TypeAlias = "dict[Value, list[Value | None]]"
 
 
 def keep_references(body: Region, merged: Merged, references: set[Value]) -> list[CompileError]:
-    """Make the objects `references`, which joins made, those that they came from. `merged`: what each is on each edge.
-    Errors for views that cannot be told from each other."""
+    """Make the objects `references`, which joins made, references to their sources instead of copies. `merged`: the
+    source of each on each edge. Returns an error if a name has too many layouts, or a view a shape that one of them
+    does not have."""
     if not references:
         return []
     try:
@@ -61,8 +62,8 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class ReferenceSlot:
-    """What a branch or loop hands on for references: its k-th result. `sources`: the object or view on each edge, None
-    where it is never read; `layouts`: those that it may have."""
+    """The k-th result of a branch or loop, which references are made of. `sources`: the object or view on each edge,
+    None where it is never read; `layouts`: the layouts that it may have."""
 
     op: Carrier
     k: int
@@ -73,7 +74,7 @@ class ReferenceSlot:
 
 @dataclass(slots=True)
 class MemoryRef:
-    """Where an object that is not made at a join lies in its pool: `copies` places of `size` elements from `base`."""
+    """The memory in a pool of an object that is not made at a join: `copies` places of `size` elements from `base`."""
 
     base: int
     size: int
@@ -87,7 +88,7 @@ class MemoryRef:
 
 @dataclass(slots=True)
 class ObjectPool:
-    """Objects that one name or another may be. `before`: the op in front of which it is made."""
+    """A buffer with objects that the same names may refer to. `before`: the op before which the buffer is made."""
 
     dtype: object
     before: Op
@@ -97,7 +98,7 @@ class ObjectPool:
 
 
 class _Plan:
-    """What is to be done: the slots, the pools, the layouts of each reference."""
+    """The plan of the rewriting: the slots, the pools and the layouts of each reference."""
 
     def __init__(self, body: Region, merged: Merged, references: set[Value]) -> None:
         self.slots: dict[tuple[Carrier, int], ReferenceSlot] = {}
@@ -130,7 +131,8 @@ class _Plan:
             slot.sources[edge] = slot.sources[edge] or source
 
     def _bind_new_tiles(self) -> None:
-        """Tile values that an edge hands on become objects at its end; so do popped tiles, which joins copy."""
+        """Make objects, at the end of an edge, of the tile values that it yields; of popped tiles too, which joins
+        copy."""
         for slot in self.slots.values():
             for edge, (source, at) in enumerate(zip(slot.sources, _edges(slot.op), strict=True)):
                 if source is None or isinstance(root(source).owner, BufNew):
@@ -150,7 +152,7 @@ class _Plan:
     # What each may be ------------------------------------------------------------------------------------------------
 
     def _origins(self) -> dict[Value, set[Value]]:
-        """For each object the ones, not made at joins, that it may be."""
+        """For each object, the objects not made at joins that it may be."""
         out = {x: set() if x in self.slot_of else {x} for x in self.objects}
         while True:
             before = sum(map(len, out.values()))
@@ -161,7 +163,7 @@ class _Plan:
                 return out
 
     def _lay_out(self, body: Region) -> None:
-        """The layouts that each object and view may have: of each slot until it gets no more."""
+        """Compute the layouts that each object and view may have, as a fixed point over the slots."""
         views = [op for op in body.walk() if isinstance(op, VIEWS) and root(op.result) in self.objects]
         for x in self.objects - self.slot_of.keys():
             self.layouts[x] = [packed(buffer_type(x.type).shape)]
@@ -185,7 +187,7 @@ class _Plan:
     # Where each lies -------------------------------------------------------------------------------------------------
 
     def _groups(self) -> list[set[Value]]:
-        """Objects that some name may be, together."""
+        """The objects as disjoint groups: all objects that one name may be are in one group."""
         group_of = {x: {x} for x in self.objects}
         for made, slot in self.slot_of.items():
             for x in {root(s) for s in slot.sources if s is not None}:
@@ -210,7 +212,8 @@ class _Plan:
             self.pool_of[x] = pool
 
     def _around(self, group: set[Value]) -> tuple[Region, Op]:
-        """The innermost region with all that concerns the objects, and the first op there that does."""
+        """The innermost region with all ops that make, join or use the objects, and its first op that is or holds one
+        of these."""
         ops: set[Op] = {self.slot_of[x].op for x in group if x in self.slot_of}
         for x in group:
             assert isinstance(x.owner, Op)
@@ -224,7 +227,8 @@ class _Plan:
         return region, min((p[depth] for p in paths), key=region.ops.index)
 
     def _rivals(self, x: Value, group: set[Value], region: Region) -> list[Value]:
-        """Names that may still stand for what this op made in an earlier iteration, when it makes the next one."""
+        """The objects made at joins that may still be an object `x` of an earlier iteration when the next `x` is
+        made."""
         assert isinstance(x.owner, Op)
         around = {at.parent for at in _path(x.owner)}
         out: list[Value] = []
@@ -237,7 +241,7 @@ class _Plan:
 
 
 def joined(made: Value) -> tuple[Carrier, int]:
-    """The branch or loop that an object made at a join comes from, and which of its results it is."""
+    """The branch or loop that an object made at a join is a result of, and the number of the result."""
     assert isinstance(made.owner, BufNew)
     value = made.owner.tile
     op = value.owner.parent if isinstance(value.owner, Region) else value.owner
@@ -246,7 +250,7 @@ def joined(made: Value) -> tuple[Carrier, int]:
 
 
 def packed(shape: Sequence[int]) -> Strides:
-    """The strides of neighbours in row-major order."""
+    """The strides, in elements, of a packed row-major tile."""
     out: list[int] = [1]
     for n in reversed(shape[1:]):
         out.insert(0, out[0] * n)
@@ -258,7 +262,7 @@ def _plain(shape: Sequence[int], strides: Sequence[int]) -> Strides:
 
 
 def _seen_through(op: BufView | BufReshape, strides: Strides) -> Strides:
-    """The strides of a view of what has these."""
+    """The strides of a view of a buffer with the given strides."""
     shape = buffer_type(op.result.type).shape
     if isinstance(op, BufView):
         steps = zip(op.dims, op.steps, strict=True)
@@ -272,7 +276,7 @@ def _seen_through(op: BufView | BufReshape, strides: Strides) -> Strides:
 
 
 def _edges(op: Carrier) -> Sequence[Op]:
-    """The ops that hand on what an edge leads to: the branches' yields, or a loop and its body's."""
+    """The op at the end of each edge: the yields of a branch's regions, or a loop and the yield of its body."""
     if isinstance(op, BranchLike):
         return [region.terminator for region in op.alternatives]
     assert isinstance(op, LoopLike)
@@ -280,7 +284,7 @@ def _edges(op: Carrier) -> Sequence[Op]:
 
 
 def _path(op: Op) -> list[Op]:
-    """The op and those that it lies in, the outermost first."""
+    """The op and the ops around it, the outermost first."""
     out = [op]
     while out[-1].parent is not None and out[-1].parent.parent is not None:
         out.append(out[-1].parent.parent)
@@ -289,7 +293,7 @@ def _path(op: Op) -> list[Op]:
 
 @dataclass(slots=True)
 class Reference:
-    """A view of a pool: the place of its first element, and which of the layouts it has."""
+    """A view of a pool: the offset of its first element, and the index of its layout in `layouts`."""
 
     pool: ObjectPool
     start: Number
@@ -358,7 +362,8 @@ class _Rewrite:
         self.build.insert(op)
 
     def _carry(self, op: Carrier, slot: ReferenceSlot) -> None:
-        """Have the op hand a slot's reference on, besides the copy; the ends of its regions do the same."""
+        """Add a slot's reference to the results of the op, besides the copy. `_yield` adds it to the regions'
+        yields."""
         width = self._width(slot)
         if isinstance(op, LoopLike):
             for number in self._numbers(slot, 0):
@@ -377,9 +382,10 @@ class _Rewrite:
         self.build.insert(op)
 
     def _numbers(self, slot: ReferenceSlot, edge: int) -> list[Value]:
-        """What an edge hands on for a slot: the start, and the layout as the slot counts them, where it has several."""
+        """The values that an edge yields for a slot: the start and, if the slot has several layouts, the index of the
+        layout among them."""
         source = slot.sources[edge]
-        if source is None:  # copies of it are made, but not looked at: of anything in the pool
+        if source is None:  # it may be copied, but no copy is read: any part of the pool will do
             shape = buffer_type(slot.objects[0].type).shape
             back = sum(min(0, s * (n - 1)) for n, s in zip(shape, slot.layouts[0], strict=True))
             numbers: list[Number] = [-back, 0]
@@ -392,7 +398,7 @@ class _Rewrite:
         return 2 if len(slot.layouts) > 1 else 1
 
     def _joined(self, made: Value) -> None:
-        """An object made at a join: a reference to what was handed on."""
+        """Make the reference of an object made at a join, from the values that its op yields for it."""
         assert isinstance(made.owner, BufNew)
         slot = self.plan.slot_of[made]
         start, *layout = self.handed[made.owner.tile]
@@ -402,7 +408,7 @@ class _Rewrite:
     # Objects and views -----------------------------------------------------------------------------------------------
 
     def _new(self, op: BufNew) -> None:
-        """An object is made: its place in the pool is filled."""
+        """Write the value of a new object to its place in the pool."""
         pool = self.plan.pool_of[op.result]
         start = self._free(pool, pool.places[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
@@ -413,7 +419,7 @@ class _Rewrite:
         )
 
     def _free(self, pool: ObjectPool, place: MemoryRef) -> Number:
-        """The first of an object's places that no rival is in."""
+        """The offset of the first of an object's places that no rival refers to."""
         b = self.build
         start: Number = place.base + place.size * (place.copies - 1)
         for k in reversed(range(place.copies - 1)):
@@ -440,7 +446,8 @@ class _Rewrite:
     # Uses ------------------------------------------------------------------------------------------------------------
 
     def _access(self, op: Op) -> None:
-        """An op on references: on what they show, one way for each layout that one of them may have."""
+        """Rewrite an op on references to an op on views of the pools. If a reference may have several layouts, branch
+        on its layout."""
         several = next(
             (v for v in op.operands if v in self.references and isinstance(self.references[v].layout, Value)),
             None,
@@ -456,7 +463,7 @@ class _Rewrite:
             self.values[old] = new
 
     def _each(self, op: Op, several: Value, k: int) -> list[Value]:
-        """The op where the reference has its k-th layout or a later one."""
+        """The results of the op if the reference `several` has its k-th layout or a later one."""
         found = self.references[several]
         if k == len(found.layouts) - 1:
             return self._with_layout(op, several, k)
@@ -487,7 +494,7 @@ class _Rewrite:
             self.references[several] = found
 
     def _direct(self, op: BufGet | BufRead | BufSet | BufUpdate | BufWrite) -> list[Value]:
-        """The op on views of the pools; its results."""
+        """Build the op on views of the pools, and return its results."""
         b, source = self.build, op.buffer
         partial = isinstance(source.type, BufType) and source.type.partial
         if isinstance(op, BufRead):
@@ -501,7 +508,7 @@ class _Rewrite:
         return b.insert(op).results
 
     def _shown(self, x: Value) -> Value:
-        """The part of its pool that a reference stands for."""
+        """The view of its pool that a reference with a constant layout represents."""
         at = self.references[x]
         assert isinstance(at.layout, int)
         shape = buffer_type(x.type).shape
@@ -521,7 +528,7 @@ class _Rewrite:
         return a if b == 0 else b if a == 0 else self.build.binary("add", self._value(a), self._value(b))
 
     def _times(self, index: Value, stride: Number) -> Number:
-        """index * stride, where the index may be of any integer type."""
+        """index * stride as an int32 or a constant; the index may have any integer type."""
         number = index.owner.value if isinstance(index.owner, Const) else None
         if isinstance(number, int):
             index_or_number: Number = number
@@ -534,7 +541,7 @@ class _Rewrite:
         return self.build.binary("mul", self._value(index_or_number), self._value(stride))
 
     def _listed(self, at: Number, numbers: Sequence[int]) -> Number:
-        """numbers[at]."""
+        """numbers[at], by selects if `at` is known at run time only."""
         if isinstance(at, int):
             return numbers[at]
         if len(set(numbers)) == 1:

@@ -1,4 +1,4 @@
-"""What roles and pipes must keep to, checked on the IR that a kernel was traced to."""
+"""Rules of roles and pipes, checked on the traced IR of a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLED = {PipeLoad: "tile_pipe_load", PipePush: "tile_pipe_push"}
 
 
 def misused_roles(body: Region) -> list[E.CompileError]:
-    """Errors of a kernel's roles and pipes."""
+    """The errors of a kernel's roles and pipes."""
     roles = next((op for op in body.ops if isinstance(op, Roles)), None)
     if roles is None:
         outside: list[E.CompileError] = [
@@ -46,7 +46,8 @@ def _outside(op: Op) -> E.RolePlacement:
 
 
 def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
-    """What stands before the roles computes values for them, and changes nothing. `tiles`: look for tile functions."""
+    """Errors for code before the roles that is not scalar code without changes of memory. `tiles`: whether tile
+    functions are errors too."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
         assert isinstance(op, Op)
         if isinstance(op, MADE_BEFORE):
@@ -69,7 +70,7 @@ def _is_change(op: Op, kind: str, value: Value | None) -> bool:
 
 
 def is_shared(op: Op | Region | None) -> bool:
-    """Whether an op makes a shared tile with nothing in it, which roles may fill and read as barriers allow."""
+    """Whether an op makes an empty shared tile, which roles may fill and read, synchronised by barriers."""
     made = isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty)
     return made and isinstance(op, BufNew) and op.storage == "shared"
 
@@ -106,7 +107,7 @@ def _outer_tile(op: Op, operand: Value, name: str) -> E.OuterTileInRole:
 
 
 def _changed(op: Op) -> Iterator[E.CompileError]:
-    """An error where the op changes a popped tile or a view of one."""
+    """An error if the op changes a popped tile or a view of one."""
     for effect in op.effects():
         if effect.kind not in ("write", "atomic") or effect.value is None or isinstance(op, BufNew):
             continue
@@ -117,7 +118,8 @@ def _changed(op: Op) -> Iterator[E.CompileError]:
 
 
 def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
-    """One role fills a pipe, in one way, and some role pops it."""
+    """Errors of a pipe, unless exactly one role fills it, by one kind of op, a role pops it, and only roles that pop it
+    release its stages."""
     used = [
         (name, op)
         for name, region in zip(roles.names, roles.regions, strict=True)
