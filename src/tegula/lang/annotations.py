@@ -55,7 +55,7 @@ class TileAnnotation:
 
     @property
     def pattern(self) -> TilePattern:
-        """The same for a cooperative function."""
+        """The pattern of this annotation in the signature of a cooperative function."""
         dtype = Element if isinstance(self.dtype, _Any) else self.dtype
         shape = (Extent(f"n{k}") if isinstance(n, _Any) else n for k, n in enumerate(self.shape))
         return TilePattern(dtype, tuple(shape))
@@ -76,12 +76,12 @@ def is_any(annotation: object) -> bool:
 
 
 def array_annotation(item: object, ndim: int) -> ArrayAnnotation:
-    """What `tg.array[item]` (ndim 1), `tg.array2d[item]`, ... stand for."""
+    """The annotation `tg.array[item]` (ndim 1), `tg.array2d[item]`, ..."""
     return ArrayAnnotation(element_or_any(item), ndim)
 
 
 def tile_annotation(dtype: object, shape: int | tuple[object, ...]) -> TileAnnotation:
-    """What `tg.tile[dtype, *shape]` stands for. TypeError where an extent is neither an int nor Any."""
+    """The annotation `tg.tile[dtype, *shape]`. TypeError if an extent is neither an int nor Any."""
     entries = shape if isinstance(shape, tuple) else (shape,)
     extents: list[int | _Any] = []
     for n in entries:

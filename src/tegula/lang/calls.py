@@ -76,14 +76,14 @@ USED_IN = {
     "role": "with tg.role(...):",
     "elect": "if tg.elect():",
 }
-"""Functions that are the head of a loop or of a role, and nothing else."""
+"""Functions that may only be called at the head of a loop, a role or an `if`, with the statement to write."""
 RENAMED = {"round": "rint"}
 """Python builtins that are functions of the language under another name."""
 
 
 @dataclass(slots=True)
 class Passed:
-    """A function given as an argument, as the builder calls it back."""
+    """A function that is passed as an argument, which the builder may call."""
 
     tracer: Calls
     target: Any
@@ -106,16 +106,17 @@ class Passed:
 
 
 class Calls(TracerState):
-    """Needs `library` (the standard library by name), `launch` and `body`, the kernel's region."""
+    """The part of the tracer that builds calls. `library`: the functions of the standard library, by name; `body`: the
+    kernel's region."""
 
     body: Region
     library: Mapping[str, FuncDef]
     captures: Captures
     launch: LaunchClass
     differentiable: bool = False
-    """Whether the kernel is to be differentiated: calls have an adjoint, and functions run as they do there."""
+    """Whether the kernel is to be differentiated: calls get adjoints, and functions run their `replay`, if any."""
     keeps_calls: bool = True
-    """Whether functions with a derivative of their own stay calls: not inside of such functions."""
+    """Whether functions with a derivative of their own become `call` ops, which they do not inside such functions."""
     cooperative: str = ""
     """The cooperative function of which a program is being traced."""
     traced: dict[tuple[Any, ...], TracedCall]
@@ -173,7 +174,7 @@ class Calls(TracerState):
     # Constants -------------------------------------------------------------------------------------------------------
 
     def with_constants(self, build: Callable[[Any], Any], args: Any) -> Any:
-        """build(args); where it asks for a constant, names bound to constants count as such."""
+        """build(args); if it requires a constant, build again with constant Values as Python numbers."""
         region, before = self.builder.region, len(self.builder.region.ops)
         try:
             return build(args)
@@ -221,7 +222,7 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=what) from e
 
     def annotation(self, node: ast.expr) -> Any:
-        """What an annotation stands for; quoted ones are read as Python reads them. TypeError where it is no type."""
+        """The type that an annotation names; quoted annotations are parsed as in Python. TypeError if it is no type."""
         found = self.evaluate(node)
         while isinstance(found, str):
             try:
@@ -273,7 +274,7 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=f"{text!r} is not a number") from None
 
     def builtin(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
-        """The result of a call of a builtin function of Python, or of one that Tegula names like them."""
+        """The result of a call of a Python builtin, or of a function of the language that the tracer implements."""
         if name == "print":
             return self.print(args, kwargs, node)
         if kwargs:
@@ -329,7 +330,7 @@ class Calls(TracerState):
             return self.builder.emit(Tid, [], {"count": count})
 
     def print(self, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> None:
-        """print(..., sep=, end=): once per thread; with a tile among them once per block, as thread 0 has them."""
+        """Build print(..., sep=, end=): each thread prints, or, if an argument is a tile, thread 0 of the block."""
         texts = {"sep": " ", "end": "\n"}
         for key, x in kwargs.items():
             if key not in texts:
@@ -378,7 +379,7 @@ class Calls(TracerState):
     # Functions of the language ---------------------------------------------------------------------------------------
 
     def argument(self, x: Any, node: ast.AST | None) -> Any:
-        """An argument of a public function: functions in it can be called by the function's builder."""
+        """An argument of a public function; functions in it are wrapped so that the builder can call them."""
         if isinstance(x, FUNCTIONS):
             return Passed(self, x, node)
         if isinstance(x, tuple):
@@ -409,15 +410,15 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
 
     def _way_out(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
-        """What to do about an argument that a function does not take, where the rule itself does not say: how the
-        function is called, and how such an argument is used."""
+        """A help text about an argument of a wrong type or range: the function's signature, after the uses of the
+        argument's type; "" if the error states the type that was expected."""
         if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
             return ""
         use = USES.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
         return f"{use}; {signature(name, function)}" if use else signature(name, function)
 
     def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
-        """What the builder uses to reach the standard library."""
+        """Call a function of the standard library, for the builder."""
         target = self.library.get(name)
         if target is None and name not in PUBLIC:
             raise TypeRule(f"the function {name} is not available")
@@ -426,7 +427,7 @@ class Calls(TracerState):
     # Functions of the user -------------------------------------------------------------------------------------------
 
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
-        """The result of a call of a `@tg.func` function, inlined or, of the library, traced once."""
+        """The result of a call of a `@tg.func` function, which is inlined, or of a library function."""
         if f is self.library.get(f.name) and kwargs:
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
@@ -455,14 +456,14 @@ class Calls(TracerState):
             raise E.WrongArguments(self.location(node), what=str(e), help=help) from None
 
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
-        """A function traced here with these arguments."""
+        """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
         names = self._parameters(d.parameters, ordered)
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
-        """A function of 16-bit floats: the float32 result, rounded once."""
+        """The result of a function of 16-bit floats, computed in float32 and rounded once."""
         wide = [
             self.builder.cast(x, float32) if isinstance(x, Value) and x.type == narrow else x for x in args
         ]
@@ -524,7 +525,8 @@ class Calls(TracerState):
         raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
-        """The call with the casts that make the first overload of its length fit; "" if casts do not help."""
+        """The text of the call with casts to the parameters of the first overload with as many; "" if casts do not
+        help."""
         if not isinstance(node, ast.Call) or node.keywords:
             return ""
         written = [*node.args]
@@ -617,7 +619,7 @@ class Calls(TracerState):
         return out
 
     def inline(self, frame: Frame, body: Sequence[ast.stmt], name: str, node: ast.AST | None) -> Any:
-        """Trace the body here; the value it returns."""
+        """Trace the body here, and return the value that it returns."""
         if any(frame.identity is f for f in self.calls):
             raise E.RecursiveFunction(self.location(node), name=name)
         caller, loc = self.frame, self.builder.loc
@@ -649,7 +651,7 @@ class Calls(TracerState):
 def misfit(
     name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
 ) -> tuple[str, str]:
-    """Why a call does not fit a function of the language, and how the function is called."""
+    """The message of a call that does not fit a function of the language, and a help text with its signature."""
     _, *known = inspect.signature(function).parameters
     stray = [key for key in named if key not in known]
     call = signature(name, function)
@@ -661,7 +663,7 @@ def misfit(
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """How a function of the language is called."""
+    """A help text with the signature of a function of the language."""
     _, *parameters = inspect.signature(function).parameters.values()
     return f"its signature: {name}({', '.join(map(_shown, parameters))})"
 
@@ -682,5 +684,5 @@ def given(x: Any) -> Any:
 
 
 def signatures(f: FuncDef) -> str:
-    """The overloads of a function as they are called."""
+    """The signatures of a function's overloads, as text."""
     return "; ".join(signature_text(c.name, [p.wanted for p in c.definition.parameters]) for c in f.overloads)

@@ -51,7 +51,7 @@ _GROWN = (
 @dataclass(slots=True)
 class Given:
     """The arguments of one call: constants, and values in the types that the programs see. `targets`: the tiles that
-    it changes. `unified`: what the signature's letters are."""
+    the call changes. `unified`: the values of the signature's letters."""
 
     constants: dict[str, Any]
     values: dict[str, Value]
@@ -62,14 +62,14 @@ class Given:
 def call_cooperative(
     tracer: Calls, f: CooperativeDef, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
 ) -> Any:
-    """What the function returns: tiles that are the result of a `call.cooperative`."""
+    """The result of a call of a cooperative function, which becomes a `call.cooperative` op."""
     return _Call(tracer, f, node).build(args, kwargs)
 
 
 def call_inplace(
     tracer: Calls, f: Inplace, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
 ) -> None:
-    """The same, and the result overwrites a parameter."""
+    """Build a call of a cooperative function, and overwrite one of its arguments with the result."""
     call = _Call(tracer, f.of, node, f.name)
     found = call.ordered(args, kwargs)
     target = call.changeable(f.target, found[f.target])
@@ -77,7 +77,7 @@ def call_inplace(
 
 
 class _Call:
-    """One call being traced."""
+    """One call of a cooperative function, while it is traced."""
 
     def __init__(self, tracer: Calls, f: CooperativeDef, node: ast.AST | None, name: str = "") -> None:
         self.tracer = tracer
@@ -115,7 +115,7 @@ class _Call:
     # Arguments -------------------------------------------------------------------------------------------------------
 
     def ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by parameter."""
+        """The arguments by the names of their parameters."""
         try:
             found = self.tracer._ordered(self.name, self.f.definition.parameters, args, kwargs)
         except E.CompileError:
@@ -128,18 +128,18 @@ class _Call:
 
     @property
     def signature(self) -> str:
-        """The parameters and what they take."""
+        """The text of the signature: the parameters with their patterns."""
         return f"{self.name}({', '.join(f'{name}: {p}' for name, p in self.f.patterns.items())})"
 
     @property
     def gives(self) -> str:
-        """What the function returns, and the tiles that it changes."""
+        """A help text with the signature and its results."""
         each = ", ".join(map(str, self.f.results))
         returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
         return f"its signature: {self.signature} -> {returned}"
 
     def changeable(self, name: str, x: Any) -> Value:
-        """A tile that can be overwritten."""
+        """The argument as a tile that can be overwritten; an error if it cannot."""
         if not isinstance(x, Value) or not isinstance(x.type, BufType):
             self._wrong(
                 name, f"'{name}' is overwritten: it must be a tile bound to a name, got {describe_type(x)}"
@@ -161,7 +161,7 @@ class _Call:
                 continue
             if not self.builder.is_tile(x):
                 self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
-            # A program sees absent lanes as the kernel does, except in what it changes and in parts of a batch.
+            # Partial tiles stay partial in a program, except tiles that it changes and parts of a batch.
             filled = isinstance(pattern, InOutPattern) or pattern.batch
             if isinstance(pattern, InOutPattern):
                 given.targets[name] = self.changeable(name, x)
@@ -209,7 +209,7 @@ class _Call:
         return self.builder.cast(value, scalar_of(to))
 
     def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, given: Given) -> Value:
-        """A result in the dtype that the caller's tiles have."""
+        """A result, cast to the dtype of the caller's tiles."""
         if not isinstance(pattern.dtype, Dtypes):
             return x
         return self._as(x, given.unified.dtypes.get(pattern.dtype.name, _dtype(x)))
@@ -217,7 +217,7 @@ class _Call:
     # Programs --------------------------------------------------------------------------------------------------------
 
     def _program(self, given: Given) -> FuncDef:
-        """The first program that fits."""
+        """The first program whose condition holds; an error if there is none."""
         partial = any(isinstance(v.type, TileType) and v.type.partial for v in given.values.values())
         of_group = {"group": self.builder.lanes, "partial": partial}
         facts = {**given.unified.facts, **given.constants, **of_group}
@@ -228,7 +228,7 @@ class _Call:
         self._wrong("", f"there is no program for {sizes}")
 
     def _named(self, variant: Variant, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the facts that a condition takes."""
+        """The facts that the condition of a program takes, by parameter."""
         assert variant.when is not None
         names = [*inspect.signature(variant.when).parameters]
         unknown = [name for name in names if name not in facts]
@@ -254,7 +254,8 @@ class _Call:
         return region
 
     def _run(self, program: FuncDef, values: dict[str, Value], given: Given) -> list[Value]:
-        """One element of the batch: what the program returns, then what the tiles hold that it changes."""
+        """Trace the program for one element of the batch. Returns its results, then the values of the tiles that it
+        changes."""
         objects = {name: self.tracer.new_object(values[name], "register") for name in self.f.changed}
         returned = self._inlined(program, {**values, **objects, **given.constants})
         parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
@@ -266,7 +267,7 @@ class _Call:
         return [*made, *(self.builder.tile(x) for x in objects.values())]
 
     def _checked(self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, given: Given) -> Value:
-        """What a program returns, which is what the signature says."""
+        """A result of a program, checked against the signature."""
         dtype: Any = pattern.dtype
         if isinstance(dtype, Dtypes):
             known = given.unified.dtypes.get(dtype.name)
@@ -288,7 +289,7 @@ class _Call:
         return value
 
     def _inlined(self, function: FuncDef, known: Mapping[str, Any]) -> Any:
-        """A program with the parameters that it names."""
+        """The result of a program, inlined with the known values of the parameters that it names."""
         parameters = function.definition.parameters
         unknown = [p.name for p in parameters if p.name not in known]
         if unknown:
@@ -300,7 +301,7 @@ class _Call:
     # The adjoint -----------------------------------------------------------------------------------------------------
 
     def _adjoint(self, rule: Rule, given: Given, body: Region) -> Region:
-        """What the adjoints of the operands grow by, as the function's own program says."""
+        """The region of the function's adjoint program, which yields the increments of the operands' adjoints."""
         keepable = [*self.f.patterns, *(["result"] if self.f.results else [])]
         unknown = [name for name in rule.keep if name not in keepable]
         if unknown:
@@ -339,7 +340,7 @@ class _Call:
         return region
 
     def _grown(self, function: FuncDef, scope: Mapping[str, Any], like: Sequence[Value]) -> list[Value]:
-        """What an adjoint program returns: one value for each float parameter."""
+        """The results of an adjoint program: one value for each float parameter."""
         returned = self._inlined(function, scope)
         parts = returned if isinstance(returned, tuple) else (returned,)
         made = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
@@ -370,8 +371,8 @@ class _Call:
         kept: Sequence[bool],
         run: Callable[[list[Value]], list[Value]],
     ) -> list[Value]:
-        """run(values), for each element of a batch in turn. `batched`: which values have its dimensions; `kept`: which
-        results get them. The others are summed."""
+        """The results of run(values) for each element of a batch in turn. `batched`: which values have the batch
+        dimensions; `kept`: which results get them; the other results are summed over the batch."""
         if not batch:
             return run(list(values))
         b, count = self.builder, math.prod(batch)
@@ -415,7 +416,7 @@ class _Call:
         return [self.builder.const(0, int32) for _ in value.type.shape[1:]]
 
     def _memory(self, like: Value, count: int) -> Value:
-        """An object for `count` tiles, or one that starts as zeros."""
+        """A new object for `count` tiles, or, if `count` is 0, for one tile of zeros."""
         t = like.type
         assert isinstance(t, TileType), "numbers of a batch are tiles"
         if count:
@@ -435,7 +436,7 @@ class _Call:
     # Errors ----------------------------------------------------------------------------------------------------------
 
     def _place(self, parameter: str = "") -> Any:
-        """The argument of that parameter, or the call."""
+        """The location of a parameter's argument, or of the call."""
         call = self.node
         if not isinstance(call, ast.Call) or not parameter:
             return self.tracer.location(call)
@@ -476,7 +477,7 @@ def _whole(t: Type) -> Type:
 
 
 def _extents(form: Sequence[Any], unified: Unified) -> Shape:
-    """The shape that entries of a signature stand for; -1 for letters that no argument has."""
+    """The shape of a form in a signature; -1 for letters that no argument determines."""
     made: list[int] = []
     for n in form:
         known = n if isinstance(n, int) else unified.letters.get(n.name, -1)
@@ -485,7 +486,7 @@ def _extents(form: Sequence[Any], unified: Unified) -> Shape:
 
 
 def _returns(function: FuncDef) -> Location:
-    """Where a program says last what it returns; where it is defined if it does not."""
+    """The location of a program's last `return` with a value; of its definition if there is none."""
     source = function.definition.source
     found = [n for s in source.tree.body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value]
     return source.location(found[-1]) if found else function.definition.location

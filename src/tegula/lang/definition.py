@@ -27,9 +27,9 @@ ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to
 
 
 class Definition:
-    """A Python function as it is when it is decorated; parsed when first needed. `source`: its text, where Python does
-    not keep it; `constants`: values that variables which it sees have in the place of their own, by name; `written`:
-    the text of its file, where that is known; `library`: it is one of Tegula's own, whose files nobody changes."""
+    """A Python function at its decoration, parsed when its source is first needed. `source`: its text, if Python does
+    not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its
+    file, if known; `library`: it is a function of Tegula's own, whose files never change."""
 
     def __init__(
         self,
@@ -77,19 +77,19 @@ class Definition:
 
     @property
     def flow(self) -> Flow:
-        """What is assigned and used where in the function."""
+        """The bindings and reads of names in the function."""
         if self._flow is None:
             self._flow = Flow(self.source.tree)
         return self._flow
 
     @property
     def location(self) -> Location:
-        """Where the function is defined."""
+        """The location of the function's definition."""
         code = self.function.__code__
         return Location(code.co_filename, code.co_firstlineno, function=self.name)
 
     def parameter_location(self, name: str) -> Location:
-        """Where a parameter stands in the source; the definition where there is no source."""
+        """The location of a parameter in the source; of the definition if there is no source."""
         try:
             tree = self.source.tree
         except SourceNotFound:
@@ -105,7 +105,7 @@ class Definition:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The parameters; TypeMismatch where an annotation stands for no type."""
+        """The parameters; TypeMismatch if an annotation names no type."""
         if self._parameters is None:
             signature = inspect.signature(self.function, follow_wrapped=False)
             self._parameters = [self._parameter(p) for p in signature.parameters.values()]
@@ -113,7 +113,7 @@ class Definition:
 
     @property
     def returned(self) -> Any:
-        """What the annotation of the result stands for, as it is; None where there is none."""
+        """The object that annotates the result, evaluated but not resolved to a type; None if there is none."""
         annotation = self._annotations.get("return", self.function.__annotations__.get("return"))
         try:
             return self._evaluated(annotation)
@@ -137,8 +137,8 @@ class Definition:
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
 
     def _annotations_now(self) -> dict[str, Any]:
-        """What annotations that are strings mean at the decoration, as others do. Names that are bound later only are
-        left to the first launch."""
+        """The values at the decoration of annotations that are strings, as of other annotations. Names that are only
+        bound later are left to the first launch."""
         found: dict[str, Any] = {}
         try:
             for name, annotation in self.function.__annotations__.items():
@@ -149,7 +149,7 @@ class Definition:
         return found
 
     def _evaluated(self, annotation: object) -> object:
-        """Annotations are strings under `from __future__ import annotations`, and where they are quoted."""
+        """The value of an annotation, which is a string if quoted or under `from __future__ import annotations`."""
         while isinstance(annotation, str):
             annotation = eval(_compiled(annotation), self.function.__globals__, self.closure())
         return annotation
@@ -167,18 +167,18 @@ class Definition:
         return out
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
-        """The same function where these variables have these values, also in the functions that it calls."""
+        """The function with constants in the place of variables, also in the functions that it calls."""
         return Definition(self.function, self.text, {**self.constants, **constants}, self.written)
 
     def variable(self, name: str) -> tuple[int, str]:
-        """Which variable a free name is: equal for functions that share it."""
+        """The identity of the variable that a free name refers to: equal for functions that share the variable."""
         free = self.function.__code__.co_freevars
         if name in free:
             return id((self.function.__closure__ or ())[free.index(name)]), name
         return id(self.function.__globals__), name
 
     def lookup(self, name: str) -> Any:
-        """What a free name means in Python; KeyError if nothing."""
+        """The Python object that a free name is bound to; KeyError if there is none."""
         closure = self.closure()
         if name in closure:
             return closure[name]
@@ -195,7 +195,7 @@ class FuncDef(Named):
     `replay`: what runs in its place where gradients need its result again."""
 
     def __init__(self, definition: Definition, earlier: Sequence[FuncDef] = (), frame: int = 0) -> None:
-        """`frame`: what identifies the Python frame that it is defined in."""
+        """`frame`: the identity of the Python frame that the function is defined in."""
         self.definition = definition
         self.name = definition.name
         self.definitions: tuple[FuncDef, ...] = (*earlier, self)
@@ -210,21 +210,21 @@ class FuncDef(Named):
 
     @property
     def rows(self) -> list[Row]:
-        """The parameters, and what all of one kind take and raise, for the docstring."""
+        """The parameters as rows of the docstring, without a kind."""
         return [(None, [p.name]) for p in self.definition.parameters]
 
     @cached_property
     def overloads(self) -> tuple[FuncDef, ...]:
-        """The definitions that calls choose from, in source order: of those with parameters of the same types the last.
-        TypeMismatch where an annotation stands for no type."""
+        """The definitions that calls choose from, in source order; of definitions with parameters of the same types,
+        the last. TypeMismatch if an annotation names no type."""
         if len(self.definitions) == 1:
             return self.definitions
         last = {tuple(p.annotation for p in f.definition.parameters): f for f in self.definitions}
         return tuple(f for f in self.definitions if f in last.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels: the Python function whose parameters fit the arguments best. WrongArguments where none of
-        several does."""
+        """Call, outside kernels, the Python function whose parameters fit the arguments best. WrongArguments if none
+        of several fits."""
         if len(self.definitions) == 1:
             return self.definition.function(*args, **kwargs)
         return self._fitting(args, kwargs).definition.function(*args, **kwargs)

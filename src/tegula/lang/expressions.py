@@ -44,7 +44,7 @@ HINTS = {
     ast.NamedExpr: "assign it in a line of its own",
 }
 SPECULATED = 12
-"""Up to this many pure ops are evaluated unconditionally instead of in a branch."""
+"""The maximal number of pure ops that are evaluated unconditionally instead of in a branch."""
 
 
 class Expressions(Calls):
@@ -71,7 +71,7 @@ class Expressions(Calls):
         return self.name(node.id, node, self.frame)
 
     def name(self, name: str, node: ast.AST, frame: Frame) -> Any:
-        """What a name stands for here: a local, a local of an enclosing kernel function, or a captured object."""
+        """The binding of a name: a local, a local of an enclosing kernel function, or a captured object."""
         loc = self.location(node)
         if name in frame.names:
             x = frame.names[name]
@@ -93,7 +93,7 @@ class Expressions(Calls):
         return capture(name, found, loc)
 
     def _unbound(self, name: str, loc: Location, frame: Frame) -> E.UnboundName:
-        """With a note for each place that binds the name."""
+        """The error for an unbound name, with a note for each place that binds it."""
         stores = [n for n in ast.walk(frame.source.tree) if isinstance(n, ast.Name) and n.id == name]
         places = (frame.source.location(n, frame.caller) for n in stores if isinstance(n.ctx, ast.Store))
         notes = [(at, "bound here") for at in sorted(places, key=lambda at: (at.line, at.column))]
@@ -127,7 +127,7 @@ class Expressions(Calls):
         return tuple(self.expr(part) for part in node.elts)
 
     def index(self, node: ast.expr, owner: Any) -> tuple[Any, ...]:
-        """The parts of a subscript of `owner`; `...` stands for as many ':' as are missing."""
+        """The parts of a subscript of `owner`; `...` is replaced by a ':' for each missing dimension."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         dots = [k for k, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is ...]
         rank = dimensions(owner)
@@ -177,7 +177,7 @@ class Expressions(Calls):
     # Operators -------------------------------------------------------------------------------------------------------
 
     def _BinOp(self, node: ast.BinOp) -> Any:
-        """Operators to the left are taken in a loop, so that a sum may be of any length."""
+        """The value of a chain of operators, by a loop over its left operands, so that sums may have any length."""
         chain = [node]
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
@@ -202,7 +202,7 @@ class Expressions(Calls):
         return folded if folded is not None else self.builder.binary(op, self.typed(left), self.typed(right))
 
     def typed(self, x: Any) -> Any:
-        """NumPy constants keep their type; literals stay literals."""
+        """An operand for the builder: NumPy constants as Values of their type, literals as they are."""
         if isinstance(x, np.bool_):
             return bool(x)
         if isinstance(x, np.generic):
@@ -212,7 +212,7 @@ class Expressions(Calls):
         return self.builder.value(x) if isinstance(x, np.ndarray) else x
 
     def _fold(self, op: str, left: Any, right: Any) -> Value | None:
-        """Integer arithmetic of constants bound to names stays constant."""
+        """The constant result of integer arithmetic with constants bound to names; None if it is not constant."""
         typed = [x for x in (left, right) if isinstance(x, Value)]
         a, b = self.static(left), self.static(right)
         if op not in FOLDED or not typed or type(a) is not int or type(b) is not int:
@@ -223,7 +223,7 @@ class Expressions(Calls):
         assert isinstance(t, DType)
         try:
             result = self.builder.binary(op, a, b)
-        except TypeRule:  # what Python has no number for, kernels have one for at run time
+        except TypeRule:  # Python has no result for these operands, but kernels have one at run time
             return None
         low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
         return self.builder.const(result, t) if low <= result < low + (1 << t.bits) else None
@@ -245,7 +245,7 @@ class Expressions(Calls):
         return self.builder.unary(UNARY[type(node.op)], self.typed(x))
 
     def _Compare(self, node: ast.Compare) -> Any:
-        """Chains read each operand once, and stop at the first comparison that fails."""
+        """The value of a chain of comparisons, which evaluates each operand once and stops at the first that fails."""
         left = self.expr(node.left)
         return self._compare_chain(node, left, 0)
 
@@ -278,7 +278,7 @@ class Expressions(Calls):
         return [((node.left, *node.comparators)[k], left), (node.comparators[k], right)]
 
     def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
-        """Dtypes, strings, None, functions and tuples of constants are compared in Python."""
+        """The result, in Python, of comparing dtypes, strings, None, functions or tuples of constants."""
         builtin = {float: "float32", int: "int32", bool: "bool"}
         left, right = (
             str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right)
@@ -316,7 +316,7 @@ class Expressions(Calls):
         return total
 
     def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
-        """first and/or rest(), where `rest` runs only if it is needed or cannot be noticed."""
+        """`first` and/or `rest()`; `rest` runs only if it is needed, or unconditionally if this is unobservable."""
         if isinstance(first, bool):
             return rest() if first == (op == "and") else first
         region = Region()

@@ -652,7 +652,8 @@ class Loops(Branches):
         return lambda results: (skip(results), Conflict(error))[1]
 
     def _finish(self, node: ast.stmt, body: Body, runs: bool) -> None:
-        """Carry out flags, the result of the function, and names that the body binds anew if it surely runs."""
+        """Make flags, the function's result and, if the body certainly runs, the names that it binds results of the
+        loop."""
         ended = body.ended
         before = self.frame.names
         for name, x in ended.items():
@@ -675,7 +676,7 @@ class Loops(Branches):
                 self._carry_out(flag, ended[flag], body, False)
 
     def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
-        """An extra result for something that no iteration reads from the one before."""
+        """Add loop results for a binding that no iteration reads from the previous one."""
         with self.within(body.region):
             values = self._flat(x)
         if values is None:
@@ -726,7 +727,7 @@ class Loops(Branches):
 
 
 def _alike(before: Binding, end: Binding) -> bool:
-    """Whether tuples have their parts in the same places."""
+    """Whether two bindings have the same structure of nested tuples."""
     if not isinstance(before, tuple) or not isinstance(end, tuple):
         return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
     return len(before) == len(end) and all(map(_alike, before, end))

@@ -11,7 +11,8 @@ from tegula.runtime.recording import recording
 
 
 def add(target: array, more: array) -> None:
-    """target += more, each sum rounded once; both of one shape and dtype, on one device, and no tape records it."""
+    """target += more, each sum rounded once. Both arrays have one shape and dtype and are on one device; no tape
+    records the addition."""
     if not target.size:
         return
     if target.device is CPU:

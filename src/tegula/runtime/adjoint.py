@@ -1,4 +1,4 @@
-"""Adjoint kernels: what computes the gradients of a kernel's launches."""
+"""Adjoint kernels, which compute the gradients of a kernel's launches."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from tegula.runtime.launch import LaunchPlan
 
 BUSY_CPU = 32
-"""Blocks that keep a CPU busy; not a multiple of its cores, so that sums are the same on all of them."""
+"""The number of blocks that keep a CPU busy; independent of its cores, so that sums are the same on all CPUs."""
 ADDRESS_BYTES = 8
-"""Of what kernels get of an array: its address, which comes first."""
+"""The size in bytes of an array's address, which comes first in the bytes that kernels get of the array."""
 MOST_KNOWN = 256
-"""Launches of an adjoint that are known for arguments of some types and kinds of memory."""
+"""The maximal number of launches that are cached for an adjoint and arguments of given types and kinds of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """The blocks of a forward launch whose blocks take tiles in turn, one for each tile: rows and columns, values of
-    the kernel with these parameters. None where the launch itself says. `longest`: how long its dimensions may be for
-    the gradient."""
+    """The grid of tiles, rows and columns, of a forward launch with persistent blocks: values of the kernel with the
+    parameters `params`. `extents` is None where the grid is that of the launch. `longest`: the maximal dimensions of
+    the launch for the gradient."""
 
     params: Sequence[Value]
     extents: tuple[Value, Value] | None
@@ -66,9 +66,10 @@ class Adjoint(Kernel):
         self.launched: list[Part] = []
         self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
-        """Its kernels, by what they were made for; one list for each meaning of captured names."""
+        """The adjoint's kernels, by the specialisation that they were made for; one list for each state of the
+        captures."""
         self.known: dict[tuple[Type, ...], AdjointPrograms] = {}
-        """Launches that need not be planned again, by the types of the arguments."""
+        """Cached launches, which need not be planned again, by the types of the arguments."""
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -93,7 +94,7 @@ class Adjoint(Kernel):
         access: Sequence[AccessClass | None],
         functions: Mapping[str, FuncDef] | None,
     ) -> tuple[KernelIR, frozenset[int]]:
-        """Its IR, and the positions of the kernel's own arrays whose elements that reads."""
+        """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
 
         n = len(self.forward.parameters)
@@ -106,7 +107,7 @@ class Adjoint(Kernel):
         return made, frozenset(reads(made, n))
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
-        """The kernels that are launched, one after the other, for what captured names mean now."""
+        """The kernels that are launched, one after the other, for the current values of captured names."""
         found = self.steps.setdefault((wanted, config.deterministic), [])
         steps = next((p for p in found if p[0].is_current()), [])
         if not steps:
@@ -122,7 +123,7 @@ class Adjoint(Kernel):
         return steps
 
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
-        """What is launched, one after the other, for arguments that are ours."""
+        """The launches, one after the other, for arguments that are arrays of ours, and numbers."""
         # Another thread may cache launches for arguments of other types meanwhile.
         for programs in tuple(self.known.values()):
             found = programs.find(shape, args)
@@ -182,7 +183,7 @@ class Adjoint(Kernel):
 
 
 def _annotation(t: Type) -> Annotation:
-    """What a parameter of a type is annotated with."""
+    """The annotation of a parameter of a given type."""
     if isinstance(t, ArrayType):
         return array_annotation(t.dtype, t.ndim)
     assert is_element(t)
@@ -207,41 +208,42 @@ class Part(Kernel):
         self.name = step.kernel.name
         self.captured = captured
         self.grid = grid
-        """That of the forward blocks."""
+        """The grid of the forward blocks."""
         self.blocks = 0
-        """Of its last launch."""
+        """The number of blocks of its last launch."""
         self.sums: list[int] = []
         """Bytes of each array of sums that its last launch was the first to write."""
         self.place = place
         self.placed: dict[LaunchOverlap, Part] = {place: self}
-        """The same in other places."""
+        """This kernel at each place among the launches that it has been used at."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
-        """What may be launched instead."""
+        """The kernels that may be launched in its place."""
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
-        """The positions of the arrays that it may write."""
+        """The positions of the arrays that the kernel may write."""
         from tegula.runtime.compile import written
 
         return tuple(written(self.step.kernel))
 
     @cached_property
     def longest(self) -> tuple[int, ...]:
-        """How long the dimensions of its launches may be."""
+        """The maximal dimensions of its launches."""
         from tegula.passes.gradient import longest
 
         return longest(self.step.kernel)
 
     @property
     def in_order(self) -> bool:
-        """Whether its blocks run one after the other: they add to the same elements, and the order is to be fixed."""
+        """Whether its blocks run one after the other: they add to the same elements, and additions must have a fixed
+        order."""
         from tegula.passes.gradient import among_blocks
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
     def of(self, step: AdjointStep, place: LaunchOverlap) -> Part:
-        """What is launched for one of its steps, at a place among the others."""
+        """The kernel that is launched for one of its steps, at a place among the other launches."""
         found = next((p for p in self.shared if p.step is step), self)
         if place not in found.placed:
             found.placed[place] = Part(self.adjoint, step, found.captured, found.grid, place)
@@ -256,7 +258,7 @@ class Part(Kernel):
         ]
 
     def is_current(self) -> bool:
-        """Whether it is made of what captured names mean now."""
+        """Whether the captures that the kernel was made from are unchanged."""
         if not all(map(unchanged, self.captured)):
             return False
         self.captured = tuple(map(refreshed, self.captured))
@@ -278,14 +280,14 @@ class Part(Kernel):
 
 
 def busy_blocks(device: Device) -> int:
-    """Blocks that keep a device busy."""
+    """The number of blocks that keep a device busy."""
     from tegula.passes.gradient import BUSY
 
     return BUSY * device.sm_count or BUSY_CPU
 
 
 Memory = Callable[[Sequence[int], DType, Device, bool], array]
-"""What makes arrays for the time of a call, of a shape and dtype on a device, of zeros or uninitialised."""
+"""A function that makes a temporary array of a shape and dtype on a device, of zeros or uninitialised."""
 
 
 Rows = dict[Any, array]
@@ -306,8 +308,8 @@ class KnownLaunch(NamedTuple):
     device: Device
 
     def extra(self, args: Sequence[Any], rows: Rows, memory: Memory) -> tuple[Any, ...]:
-        """What follows the arguments of the adjoint in a launch that is about to be. `rows`: the arrays of partial sums
-        that there are already; `memory` makes others."""
+        """The arguments of a launch that follow those of the adjoint. `rows`: the arrays of partial sums made so far;
+        `memory` makes new ones."""
         part = self.part
         part.blocks = self.blocks
         if not self.partials:
@@ -320,8 +322,8 @@ class KnownLaunch(NamedTuple):
         return (*self.counts, *(rows[p] for p, _ in self.partials))
 
     def _standing(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
-        """An array that stands for an argument. What stands for those that share bytes is in one memory, of an element
-        for each that lies between the first and the last of theirs."""
+        """An array that replaces an argument. The replacements of arguments that share bytes are views of one memory,
+        which spans the elements from the first to the last of these arguments."""
         arrays, scalar = [args[k] for k in p.like], scalar_of(p.dtype)
         size = element_bytes(scalar_of(arrays[0].dtype))
         low, high = min(a.low for a in arrays), max(a.high for a in arrays)
@@ -331,7 +333,7 @@ class KnownLaunch(NamedTuple):
         return laid_out_as(arrays[0], rows[together], (arrays[0].ptr - low) // size, p.dtype)
 
     def _sums(self, p: Partials, shape: tuple[int, ...], memory: Memory) -> array:
-        """An array of partial sums; one of vectors or matrices is memory of their components."""
+        """A new array of partial sums; an array of vectors or matrices is a view of an array of their components."""
         if isinstance(p.dtype, DType):
             return memory(shape, p.dtype, self.device, p.zeroed)
         count = math.prod(shape) * components(p.dtype)
@@ -340,8 +342,8 @@ class KnownLaunch(NamedTuple):
 
 
 class AdjointProgram:
-    """The launches of an adjoint that was made while captured names had a meaning. `deciding`: the positions of the
-    numbers that they depend on."""
+    """The launches of an adjoint for one state of its captures. `deciding`: the positions of the number arguments that
+    the launches depend on."""
 
     __slots__ = ("captured", "deciding", "launches")
 
@@ -351,9 +353,9 @@ class AdjointProgram:
         self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
 
     def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
-        """What the dimensions of the launches depend on: those of the forward launch, the lengths and strides of
-        arrays, numbers, and whether the order of additions is to be fixed. And the types of all numbers: an int is
-        taken for a float, but it may have launches of its own."""
+        """The key of the launches: everything that their dimensions depend on, that is the dimensions of the forward
+        launch, the lengths and strides of arrays, deciding numbers, and whether additions have a fixed order. The types
+        of all numbers are part of it: an int may be passed for a float, but may have launches of its own."""
         return (
             config.deterministic,
             plan.dims,
@@ -370,15 +372,15 @@ class AdjointPrograms:
         self.fast_path = make_fast_path(parameters, self.ready)
 
     def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
-        """The launches of an adjoint that is known for such arguments, if there is one."""
+        """The cached launches for arguments like these; None if there are none."""
         found: Any = self.fast_path(plan, args)
         return found and found[0].launches.get(found[0].key(plan, args))
 
     def cache(
         self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
     ) -> None:
-        """Know the launches of these steps for arguments like these, if `find` takes them: it leaves vectors and
-        NumPy's numbers to the slow path."""
+        """Cache the launches of these steps for arguments like these, if `find` takes them: vectors and NumPy's numbers
+        are left to the slow path."""
         at = fast_path_key(plan.number, [a.launch_id for a in args if type(a) is array])
         captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)
@@ -392,7 +394,7 @@ class AdjointPrograms:
 
 
 def _deciding(steps: Sequence[Part]) -> frozenset[int]:
-    """The positions of the numbers among the arguments that what is launched depends on."""
+    """The positions of the number arguments that the launches depend on."""
     from tegula.passes.gradient import parameters_of
 
     walked = steps[0].grid
@@ -407,7 +409,8 @@ def _deciding(steps: Sequence[Part]) -> frozenset[int]:
 def planned(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device
 ) -> list[KnownLaunch]:
-    """What is launched for the steps of an adjoint. `dims`: of the forward launch; `args`: of the adjoint, ours."""
+    """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
+    the adjoint, with arrays of ours."""
     from tegula.passes.gradient import ForwardLaunch, in_series
 
     values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid

@@ -44,7 +44,7 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.nda
 
 @cache
 def cuda_memory() -> Any:
-    """Memory of GPUs, loaded when it is first asked for."""
+    """The module for memory of GPUs, imported on first use."""
     from tegula.runtime.cuda import memory
 
     return memory
@@ -52,22 +52,22 @@ def cuda_memory() -> Any:
 
 @cache
 def interop() -> Any:
-    """Arrays of other libraries on GPUs, loaded when they are first asked for."""
+    """The module for arrays of other libraries on GPUs, imported on first use."""
     from tegula.runtime.cuda import interop
 
     return interop
 
 
-# NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
+# NumPy 2.1 introduced `copy=`; assigning to `shape`, the earlier way, is being deprecated.
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 class CannotView(ValueError):
-    """A shape that cannot be had without a copy."""
+    """Raised for a shape that cannot be viewed without a copy."""
 
 
 def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The same memory, which is not read, under another shape; CannotView where a copy would be needed."""
+    """A view of the memory with another shape, made without reading it; CannotView if a copy would be needed."""
     try:
         if data.flags.c_contiguous:
             return data.reshape(shape)
@@ -83,7 +83,7 @@ def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.ndarray:
-    """The elements under another shape, copied where that is needed."""
+    """The elements in another shape, copied if no view is possible."""
     try:
         return viewed(data, shape)
     except CannotView:
@@ -93,7 +93,7 @@ def reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.nda
 
 
 def filled(data: np.ndarray, device: Device, value: object) -> None:
-    """Set all elements of a memory to a value that it broadcasts."""
+    """Set all elements of an array's memory to a value, which is broadcast."""
     if device is CPU:
         data[...] = value
     else:
@@ -101,7 +101,7 @@ def filled(data: np.ndarray, device: Device, value: object) -> None:
 
 
 def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device) -> None:
-    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
+    """Copy elements between any two devices; if the dtypes differ, they are converted on the host."""
     if device is not CPU and home is not CPU and target.dtype == source.dtype:
         cuda_memory().copy(device, target, source, home)
         return
@@ -116,7 +116,7 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
 
 @cache
 def plain_range(scalar: DType) -> tuple[float, float]:
-    """The numbers of a type that take no closer look: all integers, floats that are not the largest."""
+    """The range of a type's numbers that need no further check: all integers, and floats below the largest."""
     if not scalar.is_float:
         return limits(to_numpy(scalar))
     most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
@@ -124,7 +124,7 @@ def plain_range(scalar: DType) -> tuple[float, float]:
 
 
 def may_be_on_device(data: Any) -> bool:
-    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the fastest to ask."""
+    """Whether another library's array may be outside of the host's memory. PyTorch's `is_cuda` is the fastest test."""
     if isinstance(known := getattr(data, "is_cuda", None), bool):
         return known
     if hasattr(data, "__dlpack_device__"):
@@ -133,8 +133,8 @@ def may_be_on_device(data: Any) -> bool:
 
 
 def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
-    """The type of an array that is made of Python's numbers: int32 for integers, float32 for floats, as in kernels.
-    NumPy's numbers keep theirs, but for those that are Python's."""
+    """The type of an array made of Python's numbers: int32 for integers, float32 for floats, as in kernels. NumPy's
+    numbers keep their types, except int64 and float64, which are those of Python's numbers."""
     kind = source.dtype
     if kind == np.float64:
         return float32
@@ -149,13 +149,13 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
 
 
 def _held(source: np.ndarray, t: DType) -> DType:
-    """`t`, if it holds all numbers; UnfitNumber that names the wider type otherwise."""
+    """`t`, if it can represent all numbers of `source`; else UnfitNumber, which names a wider type."""
     fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
     return t
 
 
 def is_packed(data: np.ndarray, rank: int) -> bool:
-    """Whether the components of elements, which the dimensions from `rank` on are, lie side by side."""
+    """Whether the components of each element, the dimensions from `rank` on, are contiguous in row-major order."""
     expected = data.itemsize
     for n, s in zip(reversed(data.shape[rank:]), reversed(data.strides[rank:]), strict=True):
         if s != expected and n > 1:
@@ -166,7 +166,7 @@ def is_packed(data: np.ndarray, rank: int) -> bool:
 
 @lru_cache(maxsize=MOST_DESCRIPTIONS)
 def packed_strides(extents: tuple[int, ...], dtype: ElementType) -> tuple[int, ...] | None:
-    """Of packed arrays; None where NumPy is to say them, or that there is no such array."""
+    """The strides, in bytes, of packed arrays; None for empty arrays and invalid shapes, which are left to NumPy."""
     if not 1 <= len(extents) <= MAX_NDIM or min(extents) < 1:
         return None
     size = element_bytes(dtype)

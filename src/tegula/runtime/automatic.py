@@ -26,8 +26,8 @@ from tegula.target import CudaTarget
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A kernel for a GPU: LLVM IR, what the assembler makes of it, the verdict on its schedule, and what was made of it
-    automatically."""
+    """A kernel compiled for a GPU: its LLVM IR, the assembled code, the verdict on its schedule, and the schedule that
+    was made automatically."""
 
     code: GpuCode
     made: Cubin
@@ -36,8 +36,8 @@ class Built:
 
 
 def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None) -> Built:
-    """Compile a prepared kernel, which the passes change. CompileError where the schedule that the user wrote does
-    not pass the checker, or tiles do not fit a block."""
+    """Compile a prepared kernel, which the passes change in place. CompileError if the schedule that the user wrote
+    does not pass the checker, or tiles do not fit a block."""
     spread, verdict = checked(kernel, target, debug, observe)
     while spread.schedule.plan is not None:
         try:
@@ -65,8 +65,8 @@ def checked(
     schedule: Schedule | None = None,
     judge: Callable[[Kernel, GpuCompilation], Verdict] = check_schedule,
 ) -> tuple[GpuCompilation, Verdict]:
-    """The kernel spread over the threads of a block, with roles of our making only if they pass, and the verdict
-    on it. `schedule`: what was made of it, if something was; `judge`: who gives the verdict."""
+    """The kernel distributed over the threads of a block, with automatic roles only if they pass the checker, and the
+    verdict on it. `schedule`: the automatic schedule so far, if any; `judge`: the checker that gives the verdict."""
     while True:
         spread = for_gpu(kernel, target, observe, debug, schedule)
         verdict = judge(kernel, spread)
@@ -77,7 +77,7 @@ def checked(
 
 
 def accept(verdict: Verdict) -> None:
-    """An error, or a warning if so configured, unless the schedule has passed."""
+    """Raise an error, or give a warning if so configured, unless the schedule has passed the checker."""
     try:
         verdict.require()
     except CompileError as error:

@@ -31,12 +31,12 @@ PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 STRIDED = AccessClass()
 """Arrays that bulk copies can read, and arrays of which nothing is known: their schedules differ."""
 ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
-"""The worst verdict first."""
+"""The statuses of verdicts, the worst first."""
 
 
 def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
-    """The verdict for arguments of these types; of packed arrays and of any others, the worse one. A kernel that copies
-    by hand takes none but packed ones."""
+    """The verdict for arguments of the given types: the worse of those for packed arrays and for any arrays. A kernel
+    with explicit copies takes packed arrays only."""
     verdicts: list[Verdict] = []
     for _, found in check_forms(kernel, given, block_dim, target):
         if not found.passed:
@@ -52,8 +52,8 @@ def check_forms(
     target: str,
     certificates: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[str, Verdict]]:
-    """For each kind of arrays, the verdict; what is proved is kept on disk, and not asked again. `certificates`: by
-    kind of arrays; with them the verifier alone decides, and nothing is taken from disk."""
+    """The verdict for each kind of arrays; proved verdicts are kept on disk and reused. `certificates`: by kind of
+    arrays; with them the verifier alone decides, and nothing is read from disk."""
     types = argument_types(kernel, given)
     for arrays, known in (("packed", PACKED), ("any", STRIDED)):
         access = tuple(known if isinstance(t, ArrayType) else None for t in types)
@@ -89,8 +89,8 @@ def _judge(
 
 
 def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
-    """What the arguments are: as given, else as the parameters are annotated. WrongArguments where that says too
-    little."""
+    """The types of the arguments: those given, else the annotations of the parameters. WrongArguments if they do not
+    determine a type."""
     annotations = [resolve(a) for a in given] if given else [p.annotation for p in kernel.parameters]
     if len(annotations) != len(kernel.parameters):
         what = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
@@ -107,8 +107,8 @@ def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
 
 
 def _shape(kernel: Kernel, types: Sequence[Type], access: Sequence[AccessClass | None]) -> tuple[int, int]:
-    """The fewest dimensions, threads included, of a launch that gives each block its own thread indices, as roles want
-    them; and the threads that its roles need."""
+    """The least number of dimensions, threads included, of a launch that gives each block its own thread indices, as
+    roles require; and the threads per block that its roles need."""
     launch = LaunchClass(MAX_DIMS, WARP_GROUP, (True,) * (MAX_DIMS - 1) + (False,), True, False)
     made = kernel.trace(types, launch, access, library())
     named = max((len(op.results) for op in made.walk() if isinstance(op, Tid)), default=1)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
 SMALL = 1 << 16
-"""Tiles of up to this many bytes are not named when others need too much memory."""
+"""The size in bytes up to which tiles are not named in errors for too much memory."""
 
 
 class Compiled:
-    """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the places that
-    report to the host, `writes` the positions of the arrays it may write; `captured` is what it was made from besides
-    its source (see `lang.captures`)."""
+    """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the code locations
+    that report to the host, `writes` the positions of the arrays that it may write; `captured` are the objects besides
+    its source that it was made from (see `lang.captures`)."""
 
     __slots__ = (
         "captured",
@@ -74,8 +74,8 @@ class Compiled:
         other: bool,
         threads: int | None = None,
     ) -> None:
-        """Run the kernel; it is done on return. `packed`: arguments, launch dimensions, and no address of a report.
-        `threads`: at most that many; one runs the blocks in order."""
+        """Run the kernel to completion. `packed`: arguments, launch dimensions, and no address of a report. `threads`:
+        the maximal number of threads; one thread runs the blocks in order."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
@@ -117,8 +117,8 @@ def compile_kernel(
     access: Sequence[AccessClass | None],
     device: Device = CPU,
 ) -> Any:
-    """The kernel for these types and launch class, from the disk cache where it was compiled before: a Compiled, or for
-    a CUDA device a CudaCompiled."""
+    """The kernel compiled for the types and launch class, from the disk cache if it is there: a Compiled, or for a CUDA
+    device a CudaCompiled."""
     kernel = trace(definition, types, launch, access)
     debug = config.mode == "debug"
     if device.is_cuda:
@@ -139,17 +139,17 @@ def compile_kernel(
 
 
 def kept_text(kernel: Kernel, debug: bool) -> str:
-    """A traced kernel as the disk cache knows it."""
+    """The text of a traced kernel that keys of the disk cache are made of."""
     return print_kernel(kernel, locations=_reports(kernel, debug))
 
 
 def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
-    """Everything that a CPU kernel's code depends on, besides the tools."""
+    """The parts of a CPU kernel's key in the disk cache: everything that its code depends on, besides the tools."""
     return [kept_text(kernel, debug), target.key, str(debug)]
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
-    """Whether the code holds places of the source."""
+    """Whether the code contains source locations."""
     return debug or any(
         isinstance(op, Print | PrintTile | Assert) or (isinstance(op, TileAccess) and op.aligned)
         for op in kernel.walk()
@@ -177,7 +177,8 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
 
 
 def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
-    """SharedMemoryExceeded, naming each tile that is there when the most are, where a block's tiles do not fit."""
+    """SharedMemoryExceeded if a block's tiles do not fit. It names the large tiles that are live when most memory is in
+    use."""
     if plan.total > limit:
         from tegula.passes.plan_memory import lifetime
 
@@ -206,14 +207,14 @@ def written(kernel: Kernel) -> list[int]:
 
 
 def site_to_json(site: Site) -> dict[str, Any]:
-    """A site as the cache keeps it."""
+    """A site as the JSON data that the disk cache stores."""
     data = {k: [str(t) for t in v] if k == "types" else v for k, v in site.data.items()}
     places = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
     return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
 
 
 def site_from_json(data: dict[str, Any]) -> Site:
-    """A place of the code that reports may name, from the disk cache."""
+    """A site, a code location that reports may name, from the JSON data of the disk cache."""
     loc: Location | None = None
     for place in reversed(data["places"]):
         file, line, column, end_column, function = place

@@ -15,18 +15,18 @@ from tegula.runtime.dimensions import MOST_INT32
 from tegula.types import ElementType, element_bytes
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
-"""What a tensor map can describe: bytes that addresses are multiples of, and the ends of strides and lengths."""
+"""Limits of tensor maps: the alignment of addresses in bytes, and exclusive upper bounds of strides and lengths."""
 ALIGNMENT = 64
 MOST_DESCRIPTIONS = 8192
 
 SPECIALISATIONS: list[Any] = []
-"""What an argument is specialised on, by its small number."""
+"""The specialisations of array arguments, indexed by their launch ids."""
 _numbers: dict[Any, int] = {}
 _lock = threading.Lock()
 
 
 def launch_id(specialisation: Any) -> int:
-    """A small number for what an argument is specialised on, so that launches compare numbers only."""
+    """The launch id of a specialisation: a small number, so that launches compare only numbers."""
     found = _numbers.get(specialisation)
     if found is None:
         with _lock:
@@ -39,14 +39,14 @@ def launch_id(specialisation: Any) -> int:
 
 
 def device_of(specialisation: tuple[Any, ...]) -> Device:
-    """Where an array is, by what it is specialised on."""
+    """The device of arrays with a specialisation."""
     return specialisation[4] if len(specialisation) > 4 else CPU
 
 
 class Description:
-    """What launches ask of an array. `launch_id`: the number of what kernels are specialised on; `low`, `high`: where
-    its first byte is and where its last one ends, from its address; `rest`: the bytes that follow the address in what
-    kernels read. `start`: the address modulo ALIGNMENT."""
+    """The properties of an array that launches need. `launch_id`: the number of its specialisation; `low`, `high`: the
+    offsets from its address of its first byte and of the end of its last one; `rest`: the bytes that follow the address
+    in a kernel's arguments. `start`: the address modulo ALIGNMENT."""
 
     __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "strides")
 
@@ -72,18 +72,18 @@ class Description:
 
 
 described = lru_cache(maxsize=MOST_DESCRIPTIONS)(Description)
-"""The description of arrays that are alike: the same object, until it was not asked for in a long time."""
+"""The description of arrays, cached: equal arrays share one object as long as it stays in the cache."""
 
 
 def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int) -> AccessClass:
-    """How arrays of elements of `size` bytes are reached."""
+    """The access class of arrays with elements of `size` bytes."""
     empty = 0 in shape
     contiguous = strides[-1] == size or shape[-1] == 1
     packed, dense = size, True
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
         dense = dense and (s == packed or n == 1)
         packed *= n
-    # Strides of what has no elements say nothing.
+    # Strides of an array without elements are irrelevant.
     steps = () if empty else strides[:-1]
     align = ALIGNMENT
     while align > 1 and any(x % align for x in (start, *steps)):

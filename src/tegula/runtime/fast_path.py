@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     Form = Compiled | CudaCompiled
 
 Ready = dict[tuple[Any, ...], "Form"]
-"""Compiled forms by what `key` gives."""
+"""Compiled forms, by the keys that `key` returns."""
 FastPath = Callable[[Any, Sequence[Any]], "tuple[Form, bytes, bool] | None"]
-"""The form, the bytes that it reads, and whether an argument is another library's array."""
+"""A function that returns the form, its packed arguments, and whether an argument is another library's array; None if
+the slow path must launch."""
 FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
-"""By the type of another library's arrays: what finds ours for one, which may be seen as of a vector or matrix type,
-or raises KeyError."""
+"""By the type of another library's arrays: the function that finds our array for one, which may view it with a vector
+or matrix type, or raises KeyError."""
 
 MOST_ARRAYS = 10
-"""Kernels with more of them are launched by the slow path, which compares pairs in a loop too."""
+"""The maximal number of arrays of kernels with a fast path; for more, the slow path compares pairs in a loop too."""
 
 _TEXT = """
 def fast_path(plan, args):
@@ -57,7 +58,7 @@ _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, str
 
 
 def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
-    """What a fast launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
+    """The key of a form in fast launches: the launch class, the modes, and the arrays' specialisations."""
     return (plan_number, config.code, *arrays)
 
 
@@ -107,7 +108,8 @@ def _never(plan: Any, args: Sequence[Any]) -> None:
 
 
 def _is_number(name: str, wanted: DType) -> str:
-    """The test of a plain number that the type takes without a loss; struct refuses those out of range."""
+    """The source text of a test for plain numbers that the type takes without loss; struct refuses those out of
+    range."""
     if wanted.is_bool:
         return f"type({name}) is bool"
     if wanted.is_int:

@@ -40,14 +40,14 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The positions of the arrays whose elements an adjoint reads, and what it was made from besides its source."""
+    """The positions of the arrays whose elements an adjoint reads, and the captures that it was made from."""
 
     positions: frozenset[int]
     captured: tuple[Captured, ...]
 
     @property
     def current(self) -> bool:
-        """Whether what the adjoint was made from is unchanged."""
+        """Whether the captures that the adjoint was made from are unchanged."""
         return all(map(unchanged, self.captured))
 
 
@@ -74,8 +74,8 @@ class KernelFunction:
     # What a call is --------------------------------------------------------------------------------------------------
 
     def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
-        """What describes each output, and whether there is one that is returned by itself. LaunchError for a number of
-        arguments that the kernel does not take."""
+        """The description of each output, and whether a single output is returned by itself instead of in a tuple.
+        LaunchError for a number of arguments that the kernel does not take."""
         made: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
         alone = hasattr(made, "shape")
         found = [made] if alone else list(made)
