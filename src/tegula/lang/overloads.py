@@ -39,7 +39,7 @@ class Parameter:
 
     @property
     def wanted(self) -> str:
-        """What it takes, as messages say it."""
+        """The text of the parameter's type in messages."""
         if self.annotation is ANY:
             return "anything"
         return str(getattr(self.annotation, "__name__", self.annotation))
@@ -57,8 +57,8 @@ def ordered(
     kwargs: Mapping[str, Any],
     default: Callable[[Parameter], Any] = lambda p: p.default,
 ) -> list[Any]:
-    """Arguments in the order of the parameters; TypeError where they do not fit. `default` gives the value of a
-    parameter that is left out and has one."""
+    """The arguments in the order of the parameters; TypeError if they do not fit. `default` gives the value of an
+    omitted parameter with a default."""
     places = [p for p in parameters if not p.by_name]
     if len(args) > len(places):
         raise TypeError(f"{name} takes {counted(len(places), 'argument')}, got {len(args)}")
@@ -80,17 +80,17 @@ def ordered(
 
 
 class Callee:
-    """What stands for any function, or dtype, when arguments are compared with parameters."""
+    """A placeholder for any function or dtype when arguments are matched with parameters."""
 
 
 CALLEE = Callee()
 EXACT, LITERAL, WIDER_LITERAL, GENERIC, OUT_OF_RANGE = range(5)
-"""How badly an argument fits: the very type, a literal of the type that literals have by themselves, one of another
-type of its kind, a parameter of any type, a literal that the type does not hold."""
+"""Costs of an argument: exactly the parameter's type; a literal of its default type; a literal of another type of its
+kind; a parameter of any type; a literal out of the type's range."""
 
 
 def match(wanted: Annotation, x: Any) -> int | None:
-    """How badly an argument fits an annotation; None if it does not.
+    """The cost of an argument for an annotation; None if it does not fit.
 
     `x`: the type of a value, CALLEE for a function or a dtype, a Python number or another constant for itself."""
     if wanted is ANY:
@@ -124,8 +124,8 @@ def _match_element(wanted: Any, x: Any) -> int | None:
 
 
 def constant_type(x: np.generic | np.ndarray) -> Type | None:
-    """What a NumPy number, or an array of one or two dimensions as a vector or matrix, is in kernels; None if
-    nothing."""
+    """The type in kernels of a NumPy number, or of an array of one or two dimensions as a vector or matrix; None if
+    there is none."""
     try:
         scalar = from_numpy(x.dtype)
     except ValueError:
@@ -144,8 +144,8 @@ def constant_type(x: np.generic | np.ndarray) -> Type | None:
 def fit(
     parameters: Sequence[Parameter], types: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | None:
-    """How badly the arguments of a call fit parameters; None if they do not. `types`: them and the defaults, in the
-    order of the parameters, as `match` takes them. Which defaults are used does not count."""
+    """The cost of a call's arguments for parameters, without that of defaults; None if they do not fit. `types`: the
+    arguments and the defaults, in the order of the parameters, as `match` takes them."""
     places = [p.name for p in parameters if not p.by_name]
     given = {*places[: len(args)], *kwargs}
     total = 0
@@ -161,8 +161,8 @@ def fit(
 
 
 def on_the_host(wanted: Annotation, x: Any) -> Any:
-    """An argument of a call in Python, as `match` takes it for that annotation. Arrays of NumPy are vectors and
-    matrices, or arrays where those are asked for."""
+    """An argument of a call in Python, as `match` takes it for an annotation. NumPy's arrays are vectors and matrices,
+    or arrays if the annotation is that of an array."""
     if isinstance(x, np.generic):  # first, because NumPy's float64 is one of Python's floats
         return constant_type(x)
     if x is None or isinstance(x, bool | int | float | str):
@@ -177,7 +177,7 @@ def on_the_host(wanted: Annotation, x: Any) -> Any:
 
 
 def described(x: Any) -> str:
-    """An argument of a call in Python, as messages name its type."""
+    """The type's name in messages of an argument of a call in Python."""
     dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
     if isinstance(x, np.generic) or dtype is None or shape is None:
         return type(x).__name__

@@ -34,15 +34,15 @@ KINDS = (Builtin("ws"), Builtin("role"))
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A traced role: what it asks for and what it runs."""
+    """A traced role: its request for warps and registers, and its body."""
 
     wanted: Wanted
     body: Region
 
 
 class RoleTracer(ElectedTracer):
-    """Roles, and the loop over a block's output tiles that each of them runs. Needs `body`, the kernel's region, and
-    `roles`, those traced so far."""
+    """The part of the tracer that builds roles, and loops over a block's output tiles. `body`: the kernel's region;
+    `roles`: the roles traced so far."""
 
     body: Region
     roles: list[Role]
@@ -69,7 +69,8 @@ class RoleTracer(ElectedTracer):
         self.roles.append(Role(wanted, made.region))
 
     def tile_bounds(self, call: ast.Call) -> Bounds:
-        """A loop over this block's chunk of the tiles of a grid: their numbers, and row and column of each."""
+        """The bounds of a loop over this block's chunk of a grid's tiles: the loop counts tile numbers, and its target
+        is bound to the row and column of each tile."""
         args = [self.expr(a) for a in call.args]
         named = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
         raster = named.pop("raster", DEFAULT_RASTER)
@@ -90,8 +91,8 @@ class RoleTracer(ElectedTracer):
             return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
 
     def _numbered(self, rows: Value, columns: Value) -> Value:
-        """The rows, not below 0 where both could be. Fails the launch where the tiles are more than their numbers; the
-        gradient has a block for each tile, whose row and column are computed apart."""
+        """The number of rows, at least 0. Builds an assertion that the number of tiles fits int32, except for the
+        gradient, which has a block for each tile and computes its row and column separately."""
         b, ranges = self.builder, IntegerRanges()
         if not ranges.nonnegative(rows):
             rows = b.one(Max, [rows, b.const(0, int32)])
@@ -105,13 +106,13 @@ class RoleTracer(ElectedTracer):
         return rows
 
     def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
-        """Row and column of a tile: groups of `raster` rows one after the other, each column by column. For gradients
-        row by row, which can be undone."""
+        """The row and column of a tile, given its number. Tiles are numbered in groups of `raster` rows, column by
+        column in each; for gradients row by row, which can be inverted."""
         b = self.builder
         if self.differentiable:
             return b.binary("floordiv", number, columns), b.binary("mod", number, columns)
         if max(abs(n) for n in IntegerRanges().of(columns)) * raster > LAST[1]:
-            # Where there are fewer rows than that, all are in one group, of no more tiles than there are in all.
+            # With fewer rows than `raster`, all tiles are in one group, whose size is their number and cannot overflow.
             group = b.binary("mul", columns, b.one(Min, [rows, b.const(raster, int32)]))
         else:
             group = b.binary("mul", columns, raster)
@@ -121,7 +122,7 @@ class RoleTracer(ElectedTracer):
         return b.binary("add", first, b.binary("mod", within, height)), b.binary("floordiv", within, height)
 
     def _wanted(self, node: ast.With) -> Wanted:
-        """What the head of a `with` asks for."""
+        """The request of a role, from the head of its `with`."""
         call = node.items[0].context_expr
         kind = self.expr(call.func) if isinstance(call, ast.Call) else None
         if not isinstance(call, ast.Call) or kind not in KINDS:
@@ -175,7 +176,7 @@ class RoleTracer(ElectedTracer):
         return bool(self.roles) and self.builder.region is self.body
 
     def check_after_roles(self, statement: ast.stmt) -> None:
-        """Refuse what follows the roles, except an empty return."""
+        """Refuse statements after the roles, except `pass` and an empty return."""
         if not self.after_roles or isinstance(statement, ast.With | ast.Pass):
             return
         if isinstance(statement, ast.Return) and statement.value is None:
@@ -186,7 +187,7 @@ class RoleTracer(ElectedTracer):
         )
 
     def finish_roles(self) -> None:
-        """The `roles` op of all roles traced."""
+        """Build the `roles` op of all roles that were traced."""
         if not self.roles:
             return
         wanted = [role.wanted for role in self.roles]
@@ -199,7 +200,7 @@ class RoleTracer(ElectedTracer):
 
 
 def attributes(wanted: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[str, Any]:
-    """The attributes of the op `roles`: names, warps and registers of each role."""
+    """The attributes of a `roles` op: the name, warps and registers per thread of each role."""
     return {
         "names": tuple(w.name for w in wanted),
         "warps": tuple((p.first, p.count) for p in placed),
@@ -208,7 +209,7 @@ def attributes(wanted: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[s
 
 
 def _follows_from_lengths(value: Value) -> bool:
-    """Whether a number follows from lengths of arrays: then too many tiles are in no memory."""
+    """Whether a number is computed from lengths of arrays: then memory bounds the number of tiles."""
     leaves, left = set[type](), [value]
     while left:
         owner = left.pop().owner
@@ -232,7 +233,7 @@ def _budget(loc: Any, x: object) -> int:
 
 
 def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: int) -> Wanted:
-    """A role over warp groups that the user numbers."""
+    """The request of a role for warp groups whose numbers the user gives."""
     if named:
         raise E.WrongArguments(
             loc, what=f"ws has no parameter '{next(iter(named))}'", help="tg.ws(1, 2, registers=240)"

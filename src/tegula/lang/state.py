@@ -32,7 +32,7 @@ from tegula.types import (
 )
 
 Binding: TypeAlias = Any
-"""What a name stands for: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
+"""The binding of a name: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
 
 # Control flow is data: these names hold whether the path has left a loop body, a loop or the function.
 RETURN, BREAK, CONTINUE, RESULT = "%return", "%break", "%continue", "%result"
@@ -43,29 +43,30 @@ HANDLES = (ArrayType, StackType, PipeType, MbarrierType, NamedBarrierType)
 
 
 class Reported(Exception):
-    """A statement was given up because of an error that is already recorded."""
+    """Raised to abandon a statement because of an error that is already recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """Some path does not bind the name."""
+    """The mark of a name that some path does not bind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The name would be bound by a statement that has an error."""
+    """The mark of a name that is bound by a statement with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Paths bind the name to things that cannot become one; an error where it is read."""
+    """The mark of a name that paths bind to things which cannot be merged. Reading the name is the error `error`."""
 
     error: Callable[[Location], CompileError]
 
 
 @dataclass(frozen=True, slots=True)
 class Partly:
-    """Bound except on paths that have left the loop body; plain again where those paths are guarded away."""
+    """The mark of a name that is bound except on paths that have left the loop body. Code that is guarded from these
+    paths sees `binding`."""
 
     binding: Binding
 
@@ -110,7 +111,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Enough to forget what was traced since."""
+    """The tracer's state at a point, which `restore` returns to."""
 
     region: Region
     ops: int
@@ -133,28 +134,28 @@ class LocalFunction:
 
 
 class TracerState:
-    """Shared state of the tracer and the primitives that everything else uses."""
+    """The state of the tracer, and the primitives that all its parts use."""
 
     def __init__(self, builder: KernelBuilder, frame: Frame) -> None:
         self.builder = builder
         self.frame = frame
         self.errors: list[CompileError] = []
-        self.objects: set[Value] = set()  # tile objects that a name stands for
+        self.objects: set[Value] = set()  # tile objects that a name is bound to
         self.joined = Joined()
-        self.named_if: dict[Value, Value] = {}  # objects that a name stands for on some paths: on which
+        self.named_if: dict[Value, Value] = {}  # objects that a name is bound to on some paths, with their condition
         self.calls: list[object] = []  # functions being inlined
-        self.written_out = 1  # how often the unrolled loops around this place repeat it
+        self.written_out = 1  # the number of copies that the unrolled loops around this point make of it
 
     # Places ----------------------------------------------------------------------------------------------------------
 
     def location(self, node: ast.AST | None) -> Location:
-        """The node's place; without one, the place where ops are being built."""
+        """The node's location; without a node, the location of the ops that are being built."""
         if node is None:
             return self.builder.loc
         return self.frame.source.location(node, self.frame.caller)
 
     def mark(self, node: ast.AST | None) -> None:
-        """Ops built from now on come from this node."""
+        """Give ops that are built from now on the location of this node."""
         self.builder.loc = self.location(node)
 
     @contextmanager
@@ -168,7 +169,7 @@ class TracerState:
 
     @contextmanager
     def ruled(self, node: ast.AST) -> Iterator[None]:
-        """Operands that do not fit become errors at the node."""
+        """Make a TypeRule that is raised inside of a `with` block a CompileError at the node."""
         try:
             yield
         except TypeRule as rule:
@@ -176,7 +177,8 @@ class TracerState:
 
     @contextmanager
     def written(self, *operands: tuple[ast.expr, Any]) -> Iterator[None]:
-        """Errors inside are about these operands, each as the user wrote it and what it is bound to."""
+        """Give a TypeRule that is raised inside of a `with` block its operands, each as the user wrote it and with its
+        binding."""
         try:
             yield
         except TypeRule as rule:
@@ -206,7 +208,8 @@ class TracerState:
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
     def _condition(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:
-        """A tile where there must be one truth value: the error names what is a tile, and what to write."""
+        """The error for a tile in a condition, which must be one truth value. It names the variables that are tiles and
+        the expression to write instead."""
         text = explain.quoted(rule.written[0][0] if rule.written else node)
         within = [
             n
@@ -227,24 +230,24 @@ class TracerState:
         return E.TypeMismatch(self.location(node), what=what, help=help)
 
     def _names_in(self, node: ast.AST) -> list[tuple[str, Binding]]:
-        """The variables in an expression, each once, with what they are bound to."""
+        """The variables in an expression, each once, with their bindings."""
         names = dict.fromkeys(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
         return [(name, self.frame.names[name]) for name in names if name in self.frame.names]
 
     def record(self, error: CompileError) -> None:
-        """Keep an error, once per place even if the function holding it is inlined several times."""
+        """Record an error, once per location even if the function that contains it is inlined several times."""
         if not any(_same_error(error, known) for known in self.errors):
             self.errors.append(error)
 
     def snapshot(self) -> Snapshot:
-        """What `restore` needs to undo all that is traced from now on."""
+        """The current state, with which `restore` undoes all that is traced from now on."""
         region = self.builder.region
         return Snapshot(
             region, len(region.ops), dict(self.frame.names), len(self.errors), self.frame.return_at
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Undo what was traced since a snapshot."""
+        """Undo all tracing since a snapshot."""
         del snapshot.region.ops[snapshot.ops :]
         self.builder.region = snapshot.region
         self.frame.names = dict(snapshot.names)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
-"""What the docstrings of public functions share with others, by the name of the function."""
+"""The families, whose docstrings share text, of public functions, by the name of the function."""
 
 
 def public(name: str, family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,7 +56,7 @@ def require(condition: object, message: str, help: str = "") -> None:
 
 
 def require_range(condition: object, message: str, help: str = "", culprit: object = None) -> None:
-    """TypeRule that ends as OutOfRange with the message, about a constant, unless the condition holds."""
+    """TypeRule that is reported as OutOfRange, for a constant, unless the condition holds."""
     if not condition:
         raise TypeRule(message, help, "OutOfRange", culprit=culprit)
 
@@ -83,7 +83,7 @@ USES: dict[type, str] = {
     StackType: "take a value from it with tg.tile_stack_pop",
     PipeType: "take a tile from it with tg.tile_pipe_pop",
 }
-"""What to do with something that is no scalar, vector or matrix."""
+"""Help texts on how to use a value that is no scalar, vector or matrix, by the class of its type."""
 
 
 def types(values: Sequence[Value]) -> list[Type]:
@@ -140,8 +140,8 @@ class Unary(Elementwise):
 
 
 class Binary(Elementwise):
-    """An elementwise op on two operands. `TAKES_PART`: of integers, the result is a part of the first operand, its
-    quotient, remainder or some of its bits, so that its values repeat where those of the operand grow."""
+    """An elementwise op on two operands. `TAKES_PART`: for integers the result is a part of the first operand (its
+    quotient, remainder or some of its bits), so that its values repeat while those of the operand grow."""
 
     __slots__ = ()
     TAKES_PART: ClassVar[bool] = False
@@ -150,7 +150,7 @@ class Binary(Elementwise):
 
 
 def cast_help(left: Type, right: Type) -> str:
-    """The cast that makes two scalar types agree."""
+    """A help text with the cast that makes two scalar types agree."""
     if isinstance(left, DType) and isinstance(right, DType):
         target = wider(left, right)
         source = right if target == left else left
@@ -159,6 +159,6 @@ def cast_help(left: Type, right: Type) -> str:
 
 
 def wider(a: DType, b: DType) -> DType:
-    """The one of two scalar types that a cast should go to."""
+    """The type, of two scalar types, that a cast should convert to."""
     rank = {"b": 0, "u": 1, "i": 1, "f": 2}
     return max(a, b, key=lambda d: (rank[d.kind], d.bits))

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
 IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
-"""Updates that give the same in any order, but not mixed with others."""
+"""Atomic updates whose result does not depend on their order, unless they are mixed with others."""
 
 
 def combination(op: Op) -> str:
-    """How an atomic op combines an element with what it brings; those that do not say it add."""
+    """The operation by which an atomic op combines an element with its operand; "add" for ops that declare none."""
     return op.combination if isinstance(op, AtomicUpdate) else "add"
 
 
 def commute(first: str, second: str) -> bool:
-    """Whether atomic updates of one element by two combinations give the same in either order (floats but for rounding,
-    whose order is open)."""
+    """Whether atomic updates of one element by two combinations give the same result in either order, apart from the
+    rounding of floats, whose order is unspecified."""
     if first in ("add", "sub"):
         return second in ("add", "sub")
     return first == second and first in IN_ANY_ORDER
@@ -81,7 +81,7 @@ class BufNew(Op):
 
 
 class BufRead(Op):
-    """The value that the buffer holds now."""
+    """The current value of the buffer."""
 
     __slots__ = ()
     NAME = "buf.read"
@@ -154,7 +154,7 @@ class BufView(ViewLike):
 
 
 def is_swizzled(buffer: Value) -> bool:
-    """Whether a buffer lies in memory that is swizzled, as tensor cores read it."""
+    """Whether a buffer's memory is swizzled, as tensor cores read it."""
     made = root(buffer).owner
     return isinstance(made, BufNew) and bool(made.swizzled)
 
@@ -164,8 +164,8 @@ Layout = list[tuple[int, int, int]]
 
 
 def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
-    """The layout that shows the elements of a view, row-major, under another shape; None where there is none, because
-    a new dimension would have to walk along two. It is there for what NumPy reshapes without a copy."""
+    """The layout of a view's elements, row-major, in another shape; None if there is none, because a new dimension
+    would have to walk along two. There is one for every reshape that NumPy does without a copy."""
     rest = _even_runs(view)
     out: Layout = []
     for n in reversed(shape):
@@ -184,7 +184,8 @@ def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
 
 
 def _even_runs(view: Layout) -> Layout:
-    """With dimensions put together whose elements follow each other at one distance, and none of length 1."""
+    """The layout with neighbouring dimensions merged where one stride covers both, and without dimensions of length
+    1."""
     out: Layout = []
     for length, dim, step in view:
         if length == 1:
@@ -197,7 +198,7 @@ def _even_runs(view: Layout) -> Layout:
 
 
 def is_packed(buffer: Value) -> bool:
-    """Whether the elements of an object or view are neighbours, in row-major order."""
+    """Whether the elements of an object or view are contiguous in row-major order."""
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return True
@@ -334,8 +335,8 @@ class BufUpdate(ElementAccess, AtomicUpdate):
 
 
 class BufExchange(ElementAccess):
-    """Operands: buffer, value, indices. Puts the value in the place of an element, atomically, once per lane; the
-    result is what was there. For adjoints: of lanes that wrote one element, one takes its gradient."""
+    """Operands: buffer, value, indices. Atomically replaces an element by the value, once per lane; the result is the
+    element's old value. For adjoints: of the lanes that wrote an element, one takes its gradient."""
 
     __slots__ = ()
     NAME = "buf.exchange"

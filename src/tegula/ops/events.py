@@ -46,7 +46,7 @@ GENERIC, ASYNC = "generic", "async"
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Bytes of shared memory, of a buffer. `stage`: of a ring, -1 for others."""
+    """A range of bytes of a buffer in shared memory. `stage`: the stage of a ring, -1 for other buffers."""
 
     start: int
     end: int
@@ -56,8 +56,9 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Each thread, or (`elected`) each of the first warp, goes on when the phase of that parity has ended: when the
-    barrier is in a phase of the other one. PTX ISA, "mbarrier.test_wait, mbarrier.try_wait" (`.parity`)."""
+    """Each thread, or (`elected`) each thread of the first warp, waits until the phase with the given parity has ended,
+    that is until the barrier is in a phase of the other parity. PTX ISA, "mbarrier.test_wait, mbarrier.try_wait"
+    (`.parity`)."""
 
     barrier: Value
     stage: int
@@ -67,8 +68,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """One arrival: of each warp, or (`elected`) of the group's first warp alone. Announces `bytes` first. What the
-    thread has done is seen by those who wait for the phase. PTX ISA, "mbarrier.arrive", "expect-tx operation"."""
+    """One arrival of each warp, or (`elected`) of the group's first warp alone, after an announcement of `bytes`. The
+    thread's earlier accesses are visible to threads that wait for the phase. PTX ISA, "mbarrier.arrive", "expect-tx
+    operation"."""
 
     barrier: Value
     stage: int
@@ -78,8 +80,8 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class CopyIn:
-    """The first warp starts a copy that writes shared memory through the async proxy, at any time until it completes
-    on the barrier with the bytes it moved; out of bounds too, where it writes zeros. PTX ISA,
+    """The first warp starts a copy that writes shared memory through the async proxy, at any time until it completes on
+    the barrier with the bytes that it moved. Out-of-bounds elements are written too, as zeros. PTX ISA,
     "cp.async.bulk.tensor", "Tensor access modes: out of bound access"."""
 
     to: Bytes
@@ -102,8 +104,8 @@ class MemoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What this thread did before by the generic proxy is in order with what follows it by the async proxy. PTX ISA,
-    "membar, fence" (`fence.proxy.async`)."""
+    """Orders this thread's earlier accesses through the generic proxy before later accesses through the async proxy.
+    PTX ISA, "membar, fence" (`fence.proxy.async`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class MmaComplete:
-    """At most `pending` groups of matmuls of this warp are unfinished. PTX ISA, "wgmma.wait_group"."""
+    """Waits until at most `pending` groups of this warp's matmuls are unfinished. PTX ISA, "wgmma.wait_group"."""
 
     pending: int
 
@@ -146,15 +148,15 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CopiesOutDone:
-    """At most `pending` groups of copies that this thread has started still read their source. PTX ISA,
-    "cp.async.bulk.wait_group" (without `.read` they have also written)."""
+    """Waits until at most `pending` groups of copies that this thread has started still read their source. PTX ISA,
+    "cp.async.bulk.wait_group" (without `.read`, the other groups have also written)."""
 
     pending: int
 
 
 @dataclass(frozen=True, slots=True)
 class NamedArrival:
-    """Each warp arrives at a named barrier, which then lacks one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
+    """Each warp arrives at a named barrier, which then waits for one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
 
     barrier: Value
 
@@ -185,23 +187,23 @@ Event: TypeAlias = (
 
 
 class Known(Protocol):
-    """What is known of an op's operands where it runs."""
+    """The facts about an op's operands, at the point where it runs, that events are made of."""
 
     def number(self, value: Value) -> int:
-        """The integer that a value has."""
+        """The integer value of an operand."""
         ...
 
     def bytes(self, buffer: Value) -> Bytes:
-        """The bytes of memory that a buffer is."""
+        """The bytes of memory of a buffer."""
         ...
 
     def warp_groups(self, op: Op) -> int:
-        """The number of warp groups that do an op."""
+        """The number of warp groups that run an op."""
         ...
 
 
 def stage_and_phase(op: Op) -> list[Value]:
-    """The operands that say which stage and which phase."""
+    """The operands that select the stage and the phase of an op."""
     if isinstance(op, MbarrierWait):
         return [op.stage, op.parity]
     return [op.stage] if isinstance(op, MbarrierArrive | MbarrierExpect | BulkLoad) else []
@@ -213,7 +215,7 @@ RULES: dict[type[Op], Callable[..., Iterator[Event]]] = {}
 
 
 def does(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
-    """Make a function the rule of what ops of some classes do; a decorator."""
+    """Register a function as the rule for the events of op classes; a decorator."""
 
     def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
         for kind in kinds:
@@ -224,13 +226,13 @@ def does(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
 
 
 def events(op: Op, known: Known) -> Iterator[Event]:
-    """What an op does, in order."""
+    """The events of an op, in order."""
     rule = RULES.get(type(op))
     return rule(op, known) if rule is not None else _accesses(op, known)
 
 
 def settles(op: Op) -> bool:
-    """Whether what threads start to copy by an op is there before they do anything else."""
+    """Whether threads wait for the copies that an op starts before they do anything else."""
     assert op.parent is not None
     committed, ops = False, op.parent.ops
     for o in ops[ops.index(op) + 1 :]:
@@ -243,12 +245,12 @@ def settles(op: Op) -> bool:
 
 
 def has_events(op: Op) -> bool:
-    """Whether an op itself does anything that schedules are about."""
+    """Whether an op itself has events."""
     return type(op) in RULES or any(_shared(v) for _, v in _effects(op))
 
 
 def accesses(op: Op) -> bool:
-    """Whether all that an op does is that threads read and write memory."""
+    """Whether the only events of an op are reads and writes of memory by threads."""
     return type(op) not in RULES or isinstance(op, BufNew)
 
 
@@ -303,7 +305,7 @@ def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
 
 @does(Barrier)
 def _barrier(op: Barrier, known: Known) -> Iterator[Event]:
-    """Warps that synchronise by themselves are in no order with others."""
+    """A barrier of the group; warps that each synchronise by themselves are not ordered with other warps."""
     if not op.of_warps:
         yield Sync()
 
@@ -329,8 +331,8 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 
 @does(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
-    """The copy moves the whole box, whatever of it lies inside the array; a stage may be longer, for the sake of the
-    one after it."""
+    """The copy moves the whole box, also its part outside of the array. A stage may be longer than the box, to align
+    the next stage."""
     buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
@@ -383,7 +385,8 @@ def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
 
 @does(SharedMma, RegisterMma)
 def _matmul(op: RegisterMma | SharedMma, known: Known) -> Iterator[Event]:
-    """By tensor cores of warp groups (attribute `unit`), else by the threads' own loads."""
+    """A matmul by the tensor cores of warp groups if the attribute `unit` is "wgmma", else by the threads' own
+    loads."""
     operands = tuple(known.bytes(v) for v in (op.a, op.b) if isinstance(v.type, BufType))
     if op.unit != "wgmma":
         yield from (MemoryAccess(at, False) for at in operands)

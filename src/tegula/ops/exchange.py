@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 WIDEST = 1024
-"""Lanes of a segment."""
+"""The maximal number of lanes of a segment."""
 VOTERS = 32
-"""Lanes of a segment whose votes are the bits of one number."""
+"""The maximal number of lanes of a segment whose votes are the bits of one number."""
 COMBINE: dict[str, type[Binary]] = {"add": Add, "min": Min, "max": Max}
 Shown = Callable[..., Value]
-"""Reads what lane number so-and-so of the group holds, inside the code of a lane; a second argument stands for lanes
-that are absent, else they hold 0."""
+"""A function that builds, inside the code of a lane, a read of the value of another lane, given its number in the
+group. The optional second argument is the value of absent lanes, 0 by default."""
 
 
 class GroupMemory(Protocol):
-    """Builds an exchange through memory that the group shares."""
+    """The builder of exchanges through memory that the group shares."""
 
     def one(self, op: type[Op], operands: Sequence[Value], attrs: Mapping[str, Any] | None = None) -> Value:
-        """Insert an op; its result."""
+        """Insert an op and return its result."""
         ...
 
     def emit(
@@ -45,7 +45,7 @@ class GroupMemory(Protocol):
         attrs: Mapping[str, Any] | None = None,
         regions: Sequence[Region] = (),
     ) -> list[Value]:
-        """Insert an op; its results."""
+        """Insert an op and return its results."""
         ...
 
     def const(self, value: Any, dtype: ElementType) -> Value:
@@ -53,15 +53,15 @@ class GroupMemory(Protocol):
         ...
 
     def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:
-        """The region, which yields what `build` makes in it."""
+        """Fill the region with the ops that `build` makes, let it yield their values, and return it."""
         ...
 
     def shown(self, value: Value) -> Shown:
-        """Each lane's value, put where the others see it."""
+        """Store each lane's value where other lanes can read it, and return the function that reads it."""
         ...
 
     def in_lanes(self, build: Callable[[Value], Value]) -> Value:
-        """What each lane computes on its own, from its number in the group, int32."""
+        """The value that each lane computes by itself from its number in the group, an int32."""
         ...
 
 
@@ -89,18 +89,18 @@ class SegmentOp(Op):
         return t
 
     def alike(self, b: GradientBuilder, kind: type[Op], *operands: Value, **attrs: Any) -> Value:
-        """Another op on the same segments."""
+        """The result of another op on the same segments."""
         return b.one(kind, list(operands), {"width": self.width, **attrs})
 
 
 class Exchange(SegmentOp):
-    """Base of those whose segments may be wider than the lanes that can exchange registers."""
+    """Base of the ops whose segments may be wider than the lanes that can exchange registers."""
 
     __slots__ = ()
 
     @abstractmethod
     def through_memory(self, b: GroupMemory) -> Value:
-        """The result by way of memory."""
+        """The result, computed through shared memory."""
 
     def member(self, b: GroupMemory, lane: Value, number: Value) -> Value:
         """The lane of a lane's segment that has a number, any integer, modulo the width; both int32."""
@@ -134,8 +134,8 @@ class LaneShuffle(Exchange):
 
 
 class LaneCollect(Exchange):
-    """The sum of the values of the lanes of this segment whose `target`, modulo the width, is this lane: the inverse
-    of `lane.shuffle` where each lane is one's target. Lanes are added in their order."""
+    """The sum of the values of the lanes of this segment whose `target`, modulo the width, is this lane: the inverse of
+    `lane.shuffle` if each lane is the target of exactly one lane. Values are added in the order of their lanes."""
 
     __slots__ = ()
     NAME = "lane.collect"
@@ -150,7 +150,7 @@ class LaneCollect(Exchange):
         return self.alike(b, LaneShuffle, g, b.primal(self.target)), None
 
     def through_memory(self, b: GroupMemory) -> Value:
-        """Each lane looks at all others of its segment."""
+        """The sum, for which each lane reads the targets of all lanes of its segment."""
         value, target = b.shown(self.value), b.shown(self.target)
         t = element(self.value.type)
 
@@ -173,7 +173,7 @@ class LaneCollect(Exchange):
 
 class LaneXor(Exchange):
     """The value of the lane whose number in the segment differs from this one's in the bits of `mask`, which is the
-    same in all lanes; bits that numbers below the width do not have count for nothing."""
+    same in all lanes; bits of `mask` from the width on are ignored."""
 
     __slots__ = ()
     NAME = "lane.xor"
@@ -213,7 +213,7 @@ class LaneReduce(Exchange):
         total = self.alike(b, LaneReduce, g, op="add")
         if self.op == "add":
             return (total,)
-        # Equal extremes share the gradient.
+        # Lanes with equal extremes each get a part of the gradient.
         t = element(g.type)
         one, zero = b.const(1.0, t), b.const(0.0, t)
         same = b.one(Cmp, [b.primal(self.value), b.primal(self.result)], {"pred": "eq"})
@@ -221,7 +221,7 @@ class LaneReduce(Exchange):
         return (b.one(Select, [same, b.one(Div, [total, hits]), zero]),)
 
     def through_memory(self, b: GroupMemory) -> Value:
-        """Each warp for itself; then the warps' results, which the first lane of each shows."""
+        """The reduction within each warp, then over the warps' results, which the first lane of each warp stores."""
         narrow = b.one(LaneReduce, [self.value], {"width": VOTERS, "op": self.op})
         read, none = b.shown(narrow), b.const(self.neutral, element(narrow.type))
 
@@ -237,7 +237,7 @@ class LaneReduce(Exchange):
 
     @property
     def neutral(self) -> float:
-        """What changes nothing when it is combined: among floats every number wins against NaN."""
+        """The neutral element of the combination. For extremes of floats it is NaN, against which every number wins."""
         dtype = scalar_of(element(self.value.type))
         if self.op == "add":
             return -0.0 if dtype.is_float else 0

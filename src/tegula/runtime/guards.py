@@ -13,18 +13,18 @@ from tegula.runtime.pack import FORMATS
 from tegula.types import ArrayType, DType, element_bytes, is_element
 
 SLOT = 8
-"""Bytes; arguments take whole ones."""
+"""The size in bytes of a slot of packed arguments; each argument takes whole slots."""
 
 
 class LaunchGuards:
-    """The guards of one form of a kernel. `rows`: as a cache entry keeps them."""
+    """The guards of one form of a kernel. `rows`: the guards as a cache entry stores them."""
 
     def __init__(self, kernel: Kernel, rows: Sequence[Sequence[Any]]) -> None:
         self.name, self.guards = kernel.name, [from_row(row) for row in rows]
         self.parameters = list(zip(kernel.param_names, (p.type for p in kernel.params), strict=True))
 
     def check(self, packed: bytes) -> None:
-        """LaunchError for arguments, as they are packed, that do not satisfy a guard."""
+        """LaunchError for packed arguments that do not satisfy a guard."""
         numbers = self._numbers(packed)
         for guard in self.guards:
             if not guard.holds(numbers.__getitem__):
@@ -38,7 +38,7 @@ class LaunchGuards:
         return name if dim < 0 else f"{name}.shape[{dim}]"
 
     def _numbers(self, packed: bytes) -> dict[Leaf, int]:
-        """Integer arguments, and lengths of arrays."""
+        """The integer arguments and the lengths of arrays, by parameter and dimension."""
         found: dict[Leaf, int] = {}
         at = 0
         for k, (_, t) in enumerate(self.parameters):

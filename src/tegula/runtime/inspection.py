@@ -84,7 +84,7 @@ class CudaInspection:
         return compile_ptx(self.code.text, self.target.arch)
 
     def machine_code(self) -> Cubin:
-        """What ptxas makes of it; PTX where there is no ptxas."""
+        """The code that ptxas made; PTX if there is no ptxas."""
         return self.made
 
     def text(self) -> str:
@@ -111,7 +111,7 @@ def _arguments(kernel: Kernel, wanted: Specialisation) -> list[str]:
 
 
 def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspection:
-    """Compile a form again, up to LLVM IR, and keep what each step made."""
+    """Compile a form again, up to LLVM IR, and keep the IR after each step."""
     ir = trace(kernel, wanted.types, wanted.launch, wanted.access)
     stages = {SOURCE: print_kernel(ir)}
 
@@ -133,7 +133,8 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
 def inspect_for_gpu(
     kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
-    """The form as it runs on a GPU, of its prepared IR, which is changed; what each step makes is added to `stages`."""
+    """Compile a form for a GPU from its prepared IR, which is changed in place; the IR after each step is added to
+    `stages`."""
     roles, matmuls, of_first = list[str](), list[str](), explain_operands(ir)
 
     def keep(name: str, kernel: KernelIR) -> None:
@@ -167,7 +168,8 @@ def _described(access: AccessClass | None) -> str:
 
 
 def explain_operands(kernel: KernelIR) -> list[str]:
-    """The scalar operands of tile functions that may differ between threads of a block: they mean thread 0's value."""
+    """A text with the scalar operands of tile functions that may differ between threads of a block; thread 0's value is
+    used."""
     known = analyse(kernel)
     found: dict[tuple[int, str], None] = {}
     for op in kernel.walk():
@@ -182,7 +184,7 @@ def explain_operands(kernel: KernelIR) -> list[str]:
 
 
 def explain_roles(kernel: KernelIR) -> list[str]:
-    """The roles of a kernel and the pipes between them, for people; nothing for one without roles."""
+    """A text with the roles of a kernel and the pipes between them; no lines for a kernel without roles."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
         return []

@@ -30,7 +30,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """What one compiled form of a kernel is for."""
+    """The properties of a launch that a form of a kernel is compiled for."""
 
     types: tuple[Type, ...]
     launch: LaunchClass
@@ -39,7 +39,7 @@ class Specialisation:
 
 
 class Forms:
-    """The forms of a kernel for one specialisation: one for each meaning that the captured names had."""
+    """The compiled forms of a kernel for one specialisation: one for each state of its captures."""
 
     def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
         self.kernel = kernel
@@ -47,7 +47,7 @@ class Forms:
         self.made: list[Form] = []
 
     def current(self) -> Form:
-        """The form for what the captured names mean now, compiled if there is none."""
+        """The form for the current values of captured names, compiled if there is none."""
         for form in self.made:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refreshed, form.captured))
@@ -83,21 +83,21 @@ class Kernel(KernelDef):
     def __init__(self, definition: Definition, options: KernelOptions) -> None:
         super().__init__(definition, options)
         self.forms: dict[Any, Forms] = {}
-        """Compiled forms by what `resolve` makes of the arguments."""
+        """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
         self.native: Any = None
-        """Launches on GPUs in machine code (see `runtime.cuda.native`), once there were some in Python."""
+        """The machine code that launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
         self.adjoints: dict[tuple[int, ...], Any] = {}
         """Its adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
-        """Block sizes that the roles need, by what the captured names were (see `resolve.role_threads`)."""
+        """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
 
     @property
     def packers(self) -> list[Packer]:
-        """How each argument is checked and packed."""
+        """The packer of each argument, which checks and packs it."""
         if self._packers is None:
             for p in self.parameters:
                 self._check_parameter(p)
@@ -110,7 +110,7 @@ class Kernel(KernelDef):
         return make_fast_path(self.parameters, self.ready)
 
     def _check_parameter(self, p: Parameter) -> None:
-        """TypeMismatch for an annotation that a launch has no argument for."""
+        """TypeMismatch for an annotation of a type that launches cannot pass."""
         if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
             return
         name = getattr(p.annotation, "__name__", str(p.annotation))

@@ -41,8 +41,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class LaunchPlan:
-    """A launch shape: its class, blocks, and the bytes that kernels read it from; the last of these, the
-    address of a report, is 0."""
+    """A launch shape: its class, number of blocks, and the bytes that kernels read it from, which end with the address
+    of a report, here 0."""
 
     __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
 
@@ -66,8 +66,8 @@ class LaunchPlan:
 
 @lru_cache(maxsize=4096)
 def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
-    """The plan of a launch; LaunchError for one that cannot be. `device`: where a kernel without arrays runs; arrays
-    say it themselves."""
+    """The plan of a launch; LaunchError for invalid dimensions. `device`: the device of a kernel without arrays; else
+    the arrays determine it."""
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
@@ -89,7 +89,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
 
 
 def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
-    """The plan of a launch whose dimensions may be of any kind."""
+    """The plan of a launch whose dimensions may have any number type."""
     try:
         return plan(dims, block_dim) if device is CPU else plan(dims, block_dim, device)
     except LaunchError:
@@ -175,7 +175,7 @@ def launch(
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
-    # What machine code says of the launch: True, what it has written, or a key by which it is to be cached (see
+    # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
     told = None
     if kernel.native is not None and not (
@@ -208,7 +208,7 @@ def launch(
 
 
 def _no_option(name: str) -> LaunchError:
-    """The error about a keyword of a launch that there is not."""
+    """The error for an unknown keyword of a launch."""
     return LaunchError(f"a launch has no option '{name}'", likeness(name, _OPTIONS))
 
 
@@ -219,7 +219,8 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 def _cache_launch(
     kernel: Kernel, key: bytes, given: tuple[Any, ...], made: LaunchPlan, compiled: Any
 ) -> None:
-    """Let machine code know a launch that it did not know. `given`: what it was asked with."""
+    """Cache a launch in the machine code, which did not know it. `given`: the arguments that the machine code was
+    called with."""
     from tegula.runtime.cuda.native import cache_launch
 
     if compiled.device is not CPU:
@@ -243,10 +244,10 @@ def run_adjoint(
     check: Callable[[Adjoint], None] | None = None,
     device: Device | str | None = None,
 ) -> bool:
-    """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
-    and adds to those of what it read. `shape`: of the forward launch; `grads`: gradient arrays in the place of the
-    arguments' own; `check` may raise before anything runs; `device`: where it is asked for. False where no argument has
-    a gradient."""
+    """Run the adjoint of a launch with these arguments: it takes the gradients of the arrays that the launch wrote,
+    clears them, and adds to the gradients of the arrays that it read. `shape`: the plan of the forward launch; `grads`:
+    gradient arrays in the place of the arguments' own; `check` may raise before anything runs; `device`: the requested
+    device, if any. Returns False if no argument has a gradient."""
     given = (*args, *grads)
     args = ours(kernel, tuple(args))
     if device is not None:
@@ -279,8 +280,8 @@ def launch_adjoint(
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
 ) -> None:
-    """Run the launches of an adjoint. `args`: its arguments, ours; `given`: what they were made from, which says what
-    stream its library uses."""
+    """Run the launches of an adjoint. `args`: its arguments, with arrays of ours; `given`: the arguments that these
+    were made from, whose library determines the stream."""
     known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
@@ -304,7 +305,7 @@ def _memory(
     given: Sequence[Any],
     stream: Stream | None,
 ) -> array:
-    """Memory for the time of a call, of zeros or uninitialised. `given`, `stream`: as for a launch."""
+    """A temporary array for one call, of zeros or uninitialised. `given`, `stream`: as for a launch."""
     made = None
     if device is not CPU:
         from tegula.runtime.cuda.interop import memory_of_call
@@ -316,13 +317,14 @@ def _memory(
 
 
 OURS = frozenset({array, int, float, bool, type(None)})
-"""Types of what adjoints are given that no other library's streams belong to."""
+"""The types of arguments of adjoints that belong to no other library, which might have a stream of its own."""
 
 
 def _launch_part(
     one: KnownLaunch, args: tuple[Any, ...], given: Sequence[Any], stream: Stream | None
 ) -> None:
-    """One launch of an adjoint. `given`: what the arguments were made from, if other libraries' arrays are among it."""
+    """Run one launch of an adjoint. `given`: the arguments before their conversion, if other libraries' arrays are
+    among them."""
     part, told = one.part, None
     if part.native is not None and not given:
         told = part.native(one.dims, one.threads, args, (), 0, stream)
@@ -342,7 +344,7 @@ def _launch_part(
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
-    """Where a kernel without arrays runs; the CPU stands for nothing said where there are arrays."""
+    """The device of a kernel without arrays; for a kernel with arrays the CPU, which means no device in particular."""
     if stream is not None and not hasattr(stream, "cuda_stream"):
         help = "make one with tg.Stream(device), or leave out stream="
         raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
