@@ -142,7 +142,9 @@ class TracerState:
         self.errors: list[CompileError] = []
         self.objects: set[Value] = set()  # tile objects that a name is bound to
         self.joined = Joined()
-        self.named_if: dict[Value, Value] = {}  # objects that a name is bound to on some paths, with their condition
+        self.named_if: dict[
+            Value, Value
+        ] = {}  # objects that a name is bound to on some paths, with their condition
         self.calls: list[object] = []  # functions being inlined
         self.written_out = 1  # the number of copies that the unrolled loops around this point make of it
 

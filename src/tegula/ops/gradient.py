@@ -40,8 +40,8 @@ Attrs = Mapping[str, Any]
 
 
 def adjoint_type(t: Type) -> Type:
-    """The type of a value's adjoint: its own, or float32 where that has fewer bits. Arrays, in which gradients are
-    stored: see `gradient_element`."""
+    """The type of a value's adjoint: the value's own type, or float32 instead of a narrower float. For arrays, which
+    store gradients, see `gradient_element`."""
     if isinstance(t, TileType):
         return TileType(adjoint_element(t.dtype), t.shape, t.partial)
     if isinstance(t, BufType):
@@ -58,7 +58,7 @@ def adjoint_element(t: ElementType) -> ElementType:
 
 
 def gradient_element(t: ElementType) -> ElementType:
-    """The element type of the gradient of an array of such elements: 8-bit floats have gradients of float32."""
+    """The element type of the gradient of an array with elements of type `t`: float32 for 8-bit floats, else `t`."""
     scalar = scalar_of(t)
     return with_scalar(t, float32) if scalar.is_float and scalar.bits == 8 else t
 
@@ -73,15 +73,15 @@ def has_adjoint(t: Type) -> bool:
 class GradientBuilder(KernelBuilder):
     """Builds adjoint ops. Values named in its methods are the forward kernel's.
 
-    The adjoint of a scalar that differs between lanes is each lane's own. That of a uniform one, where all lanes reach
-    it, is one value for the block: the sum over the lanes."""
+    The adjoint of a scalar that differs between lanes is a value per lane. The adjoint of a uniform scalar that all
+    lanes reach is one value for the block: the sum over the lanes."""
 
     __slots__ = ()
 
     # Given by the pass -----------------------------------------------------------------------------------------------
 
     def primal(self, value: Value) -> Value:
-        """The forward value, computed again, in the type of its adjoint."""
+        """The recomputed forward value, in the type of its adjoint."""
         raise NotImplementedError
 
     def wanted(self, value: Value) -> bool:
@@ -93,7 +93,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def together(self, op: Op) -> bool:
-        """Whether all lanes reach a lane op with equal operands: it then counts once."""
+        """Whether all lanes reach a lane op with equal operands, so that it counts once."""
         raise NotImplementedError
 
     def accumulator(self, tile: Value) -> Value:
@@ -101,15 +101,16 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def element_adjoint(self, body: Region, argument: Value) -> Region | None:
-        """The derivative of a mapped function by one of its arguments, times a last argument; None where it is 0."""
+        """A region that computes the derivative of a mapped function by one of its arguments, times an additional last
+        argument; None if the derivative is 0."""
         raise NotImplementedError
 
     def inlined(self, body: Region, args: Sequence[Value]) -> list[Value]:
-        """A copy of the region's ops here; what it yields."""
+        """Copy the region's ops here, and return the values that it yields."""
         raise NotImplementedError
 
     def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
-        """Report that a gradient would flow where none can."""
+        """Raise an error for an op that a gradient would flow through, but cannot."""
         raise NotImplementedError
 
     def plain(self, value: Value) -> Value:
@@ -121,7 +122,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def spoils(self, factor: Value, op: Op) -> bool:
-        """Whether a factor may be infinite or a NaN where the adjoint of what an op makes is 0, and has to stay so."""
+        """Whether a factor may be infinite or a NaN where the adjoint of an op's result is 0 and must stay 0."""
         raise NotImplementedError
 
     def may_be_zero(self, value: Value) -> bool:
@@ -131,14 +132,14 @@ class GradientBuilder(KernelBuilder):
     # Building --------------------------------------------------------------------------------------------------------
 
     def zero(self, t: Type) -> Value:
-        """Zero of an adjoint's type."""
+        """The zero of an adjoint's type."""
         if not isinstance(t, TileType):
             return self.const(0.0, element(t))
         made = self.one(TileFull, [self.const(0.0, t.dtype)], {"shape": t.shape})
         return self.one(TileMarkPartial, [made]) if t.partial else made
 
     def fitted(self, tile: Value, t: Type) -> Value:
-        """A tile with the absent lanes that `t` has, or without."""
+        """The tile, made partial or full as `t` is."""
         assert isinstance(tile.type, TileType) and isinstance(t, TileType)
         if tile.type.partial == t.partial:
             return tile
@@ -149,12 +150,12 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
 
     def kept(self, g: Value, x: Value) -> Value:
-        """x, which is a multiple of the adjoint g; 0 where that is 0, whatever the factor is."""
+        """x, a multiple of the adjoint g; 0 where g is 0, even if the factor is infinite or NaN."""
         zero = self.const(0.0, element(g.type))
         return self.one(S.Select, [self.one(S.Cmp, [g, zero], {"pred": "eq"}), g, x])
 
     def times(self, g: Value, factor: Value, of: Op) -> Value:
-        """g times a forward value, where g is the adjoint of what an op makes."""
+        """g times a forward value, where g is the adjoint of the result of the op `of`."""
         made = self.one(S.Mul, [g, self.primal(factor)])
         return self.kept(g, made) if self.spoils(factor, of) else made
 
@@ -185,12 +186,12 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Select, [first, x, self.zero(x.type)])
 
     def once(self, body: Callable[[], object]) -> None:
-        """Lane 0 alone does what `body` builds."""
+        """Build a branch in which lane 0 alone runs the ops that `body` builds."""
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         self.branch(first, body)
 
     def branch(self, condition: Value, body: Callable[[], object]) -> None:
-        """What `body` builds, where the condition holds."""
+        """Build a branch that runs the ops that `body` builds if the condition holds."""
         regions, outer = [Region(), Region()], self.region
         for region, build in zip(regions, (body, lambda: None), strict=True):
             self.region = region
@@ -200,17 +201,17 @@ class GradientBuilder(KernelBuilder):
         self.emit(If, [condition], None, regions)
 
     def stored_as(self, x: Value, array: Value) -> Value:
-        """An adjoint, or a tile of them, rounded to what an array of gradients holds."""
+        """An adjoint, or a tile of adjoints, rounded to the scalar type of an array of gradients."""
         assert isinstance(array.type, ArrayType)
         return self.as_scalar(x, scalar_of(array.type.dtype))
 
     def widened(self, x: Value) -> Value:
-        """What an array of gradients holds, a number or a tile, in the type of adjoints."""
+        """A number or a tile from an array of gradients, in the type of adjoints."""
         t = adjoint_type(x.type)
         return self.as_scalar(x, scalar_of(t.dtype if isinstance(t, TileType) else element(t)))
 
     def taken(self, array: Value, index: Sequence[Value]) -> Value:
-        """An element of an array, which becomes zero."""
+        """Read an element of an array, and set it to zero."""
         assert isinstance(array.type, ArrayType)
         attrs, t = {"bounds_check": True, "aligned": False}, array.type.dtype
         shape = (1,) * array.type.ndim
@@ -219,7 +220,7 @@ class GradientBuilder(KernelBuilder):
         return self.widened(self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)]))
 
     def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
-        """A tile under another shape of as many elements."""
+        """The tile in another shape with as many elements."""
         assert isinstance(tile.type, TileType)
         if tile.type.shape == tuple(shape):
             return tile
@@ -233,11 +234,11 @@ class GradientBuilder(KernelBuilder):
 
 
 class Call(CallLike):
-    """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body
-    and, in kernels to be differentiated, its adjoint, whose arguments are those of the body, the body's results
-    and their adjoints, each converted to the type that the region takes, and which yields what the adjoint of each
-    float operand grows by. Attribute `name`. What is inside is fused with nothing outside; then `inline_calls` puts the
-    body in the place of the call."""
+    """A call of a function whose derivative is not derived from its body. Operands: its arguments. Regions: the body
+    and, in kernels to be differentiated, its adjoint. The adjoint's arguments are those of the body, the body's results
+    and their adjoints, each converted to the type that the region takes; it yields the increment of each float
+    operand's adjoint. Attribute `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces
+    the call by its body."""
 
     __slots__ = ()
     NAME = "call"
@@ -248,7 +249,7 @@ class Call(CallLike):
 
     @property
     def has_rule(self) -> bool:
-        """Whether it says what its adjoint is; without one that follows from its body."""
+        """Whether the call has an adjoint region; otherwise its adjoint is derived from its body."""
         return len(self.regions) > 1
 
     def infer(self) -> Sequence[Type]:
@@ -279,7 +280,8 @@ class Call(CallLike):
 
 
 def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
-    """What the values that a call's adjoint takes have in common with the call's, which may have fewer bits."""
+    """The properties that the values of a call and of its adjoint share: being floats, and the shape. Widths may
+    differ."""
     return scalar_of(element(t)).is_float, element_shape(element(t))
 
 

@@ -30,9 +30,9 @@ Attrs = Mapping[str, Any]
 
 
 class Barrier(Op):
-    """All threads of the group synchronise; what each did to memory before is seen by all after. Attributes: `reason`,
-    the accesses that it orders, in words; `of_warps`: only the threads of each warp synchronise, and see what the warp
-    did."""
+    """Synchronises all threads of the group: memory accesses before it are visible to all threads after it. Attributes:
+    `reason`, a text with the accesses that it orders; `of_warps`: only the threads of each warp synchronise, and the
+    order holds within the warp."""
 
     __slots__ = ()
     NAME = "barrier"
@@ -71,8 +71,8 @@ class Publish(Op):
 
 
 class Agree(Op):
-    """Operands: per-lane value, lane 0's. Reports lanes with another value: debug mode asks so of `lane.uniform`.
-    Attribute `implicit`, if there: what an operand that means lane 0's value is; the report is a note then."""
+    """Operands: per-lane value, lane 0's value. Reports lanes whose value differs, for `lane.uniform` in debug mode.
+    Attribute `implicit`: the name of the operand, if it implicitly means lane 0's value; the report is a note then."""
 
     __slots__ = ()
     NAME = "group.agree"
@@ -92,10 +92,10 @@ class Agree(Op):
 
 
 class PartialReduce(Op):
-    """What threads and warps can reduce on their own, of several tiles at a time. Operands: tiles; for each a region
-    and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and how many warps hold parts of one
-    result. The reduced dimension then runs over the parts; of a whole reduction the first does, the others are 1.
-    `tile.reduce` of a result is that of its operand."""
+    """The part of reductions that threads and warps do without exchange, for several tiles at a time. Operands: tiles;
+    each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the number of warps
+    that hold parts of one result. In a result, the reduced dimension runs over the parts; for a reduction of all
+    elements the first dimension does, and the others are 1. `tile.reduce` of a result equals that of its operand."""
 
     __slots__ = ()
     NAME = "group.reduce"
@@ -141,7 +141,7 @@ class SharedGather(Op):
 
 
 class GroupMma(MatmulLike, Synchronising):
-    """Base of the matmuls that read shared memory. `declined`: why warp groups do not do it as one."""
+    """Base of the matmuls that read shared memory. `declined`: the reason why the matmul is not done by wgmma."""
 
     __slots__ = ()
     COOPERATIVE = True
@@ -197,7 +197,7 @@ class RegisterMma(GroupMma):
 
     @property
     def held(self) -> int:
-        """Which operand is in registers: 0, or 1, and then the matmul is done as the transposed one."""
+        """The index of the operand in registers, 0 or 1; for 1 the transposed matmul is computed."""
         return int(not isinstance(self.a.type, TileType))
 
     @property
@@ -211,8 +211,8 @@ class RegisterMma(GroupMma):
 
 class MmaWait(Synchronising):
     """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: accumulators that are
-    complete then; the results are the same tiles. Attribute `overlapped`: what stands between the matmuls and the wait
-    is computed while they are in flight, though it takes registers."""
+    complete then; the results are the same tiles. Attribute `overlapped`: ops between the matmuls and the wait run
+    while the matmuls are in flight, although this takes registers."""
 
     __slots__ = ()
     NAME = "group.mma_wait"
@@ -232,8 +232,8 @@ class MmaWait(Synchronising):
 class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
-    stage of its ring than what was read since the last wait; `lean`: addresses are not to be kept in registers from one
-    iteration of a loop to the next. It may be read after `group.async_wait` and a barrier."""
+    stage of its ring than those read since the last wait; `lean`: addresses must not be kept in registers across
+    iterations of a loop. The buffer may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"
@@ -253,7 +253,7 @@ class AsyncCopy(TileAccess):
 
 
 class AsyncCommit(Op):
-    """The copies started since the last one form a group."""
+    """Closes a group of copies: those started since the last commit."""
 
     __slots__ = ()
     NAME = "group.async_commit"
@@ -283,7 +283,7 @@ class AsyncWait(Op):
 
 
 class StackVote(Op):
-    """Operands: buffer with one int32 a warp, per-lane bool. Each warp writes how many of its lanes push."""
+    """Operands: buffer with one int32 per warp, per-lane bool. Each warp writes the number of its lanes that push."""
 
     __slots__ = ()
     NAME = "group.stack_vote"
@@ -299,7 +299,7 @@ class StackVote(Op):
 
 class StackFill(Op):
     """Operands: stack, votes, per-lane value, per-lane bool. Pushing lanes write their values; the result is the slot
-    or -1. The count stays."""
+    or -1. The count is not changed."""
 
     __slots__ = ()
     NAME = "group.stack_fill"

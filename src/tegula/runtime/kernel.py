@@ -87,7 +87,7 @@ class Kernel(KernelDef):
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
         self.native: Any = None
-        """The machine code that launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
+        """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
         self.adjoints: dict[tuple[int, ...], Any] = {}
         """Its adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []

@@ -466,7 +466,8 @@ def _list(name: str, arguments: Sequence[Any]) -> Sequence[Any]:
 
 
 def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
-    """Arguments in any other kind of sequence than lists and tuples. An array is taken for a forgotten bracket."""
+    """The arguments in a sequence that is no list or tuple. LaunchError for an array, where brackets were probably
+    forgotten."""
     if isinstance(arguments, array | np.ndarray | str | bytes | dict) or not hasattr(arguments, "__iter__"):
         raise LaunchError(
             f"{name} must be a list of arguments, got {_kind(arguments)}",
@@ -480,7 +481,7 @@ def _kind(x: object) -> str:
 
 
 def check_kernel(kernel: object) -> None:
-    """LaunchError for what is no kernel."""
+    """LaunchError for an object that is no kernel."""
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
@@ -488,8 +489,8 @@ def check_kernel(kernel: object) -> None:
 def block_size(
     kernel: Kernel, block_dim: Any, inputs: Sequence[Any], outputs: Sequence[Any] = (), ndim: int = 2
 ) -> int:
-    """Threads per block: as launched, as the kernel's roles or its decorator say, or by default. `ndim`: how many
-    dimensions it is launched over."""
+    """The number of threads per block: that of the launch, else of the kernel's roles, of its decorator, or the
+    default. `ndim`: the number of dimensions of the launch."""
     if type(block_dim) is int:
         return block_dim
     if block_dim is None:

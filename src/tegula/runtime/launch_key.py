@@ -13,7 +13,7 @@ from tegula.runtime.tensors import is_tensor
 
 
 class _FastPath:
-    """What machine code says of arguments on GPUs, once there is any; None for others."""
+    """The machine code that makes the keys of arguments on GPUs, once it is compiled; None for other arguments."""
 
     describe: Callable[..., bytes | None] = staticmethod(lambda *arguments: None)
 
@@ -42,12 +42,12 @@ def launch_key(*arguments: Any) -> Hashable:
     except KeyError:
         return launch_key(*arguments) if _knows_tensors_now(arguments) else None
     except RuntimeError:
-        # A tensor that has no strides, or no memory.
+        # One of the tensors has no strides or no memory.
         return None
 
 
 def _of_tensor(tensor: Any) -> tuple[Hashable, ...]:
-    # Those that need a gradient are refused on the CPU.
+    # Tensors that need a gradient are refused on the CPU.
     start = tensor.data_ptr() % ALIGNMENT
     return tensor.dtype, tensor.shape, tensor.stride(), tensor.device, start, tensor.requires_grad
 
@@ -56,11 +56,12 @@ _PARTS: dict[type, Callable[[Any], Hashable]] = {
     array: attrgetter("description"),
     type(None): lambda absent: None,
 }
-"""By the type of an argument. Subclasses may answer differently, and are not among them."""
+"""The function that makes an argument's part of the key, by the argument's exact type: subclasses may behave
+differently."""
 
 
 def _knows_tensors_now(arguments: tuple[Any, ...]) -> bool:
-    """Know PyTorch's types from the first time that one of them is passed; whether that is now."""
+    """Register PyTorch's types when a tensor is passed for the first time. Returns whether they were registered now."""
     if not any(map(is_tensor, arguments)):
         return False
     torch = sys.modules["torch"]

@@ -14,17 +14,17 @@ from tegula.ops.documented import Family, Kind, completed
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType
 
 BOTH = frozenset({"mod"})
-"""Names of functions of the library that are names of ops too."""
+"""The names of library functions that are also names of ops."""
 OF_TILES = ("tile_", "_tile_")
-"""What the names of cooperative functions begin with, and of no others in the library."""
+"""The prefixes of the names of cooperative functions; no other functions of the library have them."""
 _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
 
 
 class Library(Mapping[str, FuncDef]):
     """The functions of `tegula.stdlib` by public name, each with its overloads.
 
-    They are imported when first asked for a name that is not known to be something else: kernels of tile functions
-    alone do without."""
+    They are imported on the first lookup of a name that is not known to be something else: kernels that only use tile
+    functions do not need them."""
 
     def __getitem__(self, name: str) -> FuncDef:
         if name in _ELSEWHERE:
@@ -39,16 +39,16 @@ class Library(Mapping[str, FuncDef]):
 
 
 SIXTEEN = ("float16", "bfloat16")
-"""Floats of which functions of numbers compute in float32."""
+"""The floats for which functions of numbers compute in float32."""
 NUMBERS = Family(
     {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
 )
-"""What docstrings of functions of numbers share."""
+"""The text that docstrings of functions of numbers share."""
 
 
 def documentation(f: FuncDef) -> str:
-    """The docstring of a function of the library: that of its first overload. What functions of numbers take follows
-    from the dtypes of all overloads."""
+    """The docstring of a library function: that of its first overload. For functions of numbers, the accepted dtypes
+    are those of all overloads."""
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
@@ -60,7 +60,7 @@ def documentation(f: FuncDef) -> str:
 
 
 def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
-    """What parameters of these dtypes take, one or several of one dtype."""
+    """The kind of parameters that accept these dtypes; `several`: there are several parameters, of one dtype."""
     names = [n for n in DTYPES if n in taken or (in_float32 and "float32" in taken and n in SIXTEEN)]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
     listed = f"{', '.join(names[:-1])} or {names[-1]}"

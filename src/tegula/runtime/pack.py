@@ -39,15 +39,15 @@ ARRAY_HELP = (
 )
 
 LARGEST_VALUE = 16
-"""NumPy arrays of up to this many numbers are vectors and matrices where a parameter has no annotation."""
+"""The maximal size of NumPy arrays that are vectors or matrices where a parameter has no annotation."""
 
 Packed = tuple[int, bytes]
-"""The number of what an argument is specialised on, and its bytes."""
+"""The launch id of an argument's specialisation, and the argument's bytes."""
 Packer = Callable[[Any], Packed]
 
 
 def packer(p: Parameter) -> Packer:
-    """How an argument of this parameter is checked and packed. It raises LaunchError for one that does not fit."""
+    """The function that checks and packs arguments of a parameter. It raises LaunchError for one that does not fit."""
     wanted = p.annotation
     if isinstance(wanted, ArrayAnnotation):
         return _array_packer(p, wanted)
@@ -59,7 +59,7 @@ def packer(p: Parameter) -> Packer:
 
 
 def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
-    """Specialisations that were found to match are remembered."""
+    """The packer of an array parameter. It remembers the specialisations that match the annotation."""
     matching: set[int] = set()
 
     def pack(value: Any) -> Packed:
@@ -78,14 +78,14 @@ def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
 
 
 def adopted(p: Parameter, value: Any) -> Any:
-    """An argument where an array of another library is meant: a `tg.array` on the same memory. Others unchanged."""
+    """A `tg.array` on the memory of an argument that is another library's array; other arguments unchanged."""
     if type(value) is array or not (isinstance(p.annotation, ArrayAnnotation) or _is_array(p, value)):
         return value
     return _adopted(p, value)
 
 
 def _is_array(p: Parameter, value: Any) -> bool:
-    """Whether an argument can be an array only, where the parameter takes anything."""
+    """Whether an argument of a parameter without annotation must be an array."""
     if p.annotation is not ANY or isinstance(value, np.generic):
         return False
     if isinstance(value, np.ndarray):
@@ -94,7 +94,7 @@ def _is_array(p: Parameter, value: Any) -> bool:
 
 
 def _adopted(p: Parameter, value: Any) -> array:
-    """An array of another library, without a copy."""
+    """A `tg.array` on the memory of another library's array, without a copy; LaunchError if there is none."""
     if any(
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
     ):
@@ -107,7 +107,7 @@ def _adopted(p: Parameter, value: Any) -> array:
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             what = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
             raise LaunchError(what, ARRAY_HELP) from error
-        # What a kernel writes to a copy would be lost.
+        # A kernel's writes to a copy would be lost.
         on_host = made.device.is_cpu and composite is not None and made.size
         if on_host and not np.may_share_memory(made.numpy(), np.asarray(value)):
             what = f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"
@@ -145,7 +145,7 @@ def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
 
 
 def _number(wanted: DType, value: Any) -> Any:
-    """A number of another type where nothing is lost by it; TypeError otherwise."""
+    """The number, which may have another type than the wanted one if its kind fits; TypeError otherwise."""
     if isinstance(value, bool | np.bool_) != wanted.is_bool:
         raise TypeError
     if wanted.is_int and not isinstance(value, int | np.integer):
@@ -173,7 +173,7 @@ def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Pack
 
 
 def _pack_any(p: Parameter, value: Any) -> Packed:
-    """A parameter without annotation takes the argument's own type."""
+    """Pack an argument of a parameter without annotation, as its own type."""
     if isinstance(value, bool):
         return _scalar_packer(p, bool_)(value)
     if isinstance(value, int):
