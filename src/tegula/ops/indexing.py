@@ -51,7 +51,7 @@ COMPONENT_NAMES = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
 def _check_size(t: Type) -> None:
-    """TypeRule for a type of more elements than a tile or stack, or components than a vector, can have."""
+    """TypeRule for a tile or stack of too many elements, or a vector or matrix of too many components."""
     if isinstance(t, TileType | BufType):
         check_size("a tile", t.shape)
     elif isinstance(t, StackType):
@@ -135,7 +135,7 @@ class KernelBuilder(OpBuilder):
         return self.index(i)
 
     def _array_slice(self, x: Value, dim: int, s: slice[Any, Any, Any]) -> tuple[Value, Value, int]:
-        """First element, number of elements and step of a Python slice of a dimension of run-time length."""
+        """The first element, number of elements and step of a Python slice of a dimension of run-time length."""
         step = 1 if s.step is None else s.step
         if not isinstance(step, int) or step == 0:
             raise TypeRule("", "", "NotConstant", what="the step of a slice")
@@ -261,7 +261,7 @@ class KernelBuilder(OpBuilder):
         return [self._wrapped(i, n) for i, n in zip(index, extents, strict=False)]
 
     def _gather(self, x: Value, t: TileType | BufType, index: Sequence[Operand], at: list[int]) -> Value:
-        """Indices and slices in the other dimensions are taken first."""
+        """Gather along the dimension of a tile of indices, after the indices and slices in the other dimensions."""
         require(len(at) == 1, "one tile of indices may be used in a subscript")
         (axis,) = at
         require(
@@ -309,7 +309,7 @@ class KernelBuilder(OpBuilder):
         return ViewSpec(starts, tuple(extents), tuple(dims), tuple(steps))
 
     def view(self, x: Value, index: Sequence[Operand]) -> Value:
-        """x[index] with slices: a view of an object, a part of a value."""
+        """x[index] with slices: a view if x is an object, a slice if it is a value."""
         assert isinstance(x.type, TileType | BufType)
         spec = self.view_spec(x.type.shape, index)
         attrs = {"shape": spec.shape, "dims": spec.dims, "steps": spec.steps}
@@ -335,7 +335,7 @@ class KernelBuilder(OpBuilder):
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
     def stored(self, value: Operand, t: ElementType) -> Value:
-        """The value for a place that holds `t`: literals take that type."""
+        """The value to be stored as a `t`: literals take that type."""
         made = self.value(value, t)
         if made.type != t and isinstance(value, LITERALS):
             made = self.full_element(made, t)
@@ -345,7 +345,7 @@ class KernelBuilder(OpBuilder):
         return made
 
     def full_element(self, scalar: Value, t: ElementType) -> Value:
-        """A scalar as every component of a `t`."""
+        """A `t` whose components are all equal to a scalar."""
         return scalar if t == scalar.type else self.one(VecSplat, [scalar], {"type": t})
 
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
@@ -458,17 +458,17 @@ class KernelBuilder(OpBuilder):
 
 
 def describe_tile(t: TileType | BufType) -> str:
-    """The type of a tile, value or object, as messages say it."""
+    """The text in messages of a tile's type, of a value or an object."""
     return str(t.tile if isinstance(t, BufType) else t)
 
 
 def _shaped(shape: Sequence[int], scalar: DType) -> VecType | MatType:
-    """The vector or matrix of a shape."""
+    """The vector or matrix type of a shape."""
     return VecType(shape[0], scalar) if len(shape) == 1 else MatType(shape[0], shape[1], scalar)
 
 
 def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:
-    """The error for assigning to less than an element's full index."""
+    """The error for assigning to an array with fewer indices than dimensions, or with slices."""
     if any(isinstance(i, slice) for i in index):
         return TypeRule(
             "slices of arrays cannot be assigned", "use tg.tile_store, or a loop over the elements"

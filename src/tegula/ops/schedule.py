@@ -28,7 +28,7 @@ _COPY_OUT = r"cp\.(reduce\.)?async\.bulk\.tensor\.\dd\.global\.shared::cta"
 
 
 class ScheduleOp(Synchronising):
-    """Base of the ops of this file. `elected`: one thread of the group does it, for all."""
+    """Base of the ops of this file. `elected`: one thread of the group runs the op, for all."""
 
     __slots__ = ()
     COOPERATIVE = True
@@ -50,9 +50,9 @@ def _stage(operands: Sequence[Type]) -> None:
 
 
 class MbarrierNew(ScheduleOp):
-    """One barrier in shared memory for each of `stages` (attribute); a phase of each ends after `arrivals` (attribute)
-    of them, and when all bytes that were announced have arrived. If `cluster` (attribute), each arrival is one in both
-    CTAs of a cluster, whose barriers count the arrivals of both."""
+    """Makes one barrier in shared memory for each of `stages` (attribute). A phase of a barrier ends after `arrivals`
+    (attribute) arrivals, when all announced bytes have arrived too. If `cluster` (attribute), each arrival counts in
+    both CTAs of a cluster, so that their barriers count the arrivals of both."""
 
     __slots__ = ()
     NAME = "mbarrier.new"
@@ -66,7 +66,7 @@ class MbarrierNew(ScheduleOp):
 
 
 class MbarrierReady(ScheduleOp):
-    """All threads of the block, and the units that copy, see the barriers made before."""
+    """Makes the barriers made before it visible to all threads of the block and to the copy engines."""
 
     __slots__ = ()
     NAME = "mbarrier.ready"
@@ -76,8 +76,9 @@ class MbarrierReady(ScheduleOp):
 
 
 class MbarrierWait(ScheduleOp):
-    """Operands: barriers, stage, parity. Every thread waits until the phase of that parity has ended: 0 at first, 1
-    passes at once on a fresh barrier. If `elected`, those of the first warp alone."""
+    """Operands: barriers, stage, parity. Every thread, or, if `elected`, every thread of the first warp, waits until
+    the phase of the given parity has ended. The first phase has parity 0; on a fresh barrier a wait for parity 1
+    returns at once."""
 
     __slots__ = ()
     NAME = "mbarrier.wait"
@@ -167,7 +168,7 @@ class BulkLoad(ScheduleOp, TileAccess):
 
     @property
     def offset(self) -> list[Value]:
-        """Where the tile lies in the array."""
+        """The offset of the tile in the array, in elements."""
         return self.rest[:-1] if self.cluster else self.rest
 
     @property
@@ -182,11 +183,11 @@ class BulkLoad(ScheduleOp, TileAccess):
 
 
 class BulkStore(ScheduleOp, TileAccess):
-    """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
-    them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
+    """Stores a tile to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
+    them starts its copy, and the next piece but one waits until the copy has read it. Elements outside the array are
     dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
-    add to the array, each element atomically. `transposed`: the tile is spread as the result of a matmul that is done
-    as the transposed one."""
+    add to the array, each element atomically. `transposed`: the tile is distributed over threads as the result of a
+    transposed matmul."""
 
     __slots__ = ()
     NAME = "bulk.store"
@@ -203,7 +204,8 @@ class BulkStore(ScheduleOp, TileAccess):
 
     @property
     def older(self) -> str:
-        """How many of the copies before may still read their pieces: fewer than there are pieces of the buffer."""
+        """A regular expression for the number of earlier copies that may still read their pieces: it is less than the
+        number of pieces of the buffer."""
         return f"({'|'.join(map(str, range(buffer_type(self.buffer.type).shape[0])))})"
 
     def infer(self) -> Sequence[Type]:
@@ -222,9 +224,9 @@ class BulkStore(ScheduleOp, TileAccess):
 
 
 class BulkPrefetch(ScheduleOp):
-    """One thread of the group (`elected`) asks for a tile of an array to be in the cache soon. That changes nothing but
-    time. Operands: array, one offset (int32) per dimension. Attributes: the `shape` of the tile, and of the `box` of
-    the tensor map by which it is asked for."""
+    """One thread of the group (`elected`) prefetches a tile of an array to the cache, which changes no result.
+    Operands: array, one offset (int32) per dimension. Attributes: the `shape` of the tile, and the shape `box` of the
+    tensor map's box that it is fetched by."""
 
     __slots__ = ()
     NAME = "bulk.prefetch"
@@ -244,8 +246,8 @@ class BulkPrefetch(ScheduleOp):
 
 
 class LaunchNext(ScheduleOp):
-    """What the block reads of arrays by copies has arrived: the next launch of the stream may start, as far as that
-    matters (see `ir.LaunchOverlap`)."""
+    """Marks the point where all of the block's copies from arrays have arrived, so that the next launch of the stream
+    may start as far as this block is concerned (see `ir.LaunchOverlap`)."""
 
     __slots__ = ()
     NAME = "launch.next"
@@ -255,9 +257,9 @@ class LaunchNext(ScheduleOp):
 
 
 class BulkPut(ScheduleOp):
-    """One thread of the group starts copying a buffer to an array, by its tensor map; what lies outside the array is
-    dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that
-    `bulk.commit` closes next."""
+    """One thread of the group starts copying a buffer to an array, by its tensor map; elements outside the array are
+    dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that the
+    next `bulk.commit` closes."""
 
     __slots__ = ()
     NAME = "bulk.put"
@@ -279,8 +281,8 @@ class BulkPut(ScheduleOp):
 
 
 class BulkCommit(ScheduleOp):
-    """The thread that starts the group's copies to arrays closes a group: those that it has started since the last
-    one."""
+    """The thread that starts the group's copies to arrays closes a group of copies: those that it has started since the
+    last commit."""
 
     __slots__ = ()
     NAME = "bulk.commit"
@@ -293,7 +295,7 @@ class BulkCommit(ScheduleOp):
 
 class BulkWait(ScheduleOp):
     """The threads that started bulk stores wait until at most `pending` (attribute, 0 by default) groups of them are
-    not done, or have not read their source (attribute `read`)."""
+    incomplete or, with attribute `read`, have not read their source."""
 
     __slots__ = ()
     NAME = "bulk.wait"
@@ -308,8 +310,8 @@ class BulkWait(ScheduleOp):
 
 
 class FenceAsync(ScheduleOp):
-    """What this thread has written to shared memory is seen by the bulk copies and MMAs that start
-    after it."""
+    """Makes this thread's earlier writes to shared memory visible to bulk copies and MMAs that start after the
+    fence."""
 
     __slots__ = ()
     NAME = "fence.async"
@@ -379,17 +381,17 @@ class _ClusterOp(Op):
 
 
 class ClusterEnd(_ClusterOp):
-    """The end of a walk over numbered tiles, of which block b of G takes every G-th from the b-th on, so that the two
-    CTAs of a cluster make equally many iterations: the operand, rounded up to an even number. One CTA by itself, which
-    is what IR means, makes as many iterations as there are tiles for it."""
+    """The end of a loop over numbered tiles, of which block b of G takes every G-th from tile b on, such that both CTAs
+    of a cluster run equally many iterations: the operand, rounded up to an even number. In the semantics of the IR,
+    which is that of a single CTA, a CTA runs one iteration for each of its tiles."""
 
     __slots__ = ()
     NAME = "cluster.end"
 
 
 class ClusterPeer(_ClusterOp):
-    """The number of the tile that the other CTA of the cluster works on in this iteration, given that of this CTA;
-    where there is no cluster, its own."""
+    """The number of the tile that the other CTA of the cluster works on in this iteration, given the number of this
+    CTA's tile; without a cluster, the operand itself."""
 
     __slots__ = ()
     NAME = "cluster.peer"
@@ -398,21 +400,21 @@ class ClusterPeer(_ClusterOp):
 BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
 """Ops that one thread of a group can do by itself."""
 HANDOVERS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
-"""Ops that start copies, or after which tiles that roles share may be someone else's to write."""
+"""Ops that start copies, or after which another role may write tiles that roles share."""
 
 
 def is_elected(op: Op) -> bool:
-    """Whether one thread of the group does an op of a schedule, for all."""
+    """Whether one thread of the group runs an op of a schedule, for all."""
     return isinstance(op, ScheduleOp) and bool(op.elected)
 
 
 def stages_of(barrier: MbarrierNew | NamedNew) -> int:
-    """How many barriers an op makes: one for each stage."""
+    """The number of barriers that an op makes: one for each stage."""
     return barrier.stages if isinstance(barrier, MbarrierNew) else 1
 
 
 def arrivals_at(barrier: Value) -> int:
-    """How many arrivals end a phase of a barrier."""
+    """The number of arrivals that end a phase of a barrier."""
     assert isinstance(barrier.owner, MbarrierNew | NamedNew)
     return barrier.owner.arrivals if isinstance(barrier.owner, MbarrierNew) else barrier.owner.warps
 
@@ -433,8 +435,8 @@ def arrived_at(region: Region) -> set[Value]:
 
 
 def waiting_at(role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]) -> str:
-    """Why a role cannot go on: it waits for the end of a phase. `others`: the roles that arrive there, and whether each
-    has ended; `stage`: -1 for a named barrier."""
+    """A text that says which phase a blocked role waits for. `others`: the roles that arrive at the barrier, and
+    whether each has ended; `stage`: -1 for a named barrier."""
     called = f"barrier '{barrier}'" if barrier else "a barrier"
     of = f"stage {stage} of {called}" if stage >= 0 else called
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class ElementRange(NamedTuple):
-    """Where the elements of an array are; it holds no memory."""
+    """The addresses of an array's elements, without a reference to its memory."""
 
     device: Any
     ptr: int
     size: int
-    """Of an element, in bytes."""
+    """The size of an element in bytes."""
     description: Description
 
     @classmethod
@@ -49,7 +49,7 @@ class ElementRange(NamedTuple):
             return True
 
     def cover(self, other: ElementRange) -> bool:
-        """Whether all bytes of another array are among these."""
+        """Whether these bytes include all bytes of another array."""
         if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
             return False
         same = self.ptr == other.ptr and self.description is other.description
@@ -66,12 +66,12 @@ class ElementRange(NamedTuple):
         return self.ptr + self.description.high
 
     def _described(self) -> np.ndarray:
-        """What NumPy needs to compare addresses; nothing is read."""
+        """A NumPy array with these addresses, for comparisons only: its elements must not be read."""
         return np.asarray(_Interface(self))
 
 
 MOST_WORK: Any = 10_000
-"""Steps that NumPy may take to tell whether two arrays share an element."""
+"""The maximal number of steps in which NumPy decides whether two arrays share an element."""
 
 
 class _Interface:
@@ -104,13 +104,14 @@ class Use(NamedTuple):
 
     @property
     def has_gradient(self) -> bool:
-        """Whether gradients flow to it."""
+        """Whether gradients flow to the array."""
         return self.is_float and self.array.requires_grad
 
 
 class Launched:
-    """A launch, the compiled form that ran, and how many writes the tape had seen after it. `given`: the arguments as
-    they were passed, whose memory `arguments` show; `versions`: how often each of PyTorch's tensors was written."""
+    """The record of a launch, with the compiled form that ran, and the number of writes that the tape had seen after
+    it. `given`: the arguments as they were passed; `arguments`: the same arguments as arrays on their memory;
+    `versions`: the number of writes to each of PyTorch's tensors."""
 
     def __init__(
         self,
@@ -128,12 +129,12 @@ class Launched:
 
     @cached_property
     def reads(self) -> list[Use]:
-        """The arrays that it may have read."""
+        """The arrays that the launch may have read."""
         return self._uses(read(self.kernel, self.form))
 
     @cached_property
     def writes(self) -> list[Use]:
-        """The arrays that it may have written."""
+        """The arrays that the launch may have written."""
         return self._uses(self.form.writes)
 
     def _uses(self, positions: Sequence[int]) -> list[Use]:
@@ -148,7 +149,8 @@ class Launched:
 
 
 class Assigned:
-    """A method gave an array all elements of another one, converted, or constants. `new`: the array was made by it."""
+    """The record of a method that set all elements of an array to those of another one, converted, or to constants.
+    `new`: the method made the array."""
 
     def __init__(self, target: array, source: array | None, new: bool) -> None:
         self.target, self.source, self.new = target, source, new
@@ -169,7 +171,7 @@ class Assigned:
         return (a for a in (self.target, self.source) if a is not None)
 
     def take_gradient(self) -> None:
-        """The adjoint: the source's gradient grows by the target's, which is cleared: it was overwritten."""
+        """The adjoint: add the target's gradient to the source's, and clear it, because the target was overwritten."""
         graded = [bool(u.has_gradient) for u in (*self.writes, *self.reads)]
         given = known_gradient(self.target) if graded[0] else None
         if given is None:
@@ -185,7 +187,7 @@ class Assigned:
         assert taken is not None
         scalar = scalar_of(taken.dtype)
         flat = empty(given.shape, with_scalar(given.dtype, scalar), taken.device)
-        # What another float type does not hold is infinite, as in kernels.
+        # Numbers out of range of the other float type become infinite, as in kernels.
         with np.errstate(over="ignore"):
             flat.assign(given if flat.dtype == given.dtype else given.numpy().astype(to_numpy(scalar)))
         clear(given)
@@ -193,8 +195,8 @@ class Assigned:
 
 
 class Differentiated:
-    """The adjoint of a kernel ran. There are no gradients of gradients: what it wrote is known as made from arrays with
-    a gradient, and having none."""
+    """The record of a run of a kernel's adjoint. There are no gradients of gradients: the arrays that it wrote count as
+    computed from arrays with a gradient, and as having none."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
         what = f"the gradient of kernel {name}"
@@ -211,12 +213,12 @@ def _numbers(a: array) -> int:
 
 
 def known_gradient(a: array) -> array | None:
-    """The gradient of an array, if there is memory for it: else it is zero."""
+    """The gradient of an array; None if it has no memory yet, and is zero."""
     return a._gradient(make=False)
 
 
 def clear(a: array) -> None:
-    """Set all elements to zero, on no tape."""
+    """Set all elements to zero, without recording it on a tape."""
     with recording.paused():
         a.zero_()
 

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 
 NO_REPORT = bytes(8)
-"""Where the arguments of a kernel without sites end."""
+"""The end of the packed arguments of a kernel without sites, in the place of the address of a report."""
 
 
 _noted: dict[Any, Any] = {}
-"""What Python has warned of, so that it warns once of each line."""
+"""The registry of Python's warnings, so that each line is warned of once."""
 
 
 class _Memory:
@@ -61,7 +61,7 @@ class _Memory:
         self.count = ctypes.c_int64.from_address(address)
 
     def take(self, compiled: Compiled) -> Reports:
-        """Move the records out."""
+        """Take the records, and clear the memory."""
         kept = min(self.count.value, RECORDS)
         used = self.words[: RECORD_SLOTS * (kept + 1)]
         rows = used[RECORD_SLOTS:].reshape(kept, RECORD_SLOTS).copy()
@@ -71,7 +71,7 @@ class _Memory:
 
 
 class _Local(threading.local):
-    """The memory of this thread, while no launch has it."""
+    """The memory of this thread, while no launch uses it."""
 
     memory: _Memory | None = None
 
@@ -80,7 +80,7 @@ _local = _Local()
 
 
 def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int | None = None) -> None:
-    """Run a kernel with sites, on at most so many threads; print and raise what it reports.
+    """Run a kernel with sites, on at most `threads` threads; print its output and raise its first failure.
 
     A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
@@ -96,14 +96,15 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int |
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The records of one launch: how many there were, and those that were kept."""
+    """The records of one launch: their number `count`, and `rows`, those that fitted the memory."""
 
     compiled: Compiled | CudaCompiled
     count: int
     rows: np.ndarray
 
     def deliver(self) -> None:
-        """Print what was printed, in the order of blocks and lanes; raise for the first failure."""
+        """Print the output of the kernel, in the order of blocks and lanes, and raise the error of the first
+        failure."""
         count, rows = self.count, self.rows
         sites = self.compiled.sites
         printed = [row for row in rows if sites[row[0]].kind in ("print", "tile")]
@@ -118,7 +119,7 @@ class Reports:
             raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
 
     def _note(self, numbers: set[int]) -> None:
-        """Warn of operands that mean thread 0's value and that differ between threads, once for each line."""
+        """Warn, once for each line, of operands that differ between threads, of which thread 0's value is used."""
         sites = [self.compiled.sites[number] for number in sorted(numbers)]
         found = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
         for file, line, operand in found:
@@ -127,8 +128,8 @@ class Reports:
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        # Tiles whose elements are not all there yet. Threads may be in different iterations of a loop, each in order:
-        # its next record is of the first tile that lacks its element.
+        # Tiles without some of their elements so far. Threads may be in different iterations of a loop, but each is in
+        # order: its next record belongs to the first tile that lacks its element.
         partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]
@@ -145,7 +146,7 @@ class Reports:
                 _print(site, _tiles(site, tiles.pop(0)))
 
     def _deadlock(self, rows: list[np.ndarray]) -> Deadlock:
-        """The waits of all roles of a block. A role without one has ended."""
+        """The error with the waits of all roles of a block. A role without a wait has ended."""
         sites = [self.compiled.sites[row[0]] for row in rows]
         waits = {site.data["role"] for site in sites}
         texts: list[tuple[Location, str]] = []
@@ -222,14 +223,14 @@ def _parsed(text: str) -> ElementType:
 
 
 def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:
-    """The element whose scalars lie in the slots, one in each."""
+    """The element with its scalars in the slots, one in each."""
     scalar = scalar_of(t)
     raw = b"".join(struct.pack("<q", int(slot))[: scalar.bits // 8] for slot in slots[: components(t)])
     return np.frombuffer(raw, to_numpy(scalar)).reshape(element_shape(t))
 
 
 def _values(site: Site, slots: np.ndarray) -> list[np.ndarray]:
-    """The values of a print once per thread."""
+    """The values of a print by each thread."""
     out: list[np.ndarray] = []
     for t in _types(site):
         out.append(_element(t, slots))
@@ -238,7 +239,7 @@ def _values(site: Site, slots: np.ndarray) -> list[np.ndarray]:
 
 
 def _tiles(site: Site, elements: dict[int, np.ndarray]) -> list[np.ndarray]:
-    """The tiles of a print once per block, from the records of their elements."""
+    """The tiles of a print by each block, from the records of their elements."""
     out: list[np.ndarray] = []
     first = 0
     for k, (shape, t) in enumerate(zip(site.data["shapes"], _types(site), strict=True)):

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tegula.runtime.launch import LaunchPlan
 
 KNOWN = frozenset({array, int, float, bool})
-"""Types of arguments that are taken as they are."""
+"""The types of arguments that need no conversion."""
 
 
 def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
-    """The compiled form for these arguments, their bytes, and whether one is another library's array. LaunchError for
-    arguments that do not fit."""
+    """The compiled form for the arguments, their packed bytes, and whether one is another library's array. LaunchError
+    for arguments that do not fit."""
     given = args
     args = ours(kernel, args)
     other = args is not given
@@ -62,7 +62,8 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
 
 
 def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Specialisation:
-    """What a launch with these arguments, which are ours, needs a form for. LaunchError for those that do not fit."""
+    """The specialisation of a launch with these arguments, whose arrays are ours. LaunchError for arguments that do not
+    fit."""
     return _specialised(kernel, plan, [n for n, _ in packed_arguments(kernel, args)], overlaps(args))
 
 
@@ -74,7 +75,7 @@ def _specialised(
 
 
 def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments with those of other libraries as ours."""
+    """The arguments, with other libraries' arrays as `tg.array` on the same memory."""
     if KNOWN.issuperset(map(type, args)):
         return args
     parameters = kernel.parameters
@@ -87,7 +88,7 @@ def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
-    """What each argument is specialised on, with its bytes."""
+    """The launch id of each argument's specialisation, with the argument's bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
         names = ", ".join(p.name for p in kernel.parameters)
@@ -100,8 +101,8 @@ def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, b
 
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
-    """The block size that the roles of a kernel need, launched with these arguments over so many dimensions; None
-    without roles. Found by tracing it, once for each meaning that its captured names have."""
+    """The block size that the roles of a kernel need for a launch with these arguments over `ndim` dimensions; None
+    without roles. The kernel is traced to find it, once for each state of its captures."""
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
@@ -126,7 +127,7 @@ def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
 
 
 def _device_of(kernel: Kernel, plan: LaunchPlan, found: Sequence[Any]) -> Device:
-    """Where the arrays among the arguments are: all on one device, or a LaunchError."""
+    """The device of the arrays among the arguments; LaunchError if they are on several."""
     homes = {
         p.name: device_of(known)
         for p, known in zip(kernel.parameters, found, strict=True)
@@ -144,7 +145,8 @@ def _device_of(kernel: Kernel, plan: LaunchPlan, found: Sequence[Any]) -> Device
 def specialisation(
     found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
 ) -> Specialisation:
-    """What a form must be compiled for: `found` says it of each argument, `overlap` which arrays share bytes."""
+    """The specialisation of a form: `found` has the specialisation of each argument, `overlap` the pairs of arrays that
+    share bytes."""
     types: list[Type] = []
     access: list[AccessClass | None] = []
     for k, argument in enumerate(found):

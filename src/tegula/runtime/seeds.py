@@ -14,7 +14,8 @@ from tegula.types import float32, scalar_of, with_scalar
 
 
 class Seeds:
-    """Where gradients start. `given`: by array, None for ones; without it what the gradients of the arrays hold."""
+    """The gradients that a backward run starts with. `given`: seeds by array, None for ones; without it, the current
+    gradients of the recorded arrays are the seeds."""
 
     def __init__(self, given: Mapping[array, Any] | None) -> None:
         self.given = (
@@ -27,8 +28,8 @@ class Seeds:
         return [target for target, _ in self.given or ()]
 
     def place(self, records: Sequence[Record]) -> Before:
-        """Have gradients be as they are to start with. Seeds of overlapping arrays add up. What other arrays that are
-        written hold is from earlier tapes: no seed of this one."""
+        """Set gradients to their initial values. Seeds of overlapping arrays add up. Gradients of other written arrays
+        are from earlier tapes, and no seeds of this one."""
         uses = [w for r in records for w in r.writes if w.has_gradient]
         if self.given is None:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
@@ -53,14 +54,14 @@ class Seeds:
 
 
 class Before:
-    """What gradients are to hold when a tape has run. `held`: gradients, with what they held before, which is added to;
-    `kept`: those that are seeds, and stay as they are."""
+    """The values of gradients before a tape runs. `held`: gradients with their old values, which are added back;
+    `kept`: gradients that are seeds, with the values that they are set back to."""
 
     def __init__(self, held: Sequence[tuple[array, array]], kept: Sequence[tuple[array, array]]) -> None:
         self.held, self.kept = held, kept
 
     def restore(self) -> None:
-        """Add back what gradients held before, and give seeds back their values."""
+        """Add the old values of gradients back, and set seeds back to their values."""
         for grad, before in self.held:
             add(grad, before)
         for grad, seed in self.kept:
@@ -68,8 +69,8 @@ class Before:
 
 
 def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> list[tuple[array, array]]:
-    """Copies of the gradients of arrays that no record reads. Of what is read the gradient is the derivative by what
-    the array held before the tape."""
+    """The gradients of arrays that no record reads, with copies of them. The gradient of an array that is read becomes
+    the derivative by the array's value before the tape."""
     reads = [u.elements for r in records for u in r.reads if u.has_gradient]
     unread = {
         ElementRange.of(grad): grad
@@ -80,7 +81,7 @@ def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> 
 
 
 def _others(uses: Iterable[Use], places: Sequence[ElementRange]) -> list[array]:
-    """The gradients of written arrays for which there is memory, each once, without those at some places."""
+    """The gradients of written arrays that have memory, each once, except those at the given places."""
     found: dict[ElementRange, array] = {}
     for use in uses:
         grad = known_gradient(use.array)
@@ -96,7 +97,7 @@ def _gradient(target: array) -> array:
 
 
 def _seed(target: array, seed: Any) -> array:
-    """A copy of the gradient that is given for an array. Where that has none, what is given becomes its gradient."""
+    """A copy of the seed that is given for an array. If the array has no gradient, the seed becomes its gradient."""
     if not scalar_of(target.dtype).is_float:
         help = "give gradients of the arrays of floats that the launches write"
         raise LaunchError(f"an array of {target.dtype} has no gradient that could flow: only floats do", help)

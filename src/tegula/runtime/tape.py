@@ -162,8 +162,8 @@ class Tape:
                 recording.differentiated(record.kernel.name, record.arguments, gradients(record.arguments))
 
     def _check(self, record: Launched, adjoint: Adjoint) -> None:
-        """LaunchError where an array that the adjoint reads was written after the launch, or what the kernel captures
-        was changed."""
+        """LaunchError if an array that the adjoint reads was written after the launch, or an object that the kernel
+        captures was changed."""
         name = record.kernel.name
         if not all(map(unchanged, record.form.captured)):
             raise LaunchError(
@@ -214,7 +214,7 @@ class Tape:
 
 
 def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[array, Any] | None:
-    """Seeds by array: None for ones, and as a whole for what gradients hold."""
+    """The seeds by array, where None means ones; None instead of a mapping if the current gradients are the seeds."""
     if loss is None:
         return grads
     if grads is not None:
