@@ -1,4 +1,4 @@
-"""What an op is given, declared by name on its class: operands, attributes, regions and results.
+"""Declarations, by name, of an op's operands, attributes, regions and results on its class.
 
 The lists of `ir.Op` stay the storage; a declared name reads and assigns its place in them. The declarations determine
 what `Op` checks and says of an op: how many operands there are, which of them are per
@@ -20,13 +20,13 @@ from tegula.ir.values import Access, Effect, Op, Region, Value
 
 READ, WRITE, ATOMIC = Access.READ, Access.WRITE, Access.ATOMIC
 IO, ISSUE, ARRIVE = Access.IO, Access.ISSUE, Access.ARRIVE
-"""What ops do to memory, for declarations."""
+"""The effects of ops on memory, for declarations."""
 MISSING: Any = object()
-"""The default of an attribute that every op of its class has."""
+"""The default of a required attribute, which every op of its class has."""
 
 
 class Field:
-    """A name on an op's class. `name` is known once the class is made."""
+    """A declared name of an op's class. `name` is set when the class is made."""
 
     name = ""
 
@@ -35,8 +35,8 @@ class Field:
 
 
 class operand(Field):
-    """One operand. `effects`: what the op does to its memory; `lane`: taken from each lane, where the op is
-    cooperative; `place`: says where something is, so that no gradient flows through it."""
+    """One operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from each lane;
+    `place`: it is an index, an offset or the like, so that no gradient flows through it."""
 
     def __init__(self, *effects: Access, lane: bool = False, place: bool = False) -> None:
         self.effects = effects
@@ -78,10 +78,10 @@ class optional(operand):
 
 
 class variadic(operand):
-    """Any number of operands: all that the others leave. An op has at most one such name."""
+    """Any number of operands: all that no other name declares. An op has at most one variadic name."""
 
     after = 0
-    """How many operands follow."""
+    """The number of operands that follow."""
 
     if TYPE_CHECKING:
 
@@ -98,8 +98,8 @@ class variadic(operand):
 
 
 class attr(Field):
-    """An attribute. An op that lacks one has its `default`; without a default each op has one. Deleting one, or one
-    that is not there, leaves the default."""
+    """An attribute. If an op does not have it, its value is `default`; without a default it is required. Deleting it
+    restores the default, also if the op does not have it."""
 
     def __init__(self, default: Any = MISSING) -> None:
         self.default = default
@@ -163,7 +163,7 @@ class bodies(Field):
 
 
 class output(Field):
-    """One result of an op that has several, or one with effects: those on the object that the op makes."""
+    """One result of an op with several results, or a result with effects: those on the object that the op makes."""
 
     def __init__(self, *effects: Access) -> None:
         self.effects = effects
@@ -181,7 +181,7 @@ class output(Field):
 
 
 class Signature:
-    """The declared names of a class, in order. `fixed`: how many operands an op has at least."""
+    """The declared names of a class, in order. `fixed`: the least number of operands of an op."""
 
     __slots__ = ("attrs", "bodies", "effects", "fixed", "lanes", "most", "operands", "outputs", "places")
 
@@ -211,7 +211,7 @@ class Signature:
         self.effects = [f for f in (*self.operands, *self.outputs) if f.effects]
 
     def is_place(self, k: int) -> bool:
-        """Whether operand k says where something is."""
+        """Whether operand k is declared with `place`."""
         return self.places is not None and k >= self.places
 
     def effects_of(self, op: Op) -> Iterator[Effect]:
@@ -222,7 +222,7 @@ class Signature:
                 yield from (Effect(kind, value) for kind in f.effects if value is not None)
 
     def fault(self, op: Op) -> str:
-        """Why an op does not fit its declaration, in words; empty if it does."""
+        """A text with the reason why an op does not fit its declaration; empty if it does."""
         count = len(op.operands)
         if count < self.fixed or (self.most is not None and count > self.most):
             return f"it takes {_numbered(self.operands)}, got {count} operands"

@@ -30,23 +30,23 @@ class Carried:
 
     @property
     def own(self) -> tuple[Value, ...]:
-        """Those that the op itself defines."""
+        """The values that the op itself defines."""
         return self.result, *self.arguments
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """Those that the variable gets: the initial one, those yielded."""
+        """The values that the variable is set to: the initial value, if any, and the yielded ones."""
         return self.yielded if self.initial is None else (self.initial, *self.yielded)
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """The values that are carried in, own ones first."""
+        """All values of the variable, those that the op defines first."""
         return *self.own, *self.sources
 
 
 class Carrier(Op):
-    """An op whose regions hand values on to its results: a loop or a branch. Attribute `after_return`, if there: it is
-    what follows a return that some lanes took, and where that stands, if known."""
+    """An op whose regions yield values to its results: a loop or a branch. Attribute `after_return`: if the op follows
+    a return that some lanes took, the location of this return, if known."""
 
     __slots__ = ()
     after_return = attr(None)
@@ -54,20 +54,21 @@ class Carrier(Op):
     @property
     @abstractmethod
     def carried(self) -> list[Carried]:
-        """For each result, the values that stand for the same variable."""
+        """For each result, the values of the same variable."""
 
     @property
     @abstractmethod
     def decisive(self) -> list[Value]:
-        """What decides which regions run and how often: bounds and conditions."""
+        """The values that determine which regions run and how often: bounds and conditions."""
 
     @abstractmethod
     def erase(self, positions: Iterable[int]) -> None:
-        """Remove results, by position, with all that carries them. Nothing may use these any more."""
+        """Remove results, by position, with the operands, arguments and yielded values of their variables. These
+        results and arguments must have no uses."""
 
 
 class BranchLike(Carrier):
-    """One of the regions runs, once. They take no arguments."""
+    """A branch: one of its regions, which take no arguments, runs once."""
 
     __slots__ = ()
 
@@ -82,7 +83,7 @@ class BranchLike(Carrier):
         return [Carried(r, (), None, tuple(end[k] for end in ends)) for k, r in enumerate(self.results)]
 
     def append(self, type: Type, name: str = "") -> Value:
-        """Hand on one variable more: the result that stands for it. What each alternative yields must grow by its value
+        """Add a variable, and return its result. Its value must be appended to the values that each alternative yields
         before the kernel is verified."""
         self.results.append(Value(type, self, name))
         return self.results[-1]
@@ -95,7 +96,7 @@ class BranchLike(Carrier):
 
 
 class ConstantLike(Op):
-    """Its result is a number known when the kernel is compiled: `value`."""
+    """An op whose result is the number `value`, known at compile time."""
 
     __slots__ = ()
 
@@ -104,7 +105,8 @@ class ConstantLike(Op):
 
 
 class LoopLike(Carrier):
-    """A loop: `initial` values enter it, `body` takes and yields them, and the last ones are its results."""
+    """A loop that carries variables: `initial` are their values before it, `body` takes and yields their values, and
+    the last values are the results."""
 
     __slots__ = ()
 
@@ -114,12 +116,12 @@ class LoopLike(Carrier):
 
     @property
     def unrolled(self) -> range | None:
-        """The positions for each of which the body is to be written out, once all passes have seen it."""
+        """The values of the index for which the body is to be unrolled, after all passes; None if it is not."""
         return None
 
     @property
     def headers(self) -> list[Region]:
-        """Other regions that run in each iteration, before the body, and take what the body takes."""
+        """The other regions, which run before the body in each iteration and take the same arguments."""
         return []
 
     @property
@@ -142,7 +144,8 @@ class LoopLike(Carrier):
         ]
 
     def invariants(self) -> dict[Value, Value]:
-        """What the loop carries without changing it, and its result: the initial value of each."""
+        """The initial value of each carried variable that the loop does not change, by the arguments and the result of
+        the variable."""
         return {
             v: one.initial
             for one in self.carried
@@ -151,8 +154,8 @@ class LoopLike(Carrier):
         }
 
     def append(self, initial: Value, name: str = "") -> Value:
-        """Carry one variable more: the argument of the body that stands for it. `body.yielded` must grow by its next
-        value before the kernel is verified."""
+        """Add a carried variable, and return its argument of the body. Its next value must be appended to
+        `body.yielded` before the kernel is verified."""
         self.initial = [*self.initial, initial]
         for region in (*self.headers, self.body):
             region.add_argument(initial.type, name)
@@ -175,8 +178,9 @@ def _kept(values: Sequence[Value], gone: set[int]) -> list[Value]:
 
 
 class CallLike(Op):
-    """Runs its function once, on its arguments; its results are what that yields. Functions of cooperative calls hold
-    cooperative ops. They may have other regions, which do not run: adjoints."""
+    """A call: it runs its region `function` once, on its arguments, and its results are the values that this yields.
+    Functions of cooperative calls contain cooperative ops. A call may have other regions, adjoints, which do not
+    run."""
 
     __slots__ = ()
 
@@ -186,18 +190,18 @@ class CallLike(Op):
 
 
 class ViewLike(Op):
-    """Its result shows elements of another object, `shown`, without a copy."""
+    """An op whose result is a view of another object, `shown`."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def shown(self) -> Value:
-        """The object whose elements the result shows."""
+        """The object that the result is a view of."""
 
 
 class Relabelling(Op):
-    """Its result has the elements of `tile` under other indices; `KEEPS_ORDER`: in the same row-major order."""
+    """An op whose result has the elements of `tile` at other indices; `KEEPS_ORDER`: in the same row-major order."""
 
     __slots__ = ()
     KEEPS_ORDER: ClassVar[bool] = False
@@ -208,20 +212,20 @@ class Relabelling(Op):
     @property
     @abstractmethod
     def changes_nothing(self) -> bool:
-        """Whether the op leaves the index of every element as it is."""
+        """Whether every element keeps its index."""
 
     @abstractmethod
     def after(self, earlier: Op) -> Op | None:
-        """The op in the place of an earlier one and this one; None where there is none."""
+        """The single op that does what an earlier op and this one do; None if there is none."""
 
     @abstractmethod
     def carried(self, layout: Layout, back: bool = False) -> Layout | None:
-        """What a layout of the tile is for the result where each thread keeps its elements, or, `back`, the other way;
-        None where that is no layout."""
+        """The layout of the result, given that of the tile, if each thread keeps its elements; with `back`, that of the
+        tile, given that of the result. None if it is no layout."""
 
 
 class ElementAccess(Op):
-    """Reads or changes one element of an array, a buffer or a tile, in each lane for itself."""
+    """An op by which each lane reads or changes one element of an array, a buffer or a tile."""
 
     __slots__ = ()
 
@@ -230,14 +234,14 @@ class ElementAccess(Op):
 
     @property
     def target(self) -> Value:
-        """The object whose element it is."""
+        """The object whose element is accessed."""
         return self.operands[0]
 
 
 class TileAccess(Op):
-    """Moves a tile between an array and registers or shared memory. `bounds_check`: what lies outside the array is
-    looked for; `aligned`: the user promises that the tile lies inside a dense array and starts at a multiple of 16
-    bytes."""
+    """An op that moves a tile between an array and registers or shared memory. `bounds_check`: elements outside the
+    array are checked for; `aligned`: the user promises that the tile lies inside a dense array and starts at a multiple
+    of 16 bytes."""
 
     __slots__ = ()
     bounds_check = attr(True)
@@ -249,12 +253,13 @@ class TileAccess(Op):
 
     @property
     def promises(self) -> dict[str, bool]:
-        """The attributes that another access of the same elements gets."""
+        """The attributes for another access of the same elements."""
         return {"bounds_check": self.bounds_check, "aligned": self.aligned}
 
 
 class AtomicUpdate(Op):
-    """Changes elements of an array or a buffer, each at once. `op`: how it combines an element with what it brings."""
+    """An op that updates elements of an array or a buffer, each atomically. `op`: the operation that combines an
+    element with the op's operand."""
 
     __slots__ = ()
 
@@ -263,13 +268,14 @@ class AtomicUpdate(Op):
 
     @property
     def combination(self) -> str:
-        """How it combines an element with what it brings; what combines in no way of `op` says its own."""
+        """The operation that combines an element with the op's operand; ops with another one than `op` override it."""
         return self.op
 
 
 class MatmulLike(Op):
-    """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is there when the op has
-    ended; `unit`: the matrix unit that does it, once that is decided; `at_once`, `in_registers`: how."""
+    """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is complete when the op
+    has ended; `unit`: the matrix unit that computes it, once selected; `at_once`, `in_registers`: the way in which it
+    does."""
 
     __slots__ = ()
     a = operand()
@@ -298,15 +304,15 @@ class MatmulLike(Op):
 
 
 def root(value: Value) -> Value:
-    """The object that a view shows, through all views of views."""
+    """The object that a value is a view of, through any number of views; the value itself if it is no view."""
     while isinstance(value.owner, ViewLike):
         value = value.owner.shown
     return value
 
 
 class Synchronising(Op):
-    """An op of a schedule: it synchronises, or starts what ends by itself. `INSTRUCTIONS`: a pattern that each
-    instruction matches that it becomes in PTX, with names of fields in braces; empty where that is none."""
+    """An op of a schedule: it synchronises, or starts asynchronous work. `INSTRUCTIONS`: a regular expression that
+    matches each PTX instruction that the op is lowered to, with names of fields in braces; empty if there are none."""
 
     __slots__ = ()
     INSTRUCTIONS: ClassVar[str] = ""
@@ -324,6 +330,7 @@ class Synchronising(Op):
 
 
 def numbered(body: Region) -> dict[Synchronising, int]:
-    """The ops that become such instructions, in program order. The number of each stands next to its instructions."""
+    """The number, in program order, of each op that is lowered to synchronising instructions. The code has this number
+    next to the op's instructions."""
     ops = (op for op in body.walk() if isinstance(op, Synchronising) and op.instructions)
     return {op: k for k, op in enumerate(ops)}

@@ -12,7 +12,7 @@ from tegula.source import UNKNOWN, Location
 
 @dataclass(frozen=True, slots=True)
 class LaunchClass:
-    """What a kernel is specialised on at launch.
+    """The properties of a launch that a kernel is specialised on.
 
     `ndim` counts launch dimensions; `uniform[k]` says that component k of `tid` is the same in all lanes of a block
     (the product of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals
@@ -31,7 +31,7 @@ class LaunchClass:
 
 @dataclass(frozen=True, slots=True)
 class AccessClass:
-    """What is known of one array argument at launch.
+    """The properties of an array argument, known at launch, that a kernel is specialised on.
 
     `align`: bytes that the base and all strides but the innermost are multiples of (1 to 64); `contiguous`: the last
     dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions of the other array
@@ -47,13 +47,14 @@ class AccessClass:
 
 
 AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"
-"""When a launch lets the next one of its stream start: when it has started itself; when its last loop has ended; when
-it has started and all launches before it are complete; when these are and it has read all that it reads."""
+"""The time at which a launch lets the next launch of its stream start: when it has started itself; when its last loop
+has ended; when it has started and all launches before it are complete; when, in addition, it has done all its reads."""
 
 
 class LaunchOverlap(NamedTuple):
-    """How a launch goes with its neighbours in a stream. `late`: it waits for those before it only at its end, because
-    the one before lets it start when nothing can happen any more that it depends on; `lets`: see above."""
+    """The overlap of a launch with its neighbours in a stream. `late`: it waits for the launches before it only at its
+    end, because the launch before it lets it start when everything that it depends on has happened; `lets`: the time
+    at which it lets the next launch start."""
 
     late: bool = False
     lets: str = AT_ONCE
@@ -63,10 +64,10 @@ ALONE = LaunchOverlap()
 
 
 class Kernel:
-    """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
-    frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
-    schedules, by keyword. `bounded`: whether a schedule will do of which some launches were explored, where no proof is
-    found. `place`: among the launches of an adjoint."""
+    """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: the objects
+    that the frontend read from outside the kernel's source, in its own representation. `schedule`: the user's choices
+    for automatic schedules, by keyword. `bounded`: whether, if no proof is found, a schedule is accepted after an
+    exploration of some launches. `place`: the kernel's overlap with the other launches of an adjoint."""
 
     __slots__ = (
         "access",
@@ -103,7 +104,7 @@ class Kernel:
 
     @property
     def params(self) -> list[Value]:
-        """The values that stand for the parameters."""
+        """The values of the parameters."""
         return self.body.args
 
     def walk(self) -> Iterator[Op]:

@@ -11,7 +11,7 @@ from tegula.types import BufType
 
 
 def walk(at: Kernel | Region | Op) -> Iterator[Op]:
-    """All ops in program order, an op before those nested in it. The op at hand may be erased."""
+    """All ops in program order, an op before those nested in it. The op that was yielded last may be erased."""
     return at.walk()
 
 
@@ -24,8 +24,8 @@ def walk_regions(at: Region) -> Iterator[Region]:
 
 
 def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
-    """Where each value is used in the region and those nested in it: (op, operand position), in program
-    order. Values without a use have no entry."""
+    """The uses of each value in the region and those nested in it, as (op, operand position), in program order. Values
+    without a use have no entry."""
     out: dict[Value, list[tuple[Op, int]]] = {}
     for op in region.walk():
         for at, operand in enumerate(op.operands):
@@ -44,8 +44,8 @@ def is_made_in(value: Value, region: Region) -> bool:
 
 
 def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
-    """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself
-    replaced is followed to the end of the chain; ValueError if a chain never ends."""
+    """Replace every operand v by mapping[v], nested regions included. A replacement that is itself replaced is followed
+    to the end of the chain; ValueError if a chain never ends."""
     if not mapping:
         return
     final = {value: _end_of_chain(value, mapping) for value in mapping}
@@ -64,8 +64,8 @@ def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
 
 
 def clone_op(op: AnyOp, mapping: MutableMapping[Value, Value]) -> AnyOp:
-    """A copy without a parent. Operands go through `mapping`, to which the copies of all values it defines
-    are added."""
+    """A copy of an op, without a parent. Its operands are replaced by `mapping`, to which the copies of all values that
+    the op defines are added."""
     copy = type(op)(
         [mapping.get(v, v) for v in op.operands],
         [v.type for v in op.results],
@@ -80,7 +80,7 @@ def clone_op(op: AnyOp, mapping: MutableMapping[Value, Value]) -> AnyOp:
 
 
 def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Region:
-    """A copy without a parent op; operands and `mapping` as in `clone_op`."""
+    """A copy of a region, without a parent op; operands and `mapping` as in `clone_op`."""
     copy = Region([arg.type for arg in region.args])
     for old, new in zip(region.args, copy.args, strict=True):
         new.name = old.name
@@ -94,21 +94,21 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 
 
 def is_observable(op: Op) -> bool:
-    """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor
-    does filling an object that the op makes."""
+    """Whether the op itself, without nested ops, has effects other than reads and writes to objects that it
+    makes."""
     return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())
 
 
 def erase_dead(kernel: Kernel, objects: bool = False) -> None:
     """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only
-    feed themselves. A loop without effects and with unused results goes too, even if it might not end.
+    feed themselves. A loop without effects and with unused results is erased too, even if it might not end.
     `objects`: also erase writes of tile objects that nothing reads."""
     live = _Liveness(kernel.body, objects)
     _sweep(kernel.body, live)
 
 
 def _changed_object(op: Op) -> Value | None:
-    """The tile object that an op changes, where it does nothing else that can be observed."""
+    """The tile object that an op changes, if this is the op's only observable effect; else None."""
     changed = [e.value for e in op.effects() if e.kind != "read"]
     value = changed[0] if len(changed) == 1 else None
     return root(value) if value is not None and isinstance(value.type, BufType) else None
@@ -140,7 +140,7 @@ class _Liveness:
                 self.pending.append(value)
 
     def mark_op(self, op: Op) -> None:
-        """The op is needed: what it always reads, and the ops around it."""
+        """Mark an op live, with the values that it always reads and the ops around it."""
         if op in self.ops:
             return
         self.ops.add(op)

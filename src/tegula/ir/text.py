@@ -184,7 +184,8 @@ _TOKENS = (
 
 @cache
 def _token() -> re.Pattern[str]:
-    """Compiled when the first text is parsed, which launches from the disk cache never do."""
+    """The regular expression of tokens, compiled when the first text is parsed: launches from the disk cache never
+    need it."""
     return re.compile("|".join(_TOKENS).replace("TYPES", "|".join(_TYPE_PARSERS)), re.ASCII)
 
 
@@ -389,7 +390,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> tuple[list[str], list[int]]:
-    """All tokens, then empty ones for the end, and where each starts."""
+    """All tokens, followed by empty ones for the end, and the offset at which each starts."""
     tokens: list[str] = []
     starts: list[int] = []
     end = 0
