@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """All values that stand for one variable that an op with regions hands on.
+    """All values of one variable that an op with regions carries.
 
-    `result`: after the op; `arguments`: in each region that takes the variable; `initial`: before the op, None for
-    branches; `yielded`: at the end of each region that hands the variable on."""
+    `result`: its value after the op; `arguments`: in each region that takes the variable; `initial`: before the op,
+    None for branches; `yielded`: at the end of each region that yields the variable."""
 
     result: Value
     arguments: tuple[Value, ...]

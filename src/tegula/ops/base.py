@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
-"""The families, whose docstrings share text, of public functions, by the name of the function."""
+"""The family of each public function that has one, by the function's name: docstrings of a family share text."""
 
 
 def public(name: str, family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -331,8 +331,8 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 
 @does(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
-    """The copy moves the whole box, also its part outside of the array. A stage may be longer than the box, to align
-    the next stage."""
+    """The copy moves the whole box, also its part outside of the array. A stage may be longer than the box, for the
+    sake of the stage after it."""
     buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
