@@ -55,6 +55,21 @@ def test_modules_stay_while_the_device_works(driver: PretendDriver) -> None:
     assert driver.calls.count("cuModuleUnload") == 4
 
 
+def test_modules_stay_where_the_driver_refuses_the_event(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that was never recorded counts as complete."""
+    launch_anew()
+    with monkeypatch.context() as refused:
+        refused.setattr(driver, "cuEventRecord", lambda *_: 906, raising=False)
+        with pytest.raises(tg.RunError, match="default stream"):
+            launch_anew()
+    launch_anew()
+    assert "cuModuleUnload" not in driver.calls
+    launch_anew()
+    assert driver.calls.count("cuModuleUnload") == 1
+
+
 def test_recorded_launches_keep_their_modules(driver: PretendDriver) -> None:
     a, b, c = arrays(device=DEVICE)
     with tg.ScopedCapture(DEVICE) as capture:

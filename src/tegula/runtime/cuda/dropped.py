@@ -44,9 +44,11 @@ class DroppedModules:
                 for module in modules:
                     self.context.call("cuModuleUnload", module)
             if self.leaving is None and self.waiting:
+                # Modules that are dropped from here on may have launches after the event.
+                count = len(self.waiting)
                 event = self.context.make(ctypes.c_void_p, "cuEventCreate", WITHOUT_TIME)
-                self.leaving = event, [self.waiting.popleft() for _ in range(len(self.waiting))]
                 self.context.call("cuEventRecord", event, LEGACY)
+                self.leaving = event, [self.waiting.popleft() for _ in range(count)]
 
 
 class Libraries:
