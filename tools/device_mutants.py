@@ -33,7 +33,7 @@ for folder in ("check", "roles", "semantics"):
 SIZES: dict[str, tuple[int, ...]] = {
     "matmul": (2048, 2048, 2048),
     "matmul32": (1024, 1024, 1024),
-    "attention": (4096,),
+    "attention": (4096, 4096),
     "chain": (64,),
     "producers": (512,),
     "persistent": (8, 8, 64),
