@@ -10,6 +10,8 @@ check   lint, format check and types
 fix     repair what lint and format can repair themselves
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
         --set-up: only make the environment
+compat  the public tests of the language's tiles and its documented examples, whose package is downloaded: what passes,
+        against the names that are known to; --help: its options
 lock    write the locks anew from pyproject.toml (needs uv; arguments go to it: --find-links for PyTorch's CPU builds)
 """
 
@@ -208,6 +210,12 @@ def interop(arguments: list[str]) -> int:
     return run("pytest", "tests/interop", *arguments, venv=INTEROP_VENV)
 
 
+def compat(arguments: list[str]) -> int:
+    if not is_ready(RUN_LOCK, DEV_LOCK):
+        set_up(DEV_LOCK)
+    return run("python", "tests/compat", *arguments)
+
+
 def lock(arguments: list[str]) -> int:
     uv = shutil.which("uv")
     if uv is None:
@@ -228,7 +236,15 @@ def lock(arguments: list[str]) -> int:
     return 0
 
 
-COMMANDS = {"demo": demo, "test": test, "check": check, "fix": fix, "interop": interop, "lock": lock}
+COMMANDS = {
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "fix": fix,
+    "interop": interop,
+    "compat": compat,
+    "lock": lock,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ RULES: dict[str, set[str]] = {
     "backend": set(),
     "check": {NO_MACHINE_CODE},
     "codegen": {FOR_V3},
+    "compat": set(),
     "docs": set(),
     "errors": set(),
     "generated": {ON_ALL_DEVICES},

@@ -1,0 +1,175 @@
+"""Runs the public tile tests and the documented examples of the builtins, with Tegula as the package's name.
+
+One line a test: passed, skipped (no device), or failed and why; then counts by file and cause, and what was lost and
+gained since the names in passing.txt. Exits with 1 if something was lost.
+
+    python run.py compat                 all of them, on the CPU; any rejection is one that a test expects
+    python run.py compat reduce          those of files and tests whose name contains that
+    python run.py compat --strict        classes and words of errors count too
+    python run.py compat --update        write the names that pass
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import traceback
+import unittest
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+from compat import harness, outcomes, package
+from compat.alias import PACKAGE, install
+from compat.examples import examples, test_case
+from compat.isolation import isolated
+from compat.outcomes import PASSED, SKIPPED, Outcome
+
+EXAMPLES = "examples"
+WORKERS, LIMIT, LIMIT_OF_FILE = 2, 120.0, 3600.0
+
+LONGEST_CAUSE = 160
+PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
+"""What an error's text begins with: its class's name says the same, and files and lines differ."""
+
+
+def files(root: Path) -> list[str]:
+    """The test files, without `test_`; the examples are one more."""
+    found = root.joinpath(PACKAGE, "tests", "tile").glob("test_*.py")
+    return [*sorted(path.stem.removeprefix("test_") for path in found), EXAMPLES]
+
+
+def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.TestCase]]:
+    """The tests of a file by name."""
+    if file == EXAMPLES:
+        for example in examples(root):
+            yield f"{file}::{example.name}", test_case(example, made)
+        return
+    module = import_module(f"{PACKAGE}.tests.tile.test_{file}")
+    for suite in unittest.defaultTestLoader.loadTestsFromModule(module):
+        assert isinstance(suite, unittest.TestSuite)
+        for test in suite:
+            assert isinstance(test, unittest.TestCase)
+            yield f"{file}::{test._testMethodName}", test
+
+
+def outcome(test: unittest.TestCase) -> tuple[str, str, str]:
+    """Runs a test: its state, why it failed, and where."""
+    result = Recorder()
+    test.run(result)
+    if result.causes:
+        return "failed", *result.causes[0]
+    return (SKIPPED, result.skipped[0][1], "") if result.skipped else (PASSED, "", "")
+
+
+class Recorder(unittest.TestResult):
+    """A result with the last line of what each failure says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.causes: list[tuple[str, str]] = []
+
+    def addError(self, test: unittest.TestCase, err: object) -> None:
+        self.record(err)
+
+    def addFailure(self, test: unittest.TestCase, err: object) -> None:
+        self.record(err)
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: object) -> None:
+        if err is not None:
+            self.record(err)
+
+    def record(self, err: object) -> None:
+        assert isinstance(err, tuple)
+        self.causes.append(cause(err[1]))
+
+
+def cause(error: BaseException) -> tuple[str, str]:
+    """Why a test failed, in a line, and the line of the test file."""
+    error = first_error(error)
+    places = [at for at in traceback.extract_tb(error.__traceback__) if f"/{PACKAGE}/" in at.filename]
+    words = " ".join(line.strip() for line in PLACE.sub("", str(error)).splitlines()[:3])
+    return f"{type(error).__name__}: {words}"[:LONGEST_CAUSE], f"line {places[-1].lineno}" if places else ""
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The error for which a name is not there that a statement of the test file should have bound, or this error."""
+    if not isinstance(error, NameError):
+        return error
+    *_, frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    missing = frame.f_globals.get("__failed__", {})
+    return first_error(missing[error.name]) if error.name in missing else error
+
+
+def run_file(
+    file: str, root: Path, pattern: str, reasons: Mapping[str, str], limit: float
+) -> list[tuple[str, ...]]:
+    """Runs the tests of a file, each in a process of its own; prints a line for each."""
+    found: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as made:
+        tests = [(name, test) for name, test in tests_of(file, root, Path(made)) if pattern in name]
+        works = [(name, partial(outcome, test)) for name, test in tests]
+        for name, result, wrong in isolated(works, WORKERS, limit):
+            found.append(Outcome(name, *(result or ("failed", wrong or ""))))
+            mark = f" (does not count: {reasons[name]})" if name in reasons else ""
+            print(f"{found[-1]}{mark}", flush=True)
+    return [astuple(each) for each in found]
+
+
+def run(root: Path, pattern: str, reasons: Mapping[str, str], limit: float) -> list[Outcome]:
+    """Runs the tests whose name contains a pattern; a file that cannot be imported is one failed test."""
+    install(root)
+    wanted, in_file, _ = pattern.partition("::")
+    chosen = [file for file in files(root) if not in_file or file.endswith(wanted)]
+    works = [(file, partial(run_file, file, root, pattern, reasons, limit)) for file in chosen]
+    found: list[Outcome] = []
+    for file, results, wrong in isolated(works, workers=1, limit=LIMIT_OF_FILE, silent=False):
+        if results is None:
+            results = [(f"{file}::(import)", "failed", wrong or "")]
+            print(Outcome(*results[0]), flush=True)
+        found += [Outcome(*result) for result in results]
+    return found
+
+
+def main() -> int:
+    """The command; its exit status."""
+    parser = argparse.ArgumentParser(prog="run.py compat", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("pattern", nargs="?", default="", help="only tests whose name contains this")
+    parser.add_argument("--strict", action="store_true", help="compare the classes and words of errors")
+    parser.add_argument("--update", action="store_true", help="write the names of the tests that pass")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a test")
+    parser.add_argument(
+        "--package", type=Path, help="a directory with the package's files; otherwise downloaded"
+    )
+    parser.add_argument("--passing", type=Path, help="the file of names that pass, if not the one here")
+    options = parser.parse_args()
+    if not options.strict:
+        harness.count_any_rejection()
+    reasons = outcomes.excluded()
+    root = options.package or package.folder()
+    ran = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
+    path = options.passing or outcomes.passing(options.strict)
+    lost, gained = outcomes.compared(ran, outcomes.known(path), whole=not options.pattern)
+    print(outcomes.summary(ran))
+    print(
+        f"{sum(each.state == PASSED for each in ran)} of {len(ran)} pass; {len(lost)} lost, {len(gained)} gained."
+    )
+    for what, names in (("lost", lost), ("gained", gained)):
+        for name in names:
+            print(f"{what}: {name}")
+    if options.update:
+        outcomes.write(path, (outcomes.known(path) - set(lost)) | set(gained))
+        return 0
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

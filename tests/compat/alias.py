@@ -1,0 +1,149 @@
+"""An importer under which the package's name is Tegula, and its tests are the only files of it that are imported."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tegula
+
+PACKAGE = "warp"
+INTERNALS = ("_src",)
+"""Parts of the package that only its own tests of itself ask for."""
+
+
+class Absent(ModuleType):
+    """A module of the package that has no counterpart: any name can be imported from it, and none can be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Internal(f"{self.__name__}.{name}")
+
+
+class Internal:
+    """A name of the package's internals, whose use is an error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if (
+            name == "wp_is_mathdx_enabled"
+        ):  # asked for by tests on every device, to leave out those of one library
+            return bool
+        return Internal(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{self._name} is internal to the package")
+
+
+class Existing(Loader):
+    """Loads a module that is there already, or is made without a file."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class Statements(SourceFileLoader):
+    """Loads a test file statement by statement: one that fails loses only the tests that need what it binds."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        tree = ast.parse(self.get_data(self.path), self.path)
+        failed = module.__dict__.setdefault("__failed__", {})
+        future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+        for node in tree.body:
+            code = compile(ast.Module([*future, node], []), self.path, "exec", dont_inherit=True)
+            try:
+                exec(code, module.__dict__)
+            except Exception as error:
+                failed.update(dict.fromkeys(bound(node), error))
+
+
+def bound(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module binds."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+class Alias(MetaPathFinder):
+    """Finds the modules of the package: Tegula's, the test files, and the harness that they import."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        head, *rest = fullname.split(".")
+        if head != PACKAGE:
+            return None
+        if rest[:1] == ["tests"]:
+            return self.of_tests(fullname, rest[1:])
+        if rest[0] in INTERNALS:
+            return ModuleSpec(fullname, Existing(Absent(fullname)), is_package=True)
+        return ModuleSpec(fullname, Existing(namespace(rest)), is_package=True)
+
+    def of_tests(self, fullname: str, rest: list[str]) -> ModuleSpec:
+        """How a module of the tests is imported."""
+        if rest == ["unittest_utils"]:
+            from compat import harness
+
+            return ModuleSpec(fullname, Existing(harness))
+        if rest and rest[-1].startswith("test_"):
+            path = str(self.root.joinpath(PACKAGE, "tests", *rest).with_suffix(".py"))
+            found = spec_from_file_location(fullname, path, loader=Statements(fullname, path))
+            assert found is not None
+            return found
+        made = Absent(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
+        made.__path__ = []
+        return ModuleSpec(fullname, Existing(made), is_package=True)
+
+
+def namespace(names: list[str]) -> ModuleType:
+    """The namespace of Tegula with the name of a module of the package.
+
+    Raises:
+        ModuleNotFoundError: Tegula has none.
+    """
+    found: Any = tegula
+    try:
+        for name in names:
+            found = getattr(found, name)
+    except AttributeError:
+        raise ModuleNotFoundError(f"tegula has no namespace {'.'.join(names)}") from None
+    if isinstance(found, ModuleType):
+        return found
+    made = ModuleType(".".join(names))
+    made.__getattr__ = lambda name: getattr(found, name)
+    return made
+
+
+def install(root: Path) -> None:
+    """Makes the package's name an alias from now on.
+
+    Parameters:
+        root: the directory of the package's files.
+    """
+    sys.modules[PACKAGE] = tegula
+    sys.meta_path.insert(0, Alias(root))
+    for name in INTERNALS:
+        __import__(f"{PACKAGE}.{name}.context")

@@ -1,0 +1,108 @@
+"""Work in processes of its own: a crash or a hang loses only the work that has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+
+@dataclass
+class Running:
+    """A process that does some work. `result`: where it writes what the work returns."""
+
+    name: str
+    process: int
+    result: IO[str]
+    end: float
+
+    def take(self) -> tuple[Any, str | None]:
+        """What the work returned, and what went wrong otherwise, once its process ended."""
+        with self.result:
+            text = self.result.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        if text and status == 0:
+            value, error = json.loads(text)
+            return value, error
+        if status < 0:
+            return None, f"crashed: {signal.Signals(-status).name}"
+        return None, f"its process ended with status {status}"
+
+    def kill(self) -> None:
+        """Ends the process, and those that it started."""
+        os.killpg(self.process, signal.SIGKILL)
+        self.result.close()
+        os.waitpid(self.process, 0)
+
+
+def start(name: str, work: Callable[[], Any], limit: float, silent: bool) -> Running:
+    """Forks a process for some work."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        os.close(writing)
+        return Running(name, process, os.fdopen(reading), time.monotonic() + limit)
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        os.close(reading)
+        if silent:
+            with tempfile.TemporaryFile() as printed:
+                for stream in (1, 2):
+                    os.dup2(printed.fileno(), stream)
+        with os.fdopen(writing, "w") as result:
+            try:
+                answer = [work(), None]
+            except BaseException as error:
+                answer = [None, f"{type(error).__name__}: {error}"]
+            json.dump(answer, result)
+        status = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def isolated(
+    works: Iterable[tuple[str, Callable[[], Any]]], workers: int, limit: float, silent: bool = True
+) -> Iterator[tuple[str, Any, str | None]]:
+    """Does each work in a forked process, some at the same time.
+
+    Parameters:
+        works: what to do, by name; what it returns is written as JSON.
+        workers: how many processes run at the same time.
+        limit: seconds, after which the process is killed.
+        silent: whether what the processes print is dropped.
+    Returns:
+        name, what the work returned, and what ended its process otherwise, in the order in which they end.
+    """
+    left = iter(works)
+    running: dict[int, Running] = {}
+    try:
+        while True:
+            while len(running) < workers and (work := next(left, None)) is not None:
+                begun = start(*work, limit, silent)
+                running[begun.result.fileno()] = begun
+            if not running:
+                return
+            soonest = min(each.end for each in running.values())
+            ready, _, _ = select.select(list(running), [], [], max(0.0, soonest - time.monotonic()))
+            for number in ready:
+                ended = running.pop(number)
+                yield (ended.name, *ended.take())
+            for number, late in [*running.items()]:
+                if late.end <= time.monotonic():
+                    del running[number]
+                    late.kill()
+                    yield late.name, None, f"hung: longer than {limit:g} s"
+    finally:
+        for each in running.values():
+            each.kill()

@@ -1,0 +1,83 @@
+"""Which tests passed, compared with those that are known to pass."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PASSED, SKIPPED = "passed", "skipped"
+OTHER = re.compile(r"0x[0-9a-f]+|\b\d+(\.\d+)?(e[-+]?\d+)?\b")
+"""Addresses and numbers, which differ among messages of one cause."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a test. `name`: file::test; `state`: passed, skipped or failed; `cause`: why it failed; `where`: in which
+    line of its file."""
+
+    name: str
+    state: str
+    cause: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.state}{': ' * bool(self.cause)}{self.cause}{' @ ' * bool(self.where)}{self.where}"
+
+
+def passing(strict: bool) -> Path:
+    """The file of the names of tests that are known to pass, one a line."""
+    return HERE / ("passing_strict.txt" if strict else "passing.txt")
+
+
+def known(path: Path) -> set[str]:
+    """The names in a file of names; none if there is no file."""
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def write(path: Path, names: Iterable[str]) -> None:
+    """Writes a file of names, sorted."""
+    path.write_text("".join(f"{name}\n" for name in sorted(names)))
+
+
+def excluded(path: Path = HERE / "excluded.txt") -> dict[str, str]:
+    """Why tests do not count, by name."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Outcome]:
+    """The outcomes that count: of tests that are neither excluded nor skipped."""
+    return [each for each in outcomes if each.name not in reasons and each.state != SKIPPED]
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """How many tests passed by file, and why the others failed."""
+    of_files: dict[str, list[Outcome]] = defaultdict(list)
+    for each in outcomes:
+        of_files[each.name.partition("::")[0]].append(each)
+    lines = ["By file:"]
+    for file, those in sorted(of_files.items()):
+        passed = sum(each.state == PASSED for each in those)
+        lines.append(f"  {passed:4} of {len(those):4}  {file}")
+    causes = Counter(OTHER.sub("N", each.cause) for each in outcomes if each.cause)
+    lines.append("By cause:")
+    lines += [f"  {number:4}  {cause}" for cause, number in causes.most_common()]
+    return "\n".join(lines)
+
+
+def compared(outcomes: list[Outcome], before: set[str], whole: bool) -> tuple[list[str], list[str]]:
+    """The names that passed before and do not now, and those that pass now and did not.
+
+    Parameters:
+        outcomes: what happened now.
+        before: the names that passed.
+        whole: whether all tests ran; otherwise only those that ran can be lost.
+    """
+    now = {each.name for each in outcomes if each.state == PASSED}
+    ran = {each.name for each in outcomes}
+    lost = before - now if whole else (before - now) & ran
+    return sorted(lost), sorted(now - before)
