@@ -26,7 +26,7 @@ from tegula.check.launches import EQUAL, Candidates
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
-from tegula.check.verdict import Refuted, Verdict
+from tegula.check.verdict import UNPROVED, Refuted, Verdict
 from tegula.dataclass import dataclass
 from tegula.runtime import check as check_of_kernels
 
@@ -180,7 +180,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
 
 def said(found: Verdict) -> str:
     """The kind of fault of a verdict, or what it is instead."""
-    return found.kind or ("undecided" if not found.passed else found.status)
+    return found.kind or ("undecided" if found.status == UNPROVED and found.places else found.status)
 
 
 def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:

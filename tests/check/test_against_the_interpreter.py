@@ -82,6 +82,7 @@ def test_replays(seed: int, arrays: AccessClass) -> None:
     made = ready(kernel, parts)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
     failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
-    assert found.status == "refuted" if any(failures) else found.passed, (
+    allowed = ("refuted",) if any(failures) else ("proved", "no schedule", "unproved")
+    assert found.status in allowed, (
         f"{program.text}\n{found.message}\n{failures}"
     )

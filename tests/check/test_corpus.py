@@ -16,6 +16,14 @@ PROGRAMS = sorted(p.stem for p in CORPUS.glob("*.py"))
 WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
 """Kinds of which the fault is an access, or a copy; of others it is something at a barrier."""
 
+UNPROVED = {
+    "items_filled_in_two_ways",
+    "ping_pong_with_a_single_tile",
+    ("input_released_before_its_copy_has_read", "a loop peeled"),
+    ("release_before_the_wait_of_the_matmul", "a loop peeled"),
+}
+"""Right twins without a proof: all disguises of one, or one disguise."""
+
 
 def program(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"corpus_{name}", CORPUS / f"{name}.py")
@@ -44,7 +52,8 @@ def test_wrong(name: str, disguise: str) -> None:
 def test_right(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     found = kernel(program(name).RIGHT, change, stages).check()
-    assert found.passed, f"{found.kind}: {found.message}{found.where}"
+    wanted = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
+    assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -19,6 +19,17 @@ LONG = {
 }
 """Each is one of several that differ from one another less than from the others."""
 
+UNPROVED = {
+    "the item is computed from tile and step",
+    "both roles leave the loop",
+    "one role does everything",
+    "two roles take turns",
+    "a tile that stays for many steps",
+    "whole rings, and the rest after them",
+    "two roles take turns over one ring",
+}
+"""Right schedules without a proof."""
+
 
 @pytest.mark.parametrize(
     ("name", "stages"),
@@ -32,7 +43,8 @@ def test_idioms(name: str, stages: int) -> None:
     if stages == 1 and any(word in name for word in ("ahead", "late")):
         stages = 3  # they hold one stage while they work on another
     found = kernel(RIGHT[name], None, stages).check()
-    assert found.passed, f"{found.kind}: {found.message}{found.where}"
+    wanted = "unproved" if name in UNPROVED else "proved"
+    assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"
 
 
 @pytest.mark.parametrize("name", rest_slow(((name,) for name in SPOILED), lambda name: name not in LONG))

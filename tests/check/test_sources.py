@@ -182,7 +182,8 @@ def test_kernels_of_the_tests_of_roles(module: str, name: str) -> None:
     for kernel in kernels(module):
         if kernel.name == name:
             found = kernel.check()
-            assert found.passed, f"{found.message}{found.where}"
+            wanted = "unproved" if kernel.options.check == "bounded" else "proved"
+            assert found.status == wanted, f"{found.message}{found.where}"
 
 
 @pytest.mark.parametrize("kernel", kernels("test_deadlocks"), ids=lambda k: k.name)
@@ -261,6 +262,10 @@ def test_bounds_that_are_understood(bounds: str) -> None:
     assert verdict(loops(bounds, bounds)).passed
 
 
+UNPROVED = {("n // 8 // 4", "n // 32")}
+"""Equal numbers of iterations without a proof that they are."""
+
+
 @pytest.mark.parametrize(
     ("outer", "inner"),
     [
@@ -271,7 +276,8 @@ def test_bounds_that_are_understood(bounds: str) -> None:
     ],
 )
 def test_bounds_that_are_equal(outer: str, inner: str) -> None:
-    assert verdict(loops(outer, inner)).passed
+    wanted = "unproved" if (outer, inner) in UNPROVED else "proved"
+    assert verdict(loops(outer, inner)).status == wanted
 
 
 @pytest.mark.parametrize(
@@ -317,10 +323,10 @@ def test_counts_in_an_array_that_the_kernel_writes() -> None:
     assert verdict(counted("d[0] = 3")).passed
     for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):
         found = verdict(counted(write))
-        assert (found.status, found.searched) == ("unproved", False), write
+        assert found.status == "unproved" and found.places, write
 
 
 def test_more_than_is_unrolled() -> None:
     assert verdict(loops("100000", "100000")).status == "proved"
     found = explore(*lowered(loops("100000", "100000")), Gap(""))
-    assert (found.status, found.searched, found.explored[0]) == ("unproved", False, 0)
+    assert (found.status, found.explored[0]) == ("unproved", 0)

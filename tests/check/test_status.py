@@ -66,9 +66,9 @@ def test_numbers_that_are_equal_unless_one_wraps() -> None:
 
 def test_what_is_not_proved_says_why() -> None:
     found = checked("n", "tg.min(n, 1000000)")
-    assert found.status == "unproved" and found.passed
+    assert found.status == "unproved" and not found.accepted
     assert found.gap is not None and found.gap.loc.line and found.gap.role in ("ws0", "ws1")
-    assert str(found.gap) in found.report() and "no launch that was tried goes wrong" in found.report()
+    assert str(found.gap) in found.report()
 
 
 def test_what_is_proved_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_compiled_kernels_keep_their_certificates() -> None:
     kernel = traced(copies)
     entry = build(kernel, get_cuda_target("sm_90a"), False)
     kept = json.loads(json.dumps(entry.metadata["schedule"]))
-    assert (kept["status"], kept["passed"], kept["guards"]) == ("proved", True, [])
+    assert (kept["status"], kept["accepted"], kept["guards"]) == ("proved", True, [])
     assert json.loads(kept["certificate"])["labels"]
 
 
@@ -130,7 +130,7 @@ def test_without_the_prover_launches_are_explored(error: Exception, monkeypatch:
 
     monkeypatch.setattr(schedule, "prove", fails)
     found = schedule.check_schedule(*lowered(copies))
-    assert found.status == "unproved" and found.passed and found.explored[0] > 3
+    assert found.status == "unproved" and not found.passed and found.explored[0] > 3
     assert found.gap is not None and found.gap.failed is not isinstance(error, Stuck)
 
 

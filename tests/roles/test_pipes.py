@@ -136,7 +136,7 @@ def test_a_popped_tile_lives_into_the_next_iteration() -> None:
     assert np.array_equal(out[1:], np.diff(x.numpy(), axis=0))
 
 
-@tg.kernel
+@tg.kernel(check="bounded")
 def in_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -177,7 +177,7 @@ def test_a_stage_released_by_hand() -> None:
     assert np.array_equal(out, data + np.concatenate([np.zeros((1, N)), data[:-1]]))
 
 
-@tg.kernel
+@tg.kernel(check="bounded")
 def one_role(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):

@@ -34,7 +34,7 @@ def last_use_in_a_branch(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_ones(shape=(1, N)), offset=(n, 0))
 
 
-@tg.kernel
+@tg.kernel(check="bounded")
 def never_used(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):

@@ -96,7 +96,7 @@ def test_popped_tiles_bound_to_one_name_on_two_paths() -> None:
     agree(bound_in_branches, [x, tg.zeros_like(x), 10], 1)
 
 
-@tg.kernel
+@tg.kernel(check="bounded")
 def while_loops(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -118,7 +118,7 @@ def test_while_loops() -> None:
     agree(while_loops, [x, tg.zeros_like(x), 10], 1)
 
 
-@tg.kernel
+@tg.kernel(check="bounded")
 def early_exit(x: tg.array2d[float], out: tg.array2d[float], n: int, stop: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):

@@ -33,10 +33,7 @@ from tegula.passes.place_shared import SharedMemory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType
 
-SIMPLE = (
-    "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone, or declare the "
-    'kernel with check="bounded"'
-)
+SIMPLE = "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone"
 SHOWN = 8
 """The number of steps that a counterexample shows at most."""
 MOST_STEPS, TOO_LONG = 50_000, LONGEST // 4
@@ -62,7 +59,6 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
         if unknown is None
         else ((unknown.loc, "in some launches it is not known what this decides"),),
         explored=search.explored,
-        searched=unknown is None and search.launches > 0,
         gap=gap,
         bounded=kernel.bounded,
     )

@@ -12,6 +12,7 @@ from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
 PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no schedule"
+BOUNDED = 'declare the kernel with check="bounded" to run a schedule of which no launch that was tried goes wrong'
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,11 @@ class Verdict:
     fault, and `places`: the other ops involved, with their part in the fault.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
-    proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all; `searched`:
-    whether what roles do was known in each launch that was tried. A proved one has a `certificate`, as text.
+    proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all. A proved one
+    has a `certificate`, as text.
     `guards`: what launches must satisfy. `results`: whether equal arguments give equal results, or why not.
     `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule
-    that could not be searched either."""
+    without a proof, of which no launch that was tried goes wrong."""
 
     status: str
     kind: str = ""
@@ -79,7 +80,6 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     launch: tuple[tuple[str, int], ...] = ()
     explored: tuple[int, int] = (0, 0)
-    searched: bool = False
     gap: Gap | None = None
     certificate: str = ""
     guards: tuple[Guard, ...] = ()
@@ -94,12 +94,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the schedule is proved, or launches were searched for a fault and none was found."""
-        return self.status in (PROVED, NO_SCHEDULE) or (self.status == UNPROVED and self.searched)
+        """Whether the schedule is proved, or the kernel has none."""
+        return self.status in (PROVED, NO_SCHEDULE)
 
     @property
     def accepted(self) -> bool:
-        """Whether the schedule has passed, or the kernel asks for no more than that it is not refuted."""
+        """Whether the schedule has passed, or is unproved and the kernel asks for a bounded search only."""
         return self.passed or (self.bounded and self.status == UNPROVED)
 
     def require(self) -> None:
@@ -109,7 +109,8 @@ class Verdict:
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
         cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved
         what = f"{self.message}{self.where}" if self.gap is None else str(self.gap)
-        raise cls(self.loc, what=what, notes=[*self.places, *steps], help=self.help)
+        help = "\n".join(filter(None, (self.help, BOUNDED if self.status == UNPROVED else "")))
+        raise cls(self.loc, what=what, notes=[*self.places, *steps], help=help)
 
     @property
     def where(self) -> str:
@@ -129,7 +130,7 @@ class Verdict:
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
-            lines += ["  it runs all the same: no launch that was tried goes wrong"] if self.passed else []
+            lines += ["  it runs all the same: the kernel says check=\"bounded\""] if self.accepted else []
         if self.premises:
             lines += ["  premises:", *(f"  - {p}" for p in self.premises)]
         if self.status != NO_SCHEDULE:
@@ -149,7 +150,7 @@ class Verdict:
         return {
             "status": self.status,
             "explored": list(self.explored),
-            "passed": self.passed,
+            "accepted": self.accepted,
             "certificate": self.certificate,
             "guards": [guard.row() for guard in self.guards],
             "results": self.results,

@@ -39,7 +39,7 @@ def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, ta
     with explicit copies takes packed arrays only."""
     verdicts: list[Verdict] = []
     for _, found in check_forms(kernel, given, block_dim, target):
-        if not found.passed:
+        if not found.accepted:
             return found
         verdicts.append(found)
     return min(verdicts, key=lambda v: ORDER.index(v.status))

@@ -83,7 +83,7 @@ def _built(job: Job) -> str:
         found = store.get(job.entry) if store is not None else None
         entry = found or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
         schedule = entry.metadata["schedule"]
-        if not schedule["passed"]:
+        if not schedule["accepted"]:
             return f"its schedule does not pass the checker: it is {schedule['status']}"
     else:
         if any(isinstance(op, Roles) for op in kernel.body.ops):

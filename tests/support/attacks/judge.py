@@ -41,7 +41,7 @@ def kernel_of(text: str) -> Any:
 
 
 def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
-    """The status, or "undecided" where the search leaves its class too, or "guarded" where hosts refuse the launch that
+    """The status, or "undecided" where the search does not know what roles do, or "guarded" where hosts refuse the launch that
     goes wrong; and why. `launch`: its arguments."""
     if found.proved and found.guards and launch is not None:
         given = launch()
@@ -50,7 +50,7 @@ def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> t
             return "guarded", unmet[0]
     if found.gap is not None and found.gap.failed:
         return "crash", found.message
-    undecided = found.status == UNPROVED and not found.passed
+    undecided = found.status == UNPROVED and found.places
     return "undecided" if undecided else found.status, found.message
 
 
