@@ -294,13 +294,18 @@ class Labels:
         return None
 
     def _slot_in_flight(self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]) -> Sum | None:
-        """The term of a buffer's slot in flight, as a residue of the number of items that the role has waited for."""
-        r = slot[1]
-        x = self._slots(later).get(slot)
-        for b, w in later.roles[r].waited.items():
+        """The term of a buffer's slot in flight, as a residue of a number of the role: of items that it has waited for,
+        or a value that it holds."""
+        now = self._slots(later)
+        x = now.get(slot)
+        near = [key for key in terms if key[0] in ("waited", "held") and key[1] == slot[1]]
+        for key in sorted(near, key=lambda key: key[0] == "held"):
+            term, w = terms[key], now.get(key)
+            if not (isinstance(x, Sum) and isinstance(term, Sum) and isinstance(w, Sum)):
+                continue
             for d in range(stages):
-                if isinstance(x, Sum) and later.known.equal(x, mod(w + d, stages)):
-                    return mod(terms["waited", r, b] + d, stages)
+                if later.known.equal(x, mod(w + d, stages)):
+                    return mod(term + d, stages)
         return None
 
     def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:
