@@ -23,6 +23,7 @@ from tegula.passes.reduce_together import reduce_together
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
 from tegula.passes.select_matmuls import keep_operands, select_matmuls
+from tegula.passes.separate_barriers import separate_barriers
 from tegula.passes.settle_matmuls import settle_matmuls
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
@@ -61,6 +62,7 @@ FOR_GPU = (
     Analysis(check_copies),
     Pass(delay_waits),
     Pass(lower_pipes),
+    Pass(separate_barriers),
     Pass(multicast_copies, when=optimises),
     Pass(unroll_and_jam, when=optimises),
     Analysis(assign_layouts),

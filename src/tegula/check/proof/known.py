@@ -161,8 +161,15 @@ class Known:
             if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
                 for q in m[0].given:
                     self._fact(p + (q - Sum({m: 1})) * c)
+            elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
+                self._bounded(p - Sum({m: c}), m[0], c)
         if opposite:
             self._equal(p)
+
+    def _bounded(self, rest: Sum, a: Atom, sign: int) -> None:
+        """Use that rest + a >= 0, or rest - a >= 0, for a quotient a: this bounds its dividend."""
+        dividend, n = a.given
+        self._fact(rest * n + (dividend if sign > 0 else number(n - 1) - dividend))
 
     def _equal(self, p: Sum) -> None:
         """Use that p = 0: one symbol of p is replaced by the rest from now on."""
