@@ -649,10 +649,11 @@ class Machine:
             if ring.copied or (e.write and ring.asynchronous):
                 role.dirty.add((n, None))
             role.loose = role.loose or many
-        elif v in self.program.tracked and e.write and op.NAME != "buf.new":
-            slot = e.at.stage if isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
-            role.dirty.add((n, slot))
-            role.unmet[n, slot] = 2 if many else 0
+        elif e.write:
+            for m in self.program.touched.get(v, ()):
+                slot = e.at.stage if m == n and isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
+                role.dirty.add((m, slot))
+                role.unmet[m, slot] = 2 if many else 0
 
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value that a load of an

@@ -109,6 +109,7 @@ class Program:
         self.writers: dict[int, set[Engine]] = {}
         self.tracked: set[Value] = set()
         self._scan()
+        self.touched = self._touched()
         self.guards = Guards(
             kernel, {op for op in kernel.walk() if isinstance(op, For | While) and self.counts(op)}
         )
@@ -208,6 +209,16 @@ class Program:
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
             if copied or len({r for r, *_ in rows}) > 1:
                 self._ring(v, rows, order)
+
+    def _touched(self) -> dict[Value, list[int]]:
+        """By buffer, the numbers of the tracked buffers, which are no rings, that share bytes with it."""
+        found: dict[Value, list[int]] = {}
+        for v in self.tracked - self.rings.keys():
+            p = self.places[v]
+            for w, q in self.places.items():
+                if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
+                    found.setdefault(w, []).append(self.number[v])
+        return found
 
     def _ring(self, v: Value, accesses: list[Access], order: list[list[tuple[Op, E.Event]]]) -> None:
         """Record how engines hand a ring to each other: each pair of engines of which one writes."""

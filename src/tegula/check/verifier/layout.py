@@ -248,7 +248,8 @@ class Layout:
             copied = any(writes and proxy == E.ASYNC for _, writes, proxy in found)
             if copied or len({r for r, *_ in found}) > 1 or v in pairs:
                 self.rings[v] = self._ring(v, found, pairs)
-        self._outside({*self.rings, *self.tracked})
+        self.touched = self._touched(uses)
+        self._outside({*self.rings, *self.touched})
         for v, b in self.barrier.items():
             count = sum(1 if one else self.warps[r] for r, one in self.arrivers[b].items())
             if self.arrivers[b] and count != arrivals_at(v):
@@ -256,17 +257,25 @@ class Layout:
                 raise Rejected(
                     f"a phase of {v.name} gets {count} arrivals, it counts {arrivals_at(v)}", v.owner
                 )
-        mine = [
-            (v, p)
-            for v, p in self.places.items()
-            if v in self.rings or v in self.tracked or v in self.barrier
-        ]
-        for v, p in mine:
+
+    def _touched(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
+        """By buffer, the tracked buffers that a write of the buffer changes: the buffer, and those of the same role that
+        share bytes. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
+        found: dict[Value, list[int]] = {}
+        for v, p in self.places.items():
+            if v not in self.rings and v not in self.tracked and v not in self.barrier:
+                continue
+            alone = v in self.tracked and v not in self.rings
             for w, q in self.places.items():
-                if v is not w and p.offset < q.offset + q.size and q.offset < p.offset + p.size:
-                    raise Rejected(
-                        f"{v.name} and {w.name} share bytes", v.owner if isinstance(v.owner, Op) else None
-                    )
+                if p.offset >= q.offset + q.size or q.offset >= p.offset + p.size:
+                    continue
+                of_one = len({r for x in (v, w) for r, *_ in uses.get(x, ())}) == 1
+                if v is not w and not (alone and of_one and isinstance(w.type, BufType)):
+                    owner = v.owner if isinstance(v.owner, Op) else None
+                    raise Rejected(f"{v.name} and {w.name} share bytes", owner)
+                if alone:
+                    found.setdefault(w, []).append(self.number[v])
+        return found
 
     def _outside(self, mine: set[Value]) -> None:
         """Reject accesses of rings, and of memory that copies read, outside of roles or in ops that are not
@@ -276,8 +285,11 @@ class Layout:
             started = any(
                 e.kind == "issue" and e.value is not None and root(e.value) in mine for e in op.effects()
             )
-            filled = (not inside or op.NAME == "buf.new") and any(
-                isinstance(e, E.MemoryAccess) and e.at.buffer in mine for e in E.events(op, Anything(self))
+            filled = any(
+                isinstance(e, E.MemoryAccess)
+                and e.at.buffer in mine
+                and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
+                for e in E.events(op, Anything(self))
             )
             if (started and not (inside and E.settles(op))) or filled or (not inside and self._acts(op)):
                 raise Rejected("this is done outside of roles, or to memory that roles share", op)

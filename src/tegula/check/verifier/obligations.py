@@ -233,13 +233,14 @@ class Obligations(Walk):
             if ring.written or (e.write and ring.accessed):
                 role.dirty.add((n, None))
             role.loose = role.loose or self.layout.warps[self.role] > 1
-        elif v in self.layout.tracked and e.write and self.op.NAME != "buf.new":
-            slot: Any = e.at.stage
-            for at, other in (*self._held(role), *role.unknown):
-                self.need(at != n or self.apart(slot, other), "what a copy or matmul reads is written")
-            key = (n, slot if isinstance(slot, int) else -1)
-            role.dirty.add(key)
-            role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
+        elif e.write:
+            for m in self.layout.touched.get(v, ()):
+                slot: Any = e.at.stage if m == n else -1
+                for at, other in (*self._held(role), *role.unknown):
+                    self.need(at != m or self.apart(slot, other), "what a copy or matmul reads is written")
+                key = (m, slot if isinstance(slot, int) else -1)
+                role.dirty.add(key)
+                role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
 
     def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
         """Update the known contents of stages: a number that is stored in all of a stage is the number that a role
