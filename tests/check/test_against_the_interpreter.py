@@ -83,6 +83,4 @@ def test_replays(seed: int, arrays: AccessClass) -> None:
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
     failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
     allowed = ("refuted",) if any(failures) else ("proved", "no schedule", "unproved")
-    assert found.status in allowed, (
-        f"{program.text}\n{found.message}\n{failures}"
-    )
+    assert found.status in allowed, f"{program.text}\n{found.message}\n{failures}"

@@ -12,7 +12,9 @@ from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
 PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no schedule"
-BOUNDED = 'declare the kernel with check="bounded" to run a schedule of which no launch that was tried goes wrong'
+BOUNDED = (
+    'declare the kernel with check="bounded" to run a schedule of which no launch that was tried goes wrong'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Verdict:
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
-            lines += ["  it runs all the same: the kernel says check=\"bounded\""] if self.accepted else []
+            lines += ['  it runs all the same: the kernel says check="bounded"'] if self.accepted else []
         if self.premises:
             lines += ["  premises:", *(f"  - {p}" for p in self.premises)]
         if self.status != NO_SCHEDULE:

@@ -366,7 +366,7 @@ class Facts:
             if (kind == "min" and c > 0) or (kind == "max" and c < 0):
                 for q in args:  # in this place alone: elsewhere p may be smaller with one of the two operands
                     self.add(plus(p, plus(q, (((a,), 1),), -1), c))
-            elif kind == "div" and abs(c) == 1:  # a bound on a quotient is one on the dividend, the first of args
+            elif kind == "div" and abs(c) == 1:  # a bound on a quotient bounds its dividend
                 rest = times(plus(p, (((a,), c),), -1), number(args[1]))
                 self.add(plus(plus(rest, args[0], c), number(args[1] - 1 if c < 0 else 0)))
         for a, c in reversed(linear) if zero else ():

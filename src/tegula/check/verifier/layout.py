@@ -259,8 +259,8 @@ class Layout:
                 )
 
     def _touched(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
-        """By buffer, the tracked buffers that a write of the buffer changes: the buffer, and those of the same role that
-        share bytes. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
+        """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
+        bytes with it. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
         found: dict[Value, list[int]] = {}
         for v, p in self.places.items():
             if v not in self.rings and v not in self.tracked and v not in self.barrier:
