@@ -23,9 +23,7 @@ UNPROVED = {
     "the item is computed from tile and step",
     "both roles leave the loop",
     "one role does everything",
-    "two roles take turns",
     "a tile that stays for many steps",
-    "whole rings, and the rest after them",
     "two roles take turns over one ring",
 }
 """Right schedules without a proof."""

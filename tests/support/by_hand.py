@@ -59,7 +59,7 @@ def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: 
         tg.tile_store(c, total, offset=(i * M, j * N))
 
 
-@tg.kernel(check="bounded")
+@tg.kernel
 def staged_out(x: tg.array2d[float], out: tg.array2d[float], n: int):
     """Results leave by asynchronous copies from two buffers in turn."""
     stage = tg.tile_empty(shape=(2, 4, ROW), dtype=float, storage="shared")

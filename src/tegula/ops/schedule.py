@@ -10,7 +10,7 @@ fill a tile in both. What ops mean is said of one CTA."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.ir import Effect, Op, Region, Synchronising, TileAccess, Value
 from tegula.ir.fields import READ, WRITE, attr, operand, variadic
@@ -49,6 +49,17 @@ def _stage(operands: Sequence[Type]) -> None:
         require(t == int32, f"stages and phases are int32, got {t}")
 
 
+class AtStage(ScheduleOp):
+    """Base of the ops at one stage of barriers. `WAITS`: whether the op waits for the barrier."""
+
+    __slots__ = ()
+    WAITS: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        barriers = operand()
+        stage = operand()
+
+
 class MbarrierNew(ScheduleOp):
     """Makes one barrier in shared memory for each of `stages` (attribute). A phase of a barrier ends after `arrivals`
     (attribute) arrivals, when all announced bytes have arrived too. If `cluster` (attribute), each arrival counts in
@@ -64,6 +75,14 @@ class MbarrierNew(ScheduleOp):
         require(self.stages > 0 and self.arrivals > 0, "a barrier has stages and arrivals")
         return [MbarrierType(self.stages)]
 
+    def separated(self) -> list[MbarrierNew]:
+        """An op that makes one barrier alone, for each stage."""
+        attrs = {**self.attrs, "stages": 1}
+        made = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
+        for stage, one in enumerate(made):
+            one.result.name = f"{self.result.name or 'barrier'}_{stage}"
+        return made
+
 
 class MbarrierReady(ScheduleOp):
     """Makes the barriers made before it visible to all threads of the block and to the copy engines."""
@@ -75,13 +94,14 @@ class MbarrierReady(ScheduleOp):
         return []
 
 
-class MbarrierWait(ScheduleOp):
+class MbarrierWait(AtStage):
     """Operands: barriers, stage, parity. Every thread, or, if `elected`, every thread of the first warp, waits until
     the phase of the given parity has ended. The first phase has parity 0; on a fresh barrier a wait for parity 1
     returns at once."""
 
     __slots__ = ()
     NAME = "mbarrier.wait"
+    WAITS = True
     INSTRUCTIONS = r"mbarrier\.try_wait\.parity\.shared::cta\.b64 "
     barriers = operand()
     stage = operand()
@@ -97,7 +117,7 @@ class MbarrierWait(ScheduleOp):
         return bool(self.elected)
 
 
-class MbarrierArrive(ScheduleOp):
+class MbarrierArrive(AtStage):
     """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have arrived here. If
     `elected`, one arrival, of the first warp."""
 
@@ -114,7 +134,7 @@ class MbarrierArrive(ScheduleOp):
         return []
 
 
-class MbarrierExpect(ScheduleOp):
+class MbarrierExpect(AtStage):
     """Operands: barriers, stage. One thread of the group arrives and announces `bytes` (attribute)."""
 
     __slots__ = ()
@@ -132,7 +152,7 @@ class MbarrierExpect(ScheduleOp):
         return []
 
 
-class BulkLoad(ScheduleOp, TileAccess):
+class BulkLoad(AtStage, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
     barrier as they arrive. If `cluster` (attribute), a last operand, bool, says whether the other CTA of the cluster

@@ -3,69 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.roles import Roles
+from tegula.ir import ConstantLike, Kernel, Value
 from tegula.ops.scalar import Const
-from tegula.ops.schedule import BulkLoad, MbarrierArrive, MbarrierExpect, MbarrierNew, MbarrierWait
+from tegula.ops.schedule import AtStage, MbarrierNew
+from tegula.passes.groups import role_of
 from tegula.passes.runner import GpuCompilation
 from tegula.types import MbarrierType, int32
-
-StageOp = MbarrierWait | MbarrierArrive | MbarrierExpect | BulkLoad
-"""The ops that name a stage of barriers."""
 
 
 def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
     """Make one `mbarrier.new` for each stage of barriers of which all ops name a constant stage, and of which some role
     waits, or arrives, at a part of the stages only: such barriers are no ring, whose stages are taken in turn."""
-    uses: dict[Value, list[StageOp]] = {}
+    uses: dict[Value, list[AtStage]] = {}
     for op in kernel.walk():
-        if isinstance(op, StageOp):
+        if isinstance(op, AtStage):
             uses.setdefault(op.barriers, []).append(op)
-    regions = [region for op in kernel.body.ops if isinstance(op, Roles) for region in op.regions]
-    for value, ops in uses.items():
-        made = value.owner
-        if isinstance(made, MbarrierNew) and made.stages > 1 and _are_apart(made.stages, ops, regions):
-            _separate(made, ops)
+    for barriers, ops in uses.items():
+        if isinstance(barriers.type, MbarrierType) and _is_no_ring(barriers.type.stages, ops):
+            _separate(cast(MbarrierNew, barriers.owner), ops)
 
 
-def _stage(op: StageOp) -> int | None:
-    """The constant stage that an op names."""
-    return op.stage.owner.value if isinstance(op.stage.owner, Const) else None
-
-
-def _are_apart(stages: int, ops: Iterable[StageOp], regions: list[Region]) -> bool:
-    named: dict[tuple[Region, bool], set[int]] = {}
+def _is_no_ring(stages: int, ops: Iterable[AtStage]) -> bool:
+    named: dict[object, set[int]] = {}
     for op in ops:
-        stage = _stage(op)
-        if stage is None or not 0 <= stage < stages:
+        if not isinstance(op.stage.owner, ConstantLike):
             return False
-        region = next((region for region in regions if _is_within(op, region)), None)
-        if region is not None:
-            named.setdefault((region, isinstance(op, MbarrierWait)), set()).add(stage)
-    return any(len(found) < stages for found in named.values())
+        named.setdefault((role_of(op), op.WAITS), set()).add(op.stage.owner.value)
+    inside = all(0 <= stage < stages for found in named.values() for stage in found)
+    return inside and any(len(found) < stages for found in named.values())
 
 
-def _is_within(op: Op, region: Region) -> bool:
-    at = op.parent
-    while at is not None and at is not region:
-        at = at.parent.parent if at.parent is not None else None
-    return at is region
-
-
-def _separate(made: MbarrierNew, ops: Iterable[StageOp]) -> None:
+def _separate(made: MbarrierNew, ops: Iterable[AtStage]) -> None:
     region = made.parent
     assert region is not None
-    at = region.ops.index(made)
     zero = Const([], [int32], {"value": 0, "type": int32}, [], made.loc)
-    attrs = {"arrivals": made.arrivals, "cluster": made.cluster, "stages": 1}
-    apart = [MbarrierNew([], [MbarrierType(1)], attrs, [], made.loc) for _ in range(made.stages)]
-    for stage, one in enumerate(apart):
-        one.result.name = f"{made.result.name or 'barrier'}_{stage}"
+    separated = made.separated()
     for op in ops:
-        stage = _stage(op)
-        assert stage is not None
-        op.barriers, op.stage = apart[stage].result, zero.result
-    for one in (zero, *apart):
+        assert isinstance(op.stage.owner, ConstantLike)
+        op.barriers, op.stage = separated[op.stage.owner.value].result, zero.result
+    for one in (zero, *separated):
         one.parent = region
-    region.ops[at : at + 1] = [zero, *apart]
+    at = region.ops.index(made)
+    region.ops[at : at + 1] = [zero, *separated]

@@ -650,7 +650,7 @@ class Machine:
                 role.dirty.add((n, None))
             role.loose = role.loose or many
         elif e.write:
-            for m in self.program.touched.get(v, ()):
+            for m in self.program.overlapping.get(v, ()):
                 slot = e.at.stage if m == n and isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
                 role.dirty.add((m, slot))
                 role.unmet[m, slot] = 2 if many else 0

@@ -109,7 +109,7 @@ class Program:
         self.writers: dict[int, set[Engine]] = {}
         self.tracked: set[Value] = set()
         self._scan()
-        self.touched = self._touched()
+        self.overlapping = self._overlapping()
         self.guards = Guards(
             kernel, {op for op in kernel.walk() if isinstance(op, For | While) and self.counts(op)}
         )
@@ -210,7 +210,7 @@ class Program:
             if copied or len({r for r, *_ in rows}) > 1:
                 self._ring(v, rows, order)
 
-    def _touched(self) -> dict[Value, list[int]]:
+    def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the numbers of the tracked buffers, which are no rings, that share bytes with it."""
         found: dict[Value, list[int]] = {}
         for v in self.tracked - self.rings.keys():

@@ -248,8 +248,8 @@ class Layout:
             copied = any(writes and proxy == E.ASYNC for _, writes, proxy in found)
             if copied or len({r for r, *_ in found}) > 1 or v in pairs:
                 self.rings[v] = self._ring(v, found, pairs)
-        self.touched = self._touched(uses)
-        self._outside({*self.rings, *self.touched})
+        self.overlapping = self._overlapping(uses)
+        self._outside({*self.rings, *self.overlapping})
         for v, b in self.barrier.items():
             count = sum(1 if one else self.warps[r] for r, one in self.arrivers[b].items())
             if self.arrivers[b] and count != arrivals_at(v):
@@ -258,7 +258,7 @@ class Layout:
                     f"a phase of {v.name} gets {count} arrivals, it counts {arrivals_at(v)}", v.owner
                 )
 
-    def _touched(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
+    def _overlapping(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
         """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
         bytes with it. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
         found: dict[Value, list[int]] = {}

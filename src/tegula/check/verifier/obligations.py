@@ -234,7 +234,7 @@ class Obligations(Walk):
                 role.dirty.add((n, None))
             role.loose = role.loose or self.layout.warps[self.role] > 1
         elif e.write:
-            for m in self.layout.touched.get(v, ()):
+            for m in self.layout.overlapping.get(v, ()):
                 slot: Any = e.at.stage if m == n else -1
                 for at, other in (*self._held(role), *role.unknown):
                     self.need(at != m or self.apart(slot, other), "what a copy or matmul reads is written")

@@ -307,7 +307,7 @@ class Walk(ABC):
                 continue
             for e in E.events(o, Anything(self.layout)):
                 if isinstance(e, E.MemoryAccess) and (
-                    e.at.buffer in self.layout.rings or e.at.buffer in self.layout.touched
+                    e.at.buffer in self.layout.rings or e.at.buffer in self.layout.overlapping
                 ):
                     for found in E.events(o, self):
                         if isinstance(found, E.MemoryAccess):
