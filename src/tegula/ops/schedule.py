@@ -77,7 +77,7 @@ class MbarrierNew(ScheduleOp):
 
     def separated(self) -> list[MbarrierNew]:
         """An op that makes one barrier alone, for each stage."""
-        attrs = {**self.attrs, "stages": 1}
+        attrs = {"arrivals": self.arrivals, "cluster": self.cluster, "stages": 1}
         made = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
         for stage, one in enumerate(made):
             one.result.name = f"{self.result.name or 'barrier'}_{stage}"
