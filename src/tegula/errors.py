@@ -314,7 +314,7 @@ class NotConstant(CompileError, ValueError, TypeError):
 
     CODE = "not-constant"
     MESSAGE = "{what} must be a compile-time constant"
-    HELP = "use a literal, a module-level number, tg.constant or tg.static"
+    HELP = "use a literal, a module-level number, tg.constant, tg.static, or a parameter annotated with tg.constexpr"
 
 
 class WrongArguments(CompileError, TypeError):

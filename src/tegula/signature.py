@@ -164,11 +164,15 @@ class ConstantPattern:
     choices: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
+        if self.kind is object:
+            return "constexpr"
         return f"constexpr[{', '.join(map(repr, self.choices)) or self.kind.__name__}]"
 
     @property
     def described(self) -> str:
         """What it takes in words."""
+        if self.kind is object:
+            return "that kernels can capture"
         return " or ".join(map(repr, self.choices)) or f"of type {self.kind.__name__}"
 
     def has(self, x: object) -> bool:

@@ -185,9 +185,9 @@ def test_types() -> None:
         u = tg.tile_zeros(shape=5)
         v = t + u
 
-    @refuse(E.TypeMismatch, "a", A)
+    @refuse(E.TypeMismatch, "float", A)
     def k7(a: array1d[float]):
-        if a:
+        if float:
             pass
 
     @refuse(E.TypeMismatch, "return 1.0", A)

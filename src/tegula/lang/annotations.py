@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from tegula.dataclass import dataclass
-from tegula.signature import PATTERNS, Dtypes, Element, Extent, Extents, Pattern, Tile, TilePattern
-from tegula.types import ArrayType, BufType, ElementType, TileType, element_type, is_element
+from tegula.signature import (
+    PATTERNS,
+    ConstantPattern,
+    Dtypes,
+    Element,
+    Extent,
+    Extents,
+    Pattern,
+    Tile,
+    TilePattern,
+    constexpr,
+)
+from tegula.types import ArrayType, BufType, ElementType, StackType, TileType, element_type, is_element
 
 
 class _Any:
@@ -21,17 +32,18 @@ ANY = _Any()
 
 @dataclass(frozen=True, slots=True)
 class ArrayAnnotation:
-    """`tg.array[T]`, `tg.array2d[T]`, `tg.array(dtype=T, ndim=n)`; a missing dtype matches every one."""
+    """`tg.array[T]`, `tg.array2d[T]`, `tg.array(dtype=T, ndim=n)`; a missing dtype or number of dimensions matches every
+    one."""
 
     dtype: ElementType | _Any
-    ndim: int
+    ndim: int | _Any
 
     def __str__(self) -> str:
         return f"array<{self.dtype},{self.ndim}>"
 
     def matches(self, t: object) -> bool:
         """Whether a type is an array of this dtype and number of dimensions."""
-        return isinstance(t, ArrayType) and t.ndim == self.ndim and _same(self.dtype, t.dtype)
+        return isinstance(t, ArrayType) and _same(self.ndim, t.ndim) and _same(self.dtype, t.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,28 @@ class TileAnnotation:
         return TilePattern(dtype, tuple(shape))
 
 
+@dataclass(frozen=True, slots=True)
+class StackAnnotation:
+    """`tg.tile_stack(capacity=n, dtype=T)` as the type of a parameter."""
+
+    dtype: ElementType
+    capacity: int
+
+    def __str__(self) -> str:
+        return str(StackType(self.dtype, self.capacity))
+
+    def matches(self, t: object) -> bool:
+        """Whether a type is a stack of this dtype and capacity."""
+        return t == StackType(self.dtype, self.capacity)
+
+
+def stack_annotation(capacity: int, dtype: object) -> StackAnnotation:
+    """The annotation `tg.tile_stack(capacity=n, dtype=T)`. TypeError for a capacity that is no positive integer."""
+    if type(capacity) is not int or capacity < 1:
+        raise TypeError(f"the capacity of a stack must be a positive integer, got {capacity!r}")
+    return StackAnnotation(element_type(dtype), capacity)
+
+
 def _same(pattern: object, actual: object) -> bool:
     return pattern is ANY or pattern == actual
 
@@ -76,7 +110,14 @@ def is_any(annotation: object) -> bool:
 
 
 def array_annotation(item: object, ndim: int) -> ArrayAnnotation:
-    """The annotation `tg.array[item]` (ndim 1), `tg.array2d[item]`, ..."""
+    """The annotation `tg.array[item]` (ndim 1), `tg.array2d[item]`, ...; `tg.array[T, Literal[2]]` has two
+    dimensions."""
+    if isinstance(item, tuple):
+        item, *rest = item
+        literal = get_args(rest[0]) if len(rest) == 1 and get_origin(rest[0]) is Literal else ()
+        if len(literal) != 1 or type(literal[0]) is not int:
+            raise TypeError("an array has a dtype and a number of dimensions: tg.array[float, Literal[2]]")
+        ndim = literal[0]
     return ArrayAnnotation(element_or_any(item), ndim)
 
 
@@ -126,7 +167,18 @@ class _Arrays:
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 
-Annotation = ElementType | ArrayAnnotation | TileAnnotation | Pattern | Dtypes | type | _Any
+Annotation = (
+    ElementType | ArrayAnnotation | TileAnnotation | StackAnnotation | Pattern | Dtypes | type | _Any
+)
+GENERIC = "__tegula_annotation__"
+"""The attribute of a class that has what the class itself stands for as an annotation."""
+ARRAYS = ArrayAnnotation(ANY, ANY)
+"""Arrays of every dtype and number of dimensions: `tg.array`."""
+
+
+def constant_pattern(annotation: object) -> object:
+    """`tg.constexpr` as the pattern of any constant; other annotations as they are."""
+    return ConstantPattern(object) if annotation is constexpr else annotation
 
 
 def resolve(annotation: object) -> Annotation:
@@ -135,7 +187,9 @@ def resolve(annotation: object) -> Annotation:
     Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
     if is_any(annotation):
         return ANY
-    if isinstance(annotation, (ArrayAnnotation, TileAnnotation, *PATTERNS)) or is_element(annotation):
+    annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
+    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, *PATTERNS)
+    if isinstance(annotation, known) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):

@@ -17,6 +17,7 @@ from tegula.lang import explain
 from tegula.lang.annotations import ANY, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
+from tegula.lang.constants import apply_constants, bound_names, require_constant, takes_constant
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, signature_text
@@ -435,7 +436,7 @@ class Calls(TracerState):
         narrow = next((x.type for x in args if isinstance(x, Value) and x.type in (float16, bfloat16)), None)
         if narrow is not None and f.in_float32:
             return self._in_float32(f, args, narrow, node)
-        chosen, ordered = self._overload(f, args, kwargs, node)
+        chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
         if rule is not None:
             return call_with_derivative(self, chosen, rule, ordered, node)
@@ -458,7 +459,7 @@ class Calls(TracerState):
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
-        names = self._parameters(d.parameters, ordered)
+        names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
 
@@ -502,6 +503,7 @@ class Calls(TracerState):
             except TypeError as e:
                 problem = problem or str(e)
                 continue
+            found = self._fixed(parameters, found)
             cost = fit(parameters, [given(x) for x in found], args, kwargs)
             if cost is not None and (best is None or cost <= best[0]):
                 best = (cost, candidate, found)
@@ -512,6 +514,8 @@ class Calls(TracerState):
                     if match(p.annotation, given(x)) is None
                 )
                 wanted = p.annotation
+                if len(f.overloads) == 1:
+                    require_constant(f.name, p, culprit, self.location(node))
                 problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(culprit)}"
         if best is not None:
             return best[1], best[2]
@@ -552,9 +556,17 @@ class Calls(TracerState):
         """Arguments in the order of the parameters; TypeError where they do not fit."""
         return ordered(name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc))
 
+    def _fixed(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+        """The arguments, of which those of constant parameters are numbers of Python where these are known."""
+        pairs = zip(parameters, args, strict=True)
+        return [self.constants(x) if takes_constant(p.annotation) else x for p, x in pairs]
+
     def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
         for p, x in zip(parameters, args, strict=True):
+            if takes_constant(p.annotation):
+                names[p.name] = x
+                continue
             like = p.annotation if is_element(p.annotation) else None
             names[p.name] = bound = self._parameter(x, like)
             if isinstance(bound, Value) and not bound.name:
@@ -591,7 +603,9 @@ class Calls(TracerState):
         except TypeError as e:
             defined = f"defined: {signature_text(f.name, [p.wanted for p in parameters])}"
             raise E.WrongArguments(self.location(node), what=str(e), help=defined) from None
+        found = self._fixed(parameters, found)
         for p, x in zip(parameters, found, strict=True):
+            require_constant(f.name, p, x, self.location(node))
             if match(p.annotation, given(x)) is None:
                 what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)

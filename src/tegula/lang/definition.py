@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
 from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
-from tegula.lang.annotations import ANY, resolve
+from tegula.lang.annotations import ANY, constant_pattern, resolve
 from tegula.lang.flow import Flow
 from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.ops.documented import Row
+from tegula.signature import ConstantPattern
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
@@ -29,7 +32,8 @@ ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to
 class Definition:
     """A Python function at its decoration, parsed when its source is first needed. `source`: its text, if Python does
     not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its
-    file, if known; `library`: it is a function of Tegula's own, whose files never change."""
+    file, if known; `library`: it is a function of Tegula's own, whose files never change. `bound`: the values of
+    parameters that are constants, which `parameters` leaves out."""
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Definition:
         self.function = function
         self.name = function.__name__
         self.constants = constants or {}
+        self.bound: dict[str, Any] = {}
         self.text = source
         self.library = library
         known = written is not None or source is not None or library
@@ -108,7 +113,8 @@ class Definition:
         """The parameters; TypeMismatch if an annotation names no type."""
         if self._parameters is None:
             signature = inspect.signature(self.function, follow_wrapped=False)
-            self._parameters = [self._parameter(p) for p in signature.parameters.values()]
+            rest = [p for p in signature.parameters.values() if p.name not in self.bound]
+            self._parameters = [self._parameter(p) for p in rest]
         return self._parameters
 
     @property
@@ -140,12 +146,10 @@ class Definition:
         """The values at the decoration of annotations that are strings, as of other annotations. Names that are only
         bound later are left to the first launch."""
         found: dict[str, Any] = {}
-        try:
-            for name, annotation in self.function.__annotations__.items():
-                if isinstance(annotation, str):
+        for name, annotation in self.function.__annotations__.items():
+            if isinstance(annotation, str):
+                with suppress(Exception):  # the first launch reports what is wrong for good
                     found[name] = self._evaluated(annotation)
-        except Exception:  # the first launch reports what is wrong for good
-            pass
         return found
 
     def _evaluated(self, annotation: object) -> object:
@@ -168,7 +172,23 @@ class Definition:
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
         """The function with constants in the place of variables, also in the functions that it calls."""
-        return Definition(self.function, self.text, {**self.constants, **constants}, self.written)
+        made = copy.copy(self)
+        made.constants = {**self.constants, **constants}
+        return made
+
+    def bind(self, values: Mapping[str, Any]) -> Definition:
+        """The function of the other parameters, with constants for some."""
+        made = copy.copy(self)
+        made.bound = {**self.bound, **values}
+        made._parameters = [p for p in self.parameters if p.name not in values]
+        return made
+
+    @property
+    def takes_constants(self) -> bool:
+        """Whether a parameter takes a constant, as far as annotations have a value by now."""
+        given = {**self.function.__annotations__, **self._annotations}
+        free = (a for name, a in given.items() if name not in self.bound and name != "return")
+        return any(isinstance(constant_pattern(a), ConstantPattern) for a in free)
 
     def variable(self, name: str) -> tuple[int, str]:
         """The identity of the variable that a free name refers to: equal for functions that share the variable."""

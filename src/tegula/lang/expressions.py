@@ -302,6 +302,8 @@ class Expressions(Calls):
         number = self.static(x)
         if number is not None:
             return bool(number)
+        if isinstance(x, Value) and isinstance(x.type, ArrayType):
+            return True  # one that is left out is None
         if isinstance(x, Value | np.generic):
             return self.builder.truth(self.typed(x))
         if x is None or isinstance(x, str | tuple):

@@ -10,6 +10,7 @@ from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes, changed_copies
 from tegula.lang.captures import Captures
+from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
@@ -83,6 +84,7 @@ def trace(
     )
     tracer = Tracer(builder, frame, launch, {} if library is None else library, captures)
     tracer.differentiable = differentiable
+    frame.names |= bound_names(tracer, definition)
     builder.loc = source.location(source.tree)
     with nesting(builder):
         tracer.block(source.tree.body)
@@ -95,6 +97,7 @@ def trace(
         if not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
     if tracer.errors:
+        explain_absent(definition, tracer.errors)
         raise E.gathered(tracer.errors)
     check_depth(body)
     kernel = Kernel(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, TileAnnotation
+from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, StackAnnotation, TileAnnotation
+from tegula.signature import ConstantPattern
 from tegula.types import (
     DTYPES,
     ArrayType,
@@ -97,13 +98,26 @@ def match(wanted: Annotation, x: Any) -> int | None:
         return GENERIC
     if is_element(wanted):
         return _match_element(wanted, x)
-    if isinstance(wanted, ArrayAnnotation | TileAnnotation):
-        return EXACT if wanted.matches(x) else None
+    if isinstance(wanted, ConstantPattern):
+        return _match_constant(wanted, x)
+    if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):
+        absent = x is None and isinstance(wanted, ArrayAnnotation)
+        return EXACT if absent or wanted.matches(x) else None
     if isinstance(wanted, type) and not isinstance(x, Callee) and isinstance(x, wanted):
         return EXACT
     if not isinstance(wanted, type) or wanted is Callable:
         return LITERAL if isinstance(x, Callee) else None
     return None
+
+
+def _match_constant(wanted: ConstantPattern, x: Any) -> int | None:
+    """The cost of an argument for a parameter that takes a constant, of which some type may be asked for."""
+    if isinstance(x, Type):
+        return None
+    if wanted.kind is object:
+        return GENERIC
+    fits = isinstance(x, Callee) and wanted.kind in (type, Callable)
+    return EXACT if fits or wanted.has(x) else None
 
 
 def _match_element(wanted: Any, x: Any) -> int | None:
@@ -163,6 +177,8 @@ def fit(
 def on_the_host(wanted: Annotation, x: Any) -> Any:
     """An argument of a call in Python, as `match` takes it for an annotation. NumPy's arrays are vectors and matrices,
     or arrays if the annotation is that of an array."""
+    if isinstance(wanted, ConstantPattern):
+        return CALLEE if callable(x) or is_element(x) else x
     if isinstance(x, np.generic):  # first, because NumPy's float64 is one of Python's floats
         return constant_type(x)
     if x is None or isinstance(x, bool | int | float | str):

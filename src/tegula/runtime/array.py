@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula.errors import NoComparison
 from tegula.fitting import extents, fitted, listed
-from tegula.lang.annotations import ArrayAnnotation, array_annotation
+from tegula.lang.annotations import ARRAYS, ArrayAnnotation, array_annotation
 from tegula.runtime.array_memory import (
     MAX_NDIM,
     CannotView,
@@ -95,6 +95,8 @@ class array:
         if data is None and not args and "shape" not in kwargs and "dtype" in kwargs:
             return array_annotation(kwargs["dtype"], kwargs.get("ndim", 1))
         return super().__new__(cls)
+
+    __tegula_annotation__ = ARRAYS
 
     def __class_getitem__(cls, item: object) -> ArrayAnnotation:
         return array_annotation(item, 1)

@@ -13,10 +13,13 @@ from tegula.errors import BulkAccess, WrongArguments
 from tegula.ir import AccessClass, LaunchClass
 from tegula.ir import Kernel as KernelIR
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
+from tegula.lang.constants import takes_constant
+from tegula.lang.overloads import NO_DEFAULT
 from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
 from tegula.passes.runner import GpuCompilation
+from tegula.runtime.arguments import bind, settled
 from tegula.runtime.automatic import checked
 from tegula.runtime.compile import kept_text, trace
 from tegula.runtime.config import config
@@ -54,6 +57,7 @@ def check_forms(
 ) -> Iterator[tuple[str, Verdict]]:
     """The verdict for each kind of arrays; proved verdicts are kept on disk and reused. `certificates`: by kind of
     arrays; with them the verifier alone decides, and nothing is read from disk."""
+    kernel, given = _with_constants(kernel, given)
     types = argument_types(kernel, given)
     for arrays, known in (("packed", PACKED), ("any", STRIDED)):
         access = tuple(known if isinstance(t, ArrayType) else None for t in types)
@@ -79,6 +83,22 @@ def check_forms(
         yield arrays, found
 
 
+def _with_constants(kernel: Kernel, given: Sequence[Any]) -> tuple[Kernel, Sequence[Any]]:
+    """The kernel with the constants and None for arrays among what is given, and the types; without any the defaults of
+    constants count. WrongArguments for a constant that has none."""
+    if len(given) == len(kernel.parameters):
+        return settled(kernel, given)[:2]
+    if given or not kernel.takes_constants:
+        return kernel, given
+    wanted = [p for p in kernel.parameters if takes_constant(p.annotation)]
+    unknown = next((p for p in wanted if p.default is NO_DEFAULT), None)
+    if unknown is not None:
+        what = f"the value of '{unknown.name}' is not known"
+        help = f"{kernel.name}.bind({unknown.name}=...).check()"
+        raise WrongArguments(kernel.definition.parameter_location(unknown.name), what=what, help=help)
+    return bind(kernel, {p.name: p.default for p in wanted}), given
+
+
 def _judge(
     certificates: Mapping[str, Mapping[str, Any]] | None, arrays: str
 ) -> Callable[[KernelIR, GpuCompilation], Verdict]:
@@ -97,11 +117,11 @@ def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
         raise WrongArguments(kernel.definition.location, what=what)
     types: list[Type] = []
     for p, annotation in zip(kernel.parameters, annotations, strict=True):
-        if annotation is ANY or (isinstance(annotation, ArrayAnnotation) and annotation.dtype is ANY):
+        is_array = isinstance(annotation, ArrayAnnotation)
+        if annotation is ANY or (is_array and ANY in (annotation.dtype, annotation.ndim)):
             what = f"the type of '{p.name}' is not known"
             help = f"{kernel.name}.check(...) takes the type of each argument, as annotations are written"
             raise WrongArguments(kernel.definition.parameter_location(p.name), what=what, help=help)
-        is_array = isinstance(annotation, ArrayAnnotation)
         types.append(ArrayType(annotation.dtype, annotation.ndim) if is_array else annotation)  # type: ignore[arg-type, union-attr]
     return tuple(types)
 

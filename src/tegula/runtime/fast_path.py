@@ -74,7 +74,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
     layout = "<"
     for k, p in enumerate(parameters):
         name, wanted = f"a{k}", p.annotation
-        if isinstance(wanted, ArrayAnnotation):
+        if isinstance(wanted, ArrayAnnotation) and isinstance(wanted.ndim, int):
             arrays.append(name)
             adopted.append(_ADOPTION.format(name=name, k=k))
             scope[f"t{k}"] = wanted.dtype if isinstance(wanted.dtype, VecType | MatType) else None

@@ -9,6 +9,7 @@ from tegula.check.verdict import Verdict
 from tegula.codegen.gpu import GpuCode
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
+from tegula.lang.constants import spoken
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
@@ -107,7 +108,8 @@ class CudaInspection:
 
 def _arguments(kernel: Kernel, wanted: Specialisation) -> list[str]:
     rows = zip(kernel.parameters, wanted.types, wanted.access, strict=True)
-    return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows]
+    bound = [f"  {name}: the constant {spoken(value)}" for name, value in kernel.definition.bound.items()]
+    return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows] + bound
 
 
 def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspection:

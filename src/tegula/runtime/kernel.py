@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +58,15 @@ class Forms:
         form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
         self.made.append(form)
         self.kernel.latest = self.wanted
+        self.kernel.origin.shown = self.kernel
         return form
 
 
 class KernelChoice:
     """What launches take in the place of a kernel, and which finds one for the arguments."""
+
+    name: str
+    parameters: list[Parameter]
 
     def choose(
         self,
@@ -80,8 +84,18 @@ class KernelChoice:
 class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 
-    def __init__(self, definition: Definition, options: KernelOptions) -> None:
+    takes_constants = False
+
+    def __init__(
+        self, definition: Definition, options: KernelOptions, origin: Kernel | None = None
+    ) -> None:
+        """`origin`: the kernel that this one is with values for some parameters."""
         super().__init__(definition, options)
+        self.origin: Kernel = self if origin is None else origin
+        self.shown: Kernel = self
+        """The kernel whose form was compiled last: this one, or this one with values for parameters."""
+        self.variants: dict[Hashable, Kernel] = {}
+        """Kernels with values for parameters, by these (see `runtime.arguments`)."""
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
@@ -94,6 +108,30 @@ class Kernel(KernelDef):
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
+
+    def with_definition(self, definition: Definition) -> Kernel:
+        """The kernel of a definition that differs in values of parameters, with the same options."""
+        return kernel_of(definition, self.options, self.origin)
+
+    def bind(self, **values: Any) -> Kernel:
+        """The kernel with values for some of its parameters.
+
+        Parameters:
+            **values: constants, by the names of parameters that are annotated with tg.constexpr, or None for
+                arrays.
+        Returns:
+            a kernel of the other parameters, the same object for the same values.
+        Raises:
+            launch: there is no such parameter, or it does not take the value.
+        """
+        from tegula.runtime.arguments import bind
+
+        return bind(self, values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.origin is self:
+            return super().__reduce__()
+        return _bound, (self.origin, self.definition.bound)
 
     @property
     def packers(self) -> list[Packer]:
@@ -133,8 +171,9 @@ class Kernel(KernelDef):
 
     @property
     def compiled(self) -> list[Form]:
-        """Every form that was compiled or taken from the disk cache, in order."""
-        return [form for forms in self._forms.values() for form in forms.made]
+        """Every form that was compiled or taken from the disk cache, in order; those with constants last."""
+        own = [form for forms in self._forms.values() for form in forms.made]
+        return own + [form for made in dict.fromkeys(self.variants.values()) for form in made.compiled]
 
     def unload(self) -> None:
         """Forgets all compiled forms of the kernel.
@@ -148,7 +187,8 @@ class Kernel(KernelDef):
         self.adjoints.clear()
         self._forms.clear()
         self.role_threads.clear()
-        self.latest = None
+        self.variants.clear()
+        self.latest, self.shown = None, self
 
     # Explaining ------------------------------------------------------------------------------------------------------
 
@@ -252,7 +292,7 @@ class Kernel(KernelDef):
     def _inspect(self) -> Inspection | CudaInspection:
         from tegula.runtime.inspection import inspect
 
-        return inspect(self, self._latest())
+        return inspect(self.shown, self.shown._latest())
 
     def _inspect_for_gpu(self) -> CudaInspection:
         from tegula.runtime.inspection import CudaInspection
@@ -267,6 +307,21 @@ class Kernel(KernelDef):
         if self.latest is None:
             raise LaunchError(f"{self.name} has no compiled form to show", "launch it first")
         return self.latest
+
+
+class GenericKernel(Kernel):
+    """A kernel with parameters that take constants: launches run it with these bound."""
+
+    takes_constants = True
+
+
+def kernel_of(definition: Definition, options: KernelOptions, origin: Kernel | None = None) -> Kernel:
+    """The kernel of a definition. `origin`: the one that it is with values for some parameters."""
+    return (GenericKernel if definition.takes_constants else Kernel)(definition, options, origin)
+
+
+def _bound(origin: Kernel, values: dict[str, Any]) -> Kernel:
+    return origin.bind(**values)
 
 
 def kernel(
@@ -293,6 +348,6 @@ def kernel(
     chosen = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> Kernel:
-        return Kernel(Definition(f, source), chosen)
+        return kernel_of(Definition(f, source), chosen)
 
     return wrap if function is None else wrap(function)

@@ -16,6 +16,7 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
+from tegula.runtime.arguments import LISTS, arguments_of, settled, settled_pairs
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.config import config
@@ -172,9 +173,12 @@ def launch(
         )
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
-            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            args = arguments_of(kernel, inputs, outputs)
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
+        if kernel.takes_constants and not adjoint:
+            kernel, inputs, _ = settled(kernel, inputs, outputs)
+            outputs = ()
     # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
     told = None
@@ -194,9 +198,9 @@ def launch(
     if type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
-        grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
         made = _plan(dims, block_dim)
-        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream, device=device):
+        part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
+        if not run_adjoint(part, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return
@@ -217,22 +221,14 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 
 
 def _cache_launch(
-    kernel: Kernel, key: bytes, given: tuple[Any, ...], made: LaunchPlan, compiled: Any
+    kernel: Kernel, key: bytes, given: tuple[Any, ...], ran: Kernel, made: LaunchPlan, compiled: Any
 ) -> None:
     """Cache a launch in the machine code, which did not know it. `given`: the arguments that the machine code was
-    called with."""
+    called with; `ran`: the kernel itself, unless arrays were left out."""
     from tegula.runtime.cuda.native import cache_launch
 
-    if compiled.device is not CPU:
+    if compiled.device is not CPU and ran is kernel:
         cache_launch(kernel, key, given, made, compiled)
-
-
-def _padded(grads: Sequence[Any], count: int) -> list[Any]:
-    if len(grads) > count:
-        raise LaunchError(
-            f"{len(grads)} gradients are given for {count} arguments", "give one for each, or None"
-        )
-    return [*grads, *[None] * (count - len(grads))]
 
 
 def run_adjoint(
@@ -340,7 +336,7 @@ def _launch_part(
         return
     compiled.launch(made.blocks, packed, (*args, *given), stream, True)
     if told:
-        _cache_launch(part, told, (one.dims, one.threads, args, (), 0), made, compiled)
+        _cache_launch(part, told, (one.dims, one.threads, args, (), 0), part, made, compiled)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -348,7 +344,7 @@ def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, 
     if stream is not None and not hasattr(stream, "cuda_stream"):
         help = "make one with tg.Stream(device), or leave out stream="
         raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
-    if not all(isinstance(a, int | float | np.number) for a in args):
+    if not all(a is None or isinstance(a, int | float | np.number) for a in args):
         return CPU
     return stream.device if device is None and stream is not None else get_device(device)
 
@@ -384,10 +380,13 @@ def launch_tiled(
             raise _no_option(min(unknown))
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
-            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            args = arguments_of(kernel, inputs, outputs)
             where = options.get("device"), options.get("stream")
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
         check_kernel(kernel)
+        if kernel.takes_constants and not options:
+            kernel, inputs, _ = settled(kernel, inputs, outputs)
+            outputs = ()
     told = None
     if kernel.native is not None and not (recording.on or options):
         told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
@@ -425,17 +424,22 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
-) -> tuple[LaunchPlan, Any]:
-    """Launch along the slow path; the plan and the form."""
-    if type(inputs) not in LISTS or type(outputs) not in LISTS:
-        inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
-    args = (*inputs, *outputs)
+) -> tuple[Kernel, LaunchPlan, Any]:
+    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form."""
+    if type(inputs) in LISTS and type(outputs) in LISTS:
+        args = (*inputs, *outputs)
+    else:
+        args = arguments_of(kernel, inputs, outputs)
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         where = _place(device, stream, args)
     made = _plan(dims, block_dim, where)
     try:
-        compiled, packed, other = kernel.fast_path(made, args) or resolve(kernel, made, args)
+        found = kernel.fast_path(made, args)
+        if found is None:
+            kernel, args, _ = settled(kernel, args)
+            found = resolve(kernel, made, args)
+        compiled, packed, other = found
     except CompileError as error:
         # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
         raise error.with_traceback(None) from error.__cause__
@@ -446,7 +450,7 @@ def _run(
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
-    return made, compiled
+    return kernel, made, compiled
 
 
 def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
@@ -456,28 +460,6 @@ def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
             f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {found}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
-
-
-LISTS = (list, tuple)
-
-
-def _list(name: str, arguments: Sequence[Any]) -> Sequence[Any]:
-    return arguments if type(arguments) in LISTS else _listed(name, arguments)
-
-
-def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
-    """The arguments in a sequence that is no list or tuple. LaunchError for an array, where brackets were probably
-    forgotten."""
-    if isinstance(arguments, array | np.ndarray | str | bytes | dict) or not hasattr(arguments, "__iter__"):
-        raise LaunchError(
-            f"{name} must be a list of arguments, got {_kind(arguments)}",
-            f"leave {name}= out if there are none" if arguments is None else f"write {name}=[...]",
-        )
-    return tuple(arguments)
-
-
-def _kind(x: object) -> str:
-    return "None" if x is None else f"a value of type {type(x).__name__}"
 
 
 def check_kernel(kernel: object) -> None:
@@ -495,8 +477,8 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            args = (*_list("inputs", inputs), *_list("outputs", outputs))
-            needed = role_threads(kernel, args, ndim)
+            one = settled(kernel, inputs, outputs)
+            needed = role_threads(one.kernel, one.arguments, ndim)
             if needed is not None:
                 return needed
         return kernel.options.block_dim or config.block_dim

@@ -10,9 +10,9 @@ from typing import Any
 
 from tegula.dataclass import dataclass
 from tegula.errors import SourceNotFound, TuningError
+from tegula.lang.constants import spoken, takes_constant
 from tegula.lang.definition import FuncDef
 from tegula.runtime.kernel import Kernel
-from tegula.types import DType
 
 BLOCK = "block_dim"
 """A candidate's number of threads per block: the one value that belongs to the launch."""
@@ -36,16 +36,6 @@ class Candidate:
 def described(values: Values) -> str:
     """Values in one line, equal in every process."""
     return ", ".join(f"{name}={spoken(value)}" for name, value in values.items())
-
-
-def spoken(value: Any) -> str:
-    """A value without what differs from process to process."""
-    if isinstance(value, DType):
-        return str(value)
-    if isinstance(value, tuple | list):
-        return f"({', '.join(map(spoken, value))})"
-    name = getattr(value, "__name__", None)
-    return name if isinstance(name, str) else repr(value)
 
 
 def combinations(
@@ -106,14 +96,17 @@ def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
 
 def _with_constants(kernel: Kernel, values: Values) -> Candidate:
     constants = {name: value for name, value in values.items() if name != BLOCK}
+    own = [p.name for p in kernel.parameters if takes_constant(p.annotation) and p.name in constants]
+    if own:
+        kernel = kernel.bind(**{name: constants.pop(name) for name in own})
     for name in constants:
         try:
             kernel.definition.lookup(name)
         except KeyError:
             what = f"kernel {kernel.name} sees no variable '{name}'"
-            help = "candidates give values to variables that the kernel reads, and to block_dim"
+            help = "candidates give values to variables that the kernel reads, its constants, and block_dim"
             raise TuningError(what, help) from None
-    made = Kernel(kernel.definition.with_constants(constants), kernel.options)
+    made = kernel.with_definition(kernel.definition.with_constants(constants))
     return Candidate(values, made, values.get(BLOCK))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
+from tegula.dataclass import replace
 from tegula.errors import LaunchError, TegulaError, TuningError
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
+from tegula.runtime.arguments import settled
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
@@ -41,21 +44,26 @@ class Tuned(KernelChoice):
         key: Sequence[str] | None,
         tolerance: float | None,
     ) -> None:
-        self.candidates = kernels(made_of, values)
         self.key = key
         self.tolerance = tolerance
         self.reports: list[TuningReport] = []
+        self._lock = threading.RLock()
+        self._begin(kernels(made_of, values), source_of(made_of))
         first = self.candidates[0].kernel
         self.name = self.__name__ = first.name
         self.__doc__ = first.__doc__
-        self._text = source_of(made_of)
-        self._chosen: dict[Any, Candidate] = {}
-        self._lock = threading.RLock()
-        self._names = [p.name for p in first.parameters]
         for name in key or ():
             if name not in self._names:
                 what = f"key names '{name}', which is no parameter of kernel {first.name}"
                 raise TuningError(what, f"its parameters are {', '.join(self._names)}")
+
+    def _begin(self, candidates: list[Candidate], text: str) -> None:
+        self.candidates = candidates
+        self.parameters = candidates[0].kernel.parameters
+        self._text = text
+        self._chosen: dict[Any, int] = {}
+        self._variants: dict[Kernel, Tuned] = {}
+        self._names = [p.name for p in self.parameters]
 
     def choose(
         self,
@@ -68,31 +76,47 @@ class Tuned(KernelChoice):
     ) -> tuple[Kernel, Any, int | None]:
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
         then as they were before. TuningError if none can be chosen."""
-        first = self.candidates[0].kernel
-        own = ours(first, args)
-        if len(own) != len(self._names):
-            # The launch says what is wrong.
-            return first, 1, None if tiled and first.has_roles else 32
-        kind = (tiled, block_dim, config.code, *self._class(own))
-        found = self._chosen.get(kind) or self._tuned(
-            kind, Request(dim, own, block_dim, tiled, device, stream)
-        )
+        found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
             dim = called(dim, found.values, "dim")
         return found.kernel, dim, block_dim if found.block_dim is None else found.block_dim
 
-    def _tuned(self, kind: tuple[Any, ...], request: Request) -> Candidate:
-        """The candidate to run for launches of a class. Threads that launch at the same time wait for one to tune."""
+    def _position(
+        self, dim: Any, args: tuple[Any, ...], block_dim: int | None, tiled: bool, device: Any, stream: Any
+    ) -> int:
+        """The position of the fastest candidate. Constants and absent arrays make classes of their own."""
+        one = settled(self.candidates[0].kernel, args)
+        if one.kernel is not self.candidates[0].kernel:
+            variant = self._variants.get(one.kernel) or self._variant(one.kernel, args)
+            return variant._position(dim, one.arguments, block_dim, tiled, device, stream)
+        own = ours(one.kernel, args)
+        kind = (tiled, block_dim, config.code, *self._class(own))
+        found = self._chosen.get(kind)
+        if found is None:
+            found = self._tuned(kind, Request(dim, own, block_dim, tiled, device, stream))
+        return found
+
+    def _variant(self, first: Kernel, args: tuple[Any, ...]) -> Tuned:
+        """The same candidates with the constants of a launch; `first`: the first of them."""
+        made = copy(self)
+        bound = [replace(c, kernel=settled(c.kernel, args).kernel) for c in self.candidates]
+        made._begin(bound, f"{self._text}\n{described(first.definition.bound)}")
+        made.key = None if self.key is None else [name for name in self.key if name in made._names]
+        return self._variants.setdefault(first, made)
+
+    def _tuned(self, kind: tuple[Any, ...], request: Request) -> int:
+        """The position of the candidate to run for launches of a class. Threads that launch at the same time wait for one to tune."""
         with self._lock:
             if kind not in self._chosen:
                 report = self._report(request)
                 self.reports.append(report)
-                self._chosen[kind] = report.outcomes[report.chosen].candidate
+                self._chosen[kind] = report.chosen
         return self._chosen[kind]
 
     def forget(self) -> None:
         """Tune again at the next launch of each class, whatever is remembered in memory; the disk still is."""
         self._chosen.clear()
+        self._variants.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         help = f"tg.launch_tiled({self.name}, dim=..., inputs=[...])"
@@ -302,8 +326,8 @@ def autotune(
             lengths up to the next power of 2, with the same power of 2 that divides them.
         tolerance: the relative difference of floats that results may have; by default what rounding in another
             order explains.
-        **values: for each variable that the kernel and its functions read, and for `block_dim`, the list of
-            values that it is to have.
+        **values: for each variable that the kernel and its functions read, each constant that it takes
+            (tg.constexpr), and for `block_dim`, the list of values that it is to have.
     Returns:
         something that is launched as a kernel is; `dim` may be a function of the values that it names.
     Raises:

@@ -245,7 +245,7 @@ def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
     found: list[tuple[int, ...]] = []
     for p in parameters:
         wanted = p.annotation
-        if isinstance(wanted, ArrayAnnotation):
+        if isinstance(wanted, ArrayAnnotation) and isinstance(wanted.ndim, int):
             plain = not isinstance(wanted.dtype, VecType | MatType)
             found.append((launcher.ARRAY, 8 + 16 * wanted.ndim, 0, int(plain)))
         elif isinstance(wanted, DType) and wanted.name in FORMATS and wanted.name != "float16":

@@ -1,0 +1,170 @@
+"""Parameters that take constants: a value for one is bound, which gives a kernel or function of the other parameters.
+
+So gradients, tapes, keys and caches see kernels of arrays and numbers only, one for each list of constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import CompileError, NotConstant, UnsupportedCapture
+from tegula.ir import Value
+from tegula.lang.annotations import Annotation
+from tegula.lang.capture import capture
+from tegula.lang.captures import Captures
+from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.flow import bindings
+from tegula.lang.overloads import Parameter
+from tegula.lang.state import TracerState
+from tegula.signature import ConstantPattern
+from tegula.source import Location
+from tegula.types import DType
+
+_NONE = re.compile(r"\bNone\b")
+_PLAIN = frozenset({int, str, bool, type(None)})
+_BOUND = "_tegula_bound"
+
+
+class Unfit(Exception):
+    """A value that a constant parameter does not take: what is wrong with it, and a way out."""
+
+    def __init__(self, what: str, help: str) -> None:
+        super().__init__(what)
+        self.what, self.help = what, help
+
+
+def takes_constant(annotation: Annotation) -> bool:
+    """Whether a parameter with this annotation takes a constant."""
+    return isinstance(annotation, ConstantPattern)
+
+
+def constant_key(x: Any) -> Hashable:
+    """The value as part of a key. Keys are equal only if kernels cannot tell the values apart: True is not 1, and -0.0
+    is not 0.0. TypeError for one that has no hash."""
+    kind = type(x)
+    if kind in _PLAIN:
+        return kind, x
+    if isinstance(x, tuple):
+        return kind, *map(constant_key, x)
+    if isinstance(x, float | np.generic):
+        return kind, repr(x)
+    hash(x)
+    return x
+
+
+def checked(p: Parameter, x: Any) -> Any:
+    """A value for a constant parameter, of the type that the annotation names. Unfit if the parameter does not take
+    it, or kernels do not."""
+    pattern = p.annotation
+    assert isinstance(pattern, ConstantPattern)
+    if pattern.kind is float and type(x) is int:
+        x = float(x)
+    if isinstance(x, np.integer) and pattern.kind is int:
+        x = int(x)
+    is_flag = isinstance(x, bool) and pattern.kind in (int, float)
+    if is_flag or not pattern.has(x):
+        raise Unfit(f"expected a constant {pattern.described}, got {_shown(x)}", f"it is annotated {pattern}")
+    try:
+        constant_key(x)
+    except TypeError:
+        help = "pass a tuple" if isinstance(x, list) else "pass a number, string, dtype, function or tuple of these"
+        raise Unfit(f"a constant must have a hash, and a {type(x).__name__} has none", help) from None
+    try:
+        capture(p.name, x, _NOWHERE)
+    except UnsupportedCapture as error:
+        raise Unfit(f"{_shown(x)} cannot be a constant of a kernel", error.help) from None
+    return x
+
+
+_NOWHERE = Location("", 0)
+
+
+def _shown(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 40 else f"a {type(x).__name__}"
+
+
+def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
+    """The bindings of the parameters whose values are bound. They act as captured constants do, but names that the
+    function assigns to are variables that begin with the value."""
+    if not definition.bound:
+        return {}
+    changed = bindings(definition.source.tree.body)
+    names: dict[str, Any] = {}
+    for name, value in definition.bound.items():
+        found = capture(name, value, definition.location)
+        names[name] = tracer.bound(found) if name in changed.rebound else found
+    return names
+
+
+def bound_function(f: FuncDef, values: Mapping[str, Any]) -> FuncDef:
+    """A function with the values for some of its parameters, one object for each list of values; so are what gives its
+    gradient and what runs in its place, whose first parameters are the function's own."""
+    key = tuple((name, constant_key(value)) for name, value in values.items())
+    known: dict[Hashable, FuncDef] = vars(f).setdefault(_BOUND, {})
+    if key not in known:
+        known[key] = FuncDef(f.definition.bind(values))
+    made, own = known[key], [p.name for p in f.definition.parameters]
+    # They may have been given to the function since.
+    made.gradient, made.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
+    return made
+
+
+def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any]) -> FuncDef | None:
+    """A rule of a function with the values for its parameters at the same positions."""
+    if rule is None:
+        return None
+    names = [p.name for p in rule.definition.parameters]
+    return bound_function(rule, {n: values[mine] for n, mine in zip(names, own, strict=False) if mine in values})
+
+
+def apply_constants(captures: Captures, f: FuncDef, ordered: Sequence[Any]) -> tuple[FuncDef, list[Any]]:
+    """The function with those of the arguments that are for constant parameters, and the other arguments."""
+    parameters = f.definition.parameters
+    if not any(takes_constant(p.annotation) for p in parameters):
+        return f, [*ordered]
+    captures.attribute(f, "gradient")
+    captures.attribute(f, "replay")
+    values: dict[str, Any] = {}
+    rest: list[Any] = []
+    for p, x in zip(parameters, ordered, strict=True):
+        if takes_constant(p.annotation):
+            values[p.name] = x
+        else:
+            rest.append(x)
+    return bound_function(f, values), rest
+
+
+def explain_absent(definition: Definition, errors: Sequence[CompileError]) -> None:
+    """Add to errors about None which parameters are None, where arrays were left out."""
+    absent = [name for name, value in definition.bound.items() if value is None]
+    for error in errors if absent else ():
+        if _NONE.search(error.message):
+            error.notes += [
+                (definition.parameter_location(name), f"'{name}' is None in this launch") for name in absent
+            ]
+            error.help = f"pass an array, or access it only where there is one: if {absent[0]} is not None:"
+
+
+def spoken(value: Any) -> str:
+    """A value without what differs from process to process."""
+    if isinstance(value, DType):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(spoken, value))})"
+    name = getattr(value, "__name__", None)
+    return name if isinstance(name, str) else repr(value)
+
+
+def is_fixed(x: Any) -> bool:
+    """Whether a binding is known when the kernel is compiled, in all parts of a tuple."""
+    return all(map(is_fixed, x)) if isinstance(x, tuple) else not isinstance(x, Value)
+
+
+def require_constant(name: str, p: Parameter, x: Any, loc: Location) -> None:
+    """NotConstant for an argument of a constant parameter that is known at run time only."""
+    if takes_constant(p.annotation) and not is_fixed(x):
+        raise NotConstant(loc, what=f"argument '{p.name}' of {name}")

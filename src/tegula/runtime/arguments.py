@@ -1,0 +1,174 @@
+"""From what a launch is given to a kernel and its arguments: by position or by name, with defaults for what is left
+out, and with constants and absent arrays bound to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tegula.errors import LaunchError, likeness
+from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
+from tegula.lang.overloads import NO_DEFAULT, Parameter
+from tegula.runtime.array import array
+
+if TYPE_CHECKING:
+    from tegula.runtime.kernel import Kernel, KernelChoice
+
+LISTS = (list, tuple)
+ORDER = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
+_MISSING: Any = object()
+
+
+class Settled(NamedTuple):
+    """A kernel of arrays and numbers, and its arguments. `kept`: their positions among those of the launch."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+    kept: Sequence[int]
+
+
+def arguments_of(kernel: Kernel | KernelChoice, *given: Any) -> tuple[Any, ...]:
+    """The arguments in the order of the parameters. `given`: the inputs and the outputs, each a list, or a dictionary
+    of arguments by name; what stands in lists goes to the parameters that no name takes, in order, and what is left
+    out has its default. LaunchError for what does not fit."""
+    named: dict[str, Any] = {}
+    places: list[Any] = []
+    for name, part in zip(("inputs", "outputs"), given, strict=False):
+        if isinstance(part, Mapping):
+            _add(kernel, named, part)
+        else:
+            places += part if type(part) in LISTS else listed(name, part)
+    parameters = kernel.parameters
+    if not named and len(places) == len(parameters):
+        return tuple(places)
+    rest = iter(places)
+    found = [named[p.name] if p.name in named else next(rest, _MISSING) for p in parameters]
+    surplus = sum(1 for _ in rest)
+    found = [p.default if x is _MISSING else x for p, x in zip(parameters, found, strict=True)]
+    absent = [p.name for p, x in zip(parameters, found, strict=True) if x is NO_DEFAULT]
+    if surplus or absent:
+        raise _wrong_number(kernel, len(named) + len(places), absent if named else [])
+    return tuple(found)
+
+
+def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str, Any]) -> None:
+    names = [p.name for p in kernel.parameters]
+    for key, value in part.items():
+        if key not in names:
+            what = f"kernel {kernel.name} has no parameter {key!r}"
+            raise LaunchError(what, likeness(str(key), names))
+        if key in named:
+            raise LaunchError(f"kernel {kernel.name}: argument '{key}' is given twice", "give it once")
+        named[key] = value
+
+
+def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
+    names = ", ".join(p.name for p in kernel.parameters)
+    what = f"{kernel.name} takes {len(kernel.parameters)} arguments ({names}), got {count}"
+    return LaunchError(f"{what}: without '{absent[0]}'" if absent else what, ORDER)
+
+
+def listed(name: str, arguments: Any) -> tuple[Any, ...]:
+    """The arguments in a sequence that is no list or tuple. LaunchError for an array, where brackets were probably
+    forgotten."""
+    if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
+        raise LaunchError(
+            f"{name} must be a list of arguments, got {_kind(arguments)}",
+            f"leave {name}= out if there are none" if arguments is None else f"write {name}=[...]",
+        )
+    return tuple(arguments)
+
+
+def _kind(x: object) -> str:
+    return "None" if x is None else f"a value of type {type(x).__name__}"
+
+
+def settled(kernel: Kernel, *given: Any) -> Settled:
+    """The kernel with constants and absent arrays bound, and the other arguments of a launch. `given`: as for
+    `arguments_of`."""
+    args = arguments_of(kernel, *given)
+    if not kernel.takes_constants and not any(x is None for x in args):
+        return Settled(kernel, args, range(len(args)))
+    parameters = kernel.parameters
+    bound = [k for k, p in enumerate(parameters) if takes_constant(p.annotation) or _is_absent(p, args[k])]
+    if not bound:
+        return Settled(kernel, args, range(len(args)))
+    kept = [k for k in range(len(args)) if k not in bound]
+    made = bind(kernel, {parameters[k].name: args[k] for k in bound})
+    return Settled(made, tuple([args[k] for k in kept]), kept)
+
+
+class _Pair(NamedTuple):
+    """An argument with its gradient."""
+
+    argument: Any
+    gradient: Any
+
+
+def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
+    """The kernel with constants and absent arrays bound, its arguments, and a gradient or None for each. `given`: the
+    inputs and the outputs, each with its gradients, as for `arguments_of`."""
+    paired = [_paired(*each) for each in given]
+    found = [x if isinstance(x, _Pair) else _Pair(x, None) for x in arguments_of(kernel, *paired)]
+    one = settled(kernel, [x.argument for x in found])
+    return one.kernel, one.arguments, [found[k].gradient for k in one.kept]
+
+
+def _paired(part: Any, grads: Any) -> Any:
+    """Arguments with their gradients: by name where either is given so, else by position."""
+    if isinstance(part, Mapping):
+        named = grads if isinstance(grads, Mapping) else {}
+        if (grads and not named) or named.keys() - part.keys():
+            what = "gradients of arguments that are given by name are given by the same names"
+            raise LaunchError(what, f"its arguments are {', '.join(map(str, part))}")
+        return {name: _Pair(x, named.get(name)) for name, x in part.items()}
+    if isinstance(grads, Mapping):
+        raise LaunchError("gradients are given by name, the arguments by position", "give both in one way")
+    if len(grads) > len(part):
+        help = "give one for each, or None"
+        raise LaunchError(f"{len(grads)} gradients are given for {len(part)} arguments", help)
+    return [_Pair(x, grads[k] if k < len(grads) else None) for k, x in enumerate(part)]
+
+
+def _is_absent(p: Parameter, x: Any) -> bool:
+    """Whether None stands for an array that is left out."""
+    return x is None and (p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation))
+
+
+def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
+    """A kernel with values for some of its parameters, one object for each list of values. LaunchError for a value
+    that a parameter does not take."""
+    try:
+        found = kernel.variants.get(tuple([(name, constant_key(x)) for name, x in values.items()]))
+        if found is not None:
+            return found
+    except TypeError:
+        pass  # no hash: what follows says so
+    parameters = {p.name: p for p in kernel.parameters}
+    fitting: dict[str, Any] = {}
+    for name, x in values.items():
+        if name not in parameters:
+            raise LaunchError(
+                f"kernel {kernel.name} has no parameter '{name}' to bind", likeness(name, parameters)
+            )
+        p = parameters[name]
+        if _is_absent(p, x):
+            fitting[name] = None
+            continue
+        if not takes_constant(p.annotation):
+            help = "annotate the parameter with tg.constexpr"
+            raise LaunchError(f"kernel {kernel.name}: parameter '{name}' takes no constant", help)
+        try:
+            fitting[name] = checked(p, x)
+        except Unfit as error:
+            what = f"kernel {kernel.name}: argument '{name}': {error.what}"
+            raise LaunchError(what, error.help) from error.__cause__
+    key = tuple([(name, constant_key(x)) for name, x in fitting.items()])
+    if key not in kernel.variants:
+        kernel.variants[key] = kernel.with_definition(kernel.definition.bind(fitting))
+    made = kernel.variants[key]
+    kernel.variants[tuple([(name, constant_key(x)) for name, x in values.items()])] = made
+    return made
