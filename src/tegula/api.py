@@ -40,6 +40,7 @@ from tegula.lang.decorators import (
     ws,
 )
 from tegula.lang.definition import PublicFunction
+from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime.array import array
 from tegula.runtime.config import config

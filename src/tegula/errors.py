@@ -236,7 +236,10 @@ class SourceNotFound(CompileError):
 
     CODE = "source-not-found"
     MESSAGE = "{what}"
-    HELP = "define it in a file or notebook, or give its text: @tg.kernel(source=...)"
+    HELP = (
+        "define it in a file, a notebook or at the prompt; run text with tg.exec(text, namespace), which keeps it, or give "
+        "it: @tg.kernel(source=...)"
+    )
 
 
 class RecursiveFunction(CompileError):

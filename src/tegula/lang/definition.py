@@ -22,8 +22,8 @@ from tegula.signature import ConstantPattern
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
-    "the file has changed since Python read it: import it again, or start Python again; for a function made with exec, "
-    "give its text: @tg.kernel(source=...)"
+    "the file has changed since Python read it: import it again, or start Python again; run text with tg.exec(text, "
+    "namespace) instead of exec, or give it: @tg.kernel(source=...)"
 )
 INNERMOST = "put @tg.kernel or @tg.func below other decorators: a function that another one wraps is not seen"
 ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to tg.array4d[...], or nothing"

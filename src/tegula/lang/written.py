@@ -20,6 +20,7 @@ from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tegula.lang.typed import typed
 from tegula.source import FunctionSource, Text, text_now, versions
 
 BEGIN_NS = time.time_ns()
@@ -59,8 +60,12 @@ def _stands_for(source: FunctionSource, code: CodeType) -> bool:
 
 
 def text_of(function: FunctionType) -> Text | None:
-    """The text that a function's file holds now, kept for when it is parsed."""
-    return text_now(function.__code__.co_filename, function.__globals__)
+    """The text that a function's file holds now, or that was typed, kept for when it is parsed."""
+
+    def fits(text: Text) -> bool:
+        return any(compiled_from(found, function) for found in _at_its_place(text, function.__code__))
+
+    return typed(function, fits) or text_now(function.__code__.co_filename, function.__globals__)
 
 
 def parsed(function: FunctionType, text: Text | None) -> FunctionSource:

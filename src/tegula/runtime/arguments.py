@@ -101,7 +101,7 @@ def settled(kernel: Kernel, *given: Any) -> Settled:
     return Settled(made, tuple([args[k] for k in kept]), kept)
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """An argument with its gradient."""
 
     argument: Any
@@ -111,10 +111,15 @@ class _Pair(NamedTuple):
 def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
     """The kernel with constants and absent arrays bound, its arguments, and a gradient or None for each. `given`: the
     inputs and the outputs, each with its gradients, as for `arguments_of`."""
-    paired = [_paired(*each) for each in given]
-    found = [x if isinstance(x, _Pair) else _Pair(x, None) for x in arguments_of(kernel, *paired)]
+    found = paired_arguments(kernel, *given)
     one = settled(kernel, [x.argument for x in found])
     return one.kernel, one.arguments, [found[k].gradient for k in one.kept]
+
+
+def paired_arguments(kernel: Kernel | KernelChoice, *given: tuple[Any, Any]) -> list[Pair]:
+    """The arguments in the order of the parameters, each with its gradient or None."""
+    found = arguments_of(kernel, *[_paired(*each) for each in given])
+    return [x if isinstance(x, Pair) else Pair(x, None) for x in found]
 
 
 def _paired(part: Any, grads: Any) -> Any:
@@ -124,13 +129,13 @@ def _paired(part: Any, grads: Any) -> Any:
         if (grads and not named) or named.keys() - part.keys():
             what = "gradients of arguments that are given by name are given by the same names"
             raise LaunchError(what, f"its arguments are {', '.join(map(str, part))}")
-        return {name: _Pair(x, named.get(name)) for name, x in part.items()}
+        return {name: Pair(x, named.get(name)) for name, x in part.items()}
     if isinstance(grads, Mapping):
         raise LaunchError("gradients are given by name, the arguments by position", "give both in one way")
     if len(grads) > len(part):
         help = "give one for each, or None"
         raise LaunchError(f"{len(grads)} gradients are given for {len(part)} arguments", help)
-    return [_Pair(x, grads[k] if k < len(grads) else None) for k, x in enumerate(part)]
+    return [Pair(x, grads[k] if k < len(grads) else None) for k, x in enumerate(part)]
 
 
 def _is_absent(p: Parameter, x: Any) -> bool:

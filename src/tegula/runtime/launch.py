@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradi
 from tegula.runtime.arguments import LISTS, arguments_of, settled, settled_pairs
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
+from tegula.runtime.command import Launch
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 MAX_DIMS = 4
 pool.disk_cache = disk_cache
+Arguments = Sequence[Any] | Mapping[str, Any]
 Dim = float | Sequence[float] | np.ndarray
 
 
@@ -123,10 +125,10 @@ def _whole(n: Any) -> int:
 def launch(
     kernel: Kernel | KernelChoice,
     dim: Dim,
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
-    adj_inputs: Sequence[Any] = (),
-    adj_outputs: Sequence[Any] = (),
+    inputs: Arguments = (),
+    outputs: Arguments = (),
+    adj_inputs: Arguments = (),
+    adj_outputs: Arguments = (),
     device: Device | str | None = None,
     stream: Stream | None = None,
     adjoint: bool = False,
@@ -135,7 +137,7 @@ def launch(
     max_blocks: int = 0,
     block_dim: int | None = None,
     **unknown: Any,
-) -> None:
+) -> Any:
     """Runs a kernel over a grid of threads.
 
     On the CPU the launch is complete when it returns. On a GPU it runs later, and what the kernel found is
@@ -144,19 +146,23 @@ def launch(
     Parameters:
         kernel: a kernel, or what tg.autotune made.
         dim: the number of threads in each of 1 to 4 dimensions, whole numbers up to 2**31.
-        inputs, outputs: lists of the arguments, in the order of the parameters: arrays, numbers, vectors and
-            matrices; arrays of NumPy, PyTorch and others are used in place. Kernels run where their arrays are.
+        inputs, outputs: lists of the arguments, in the order of the parameters, or dictionaries of arguments by
+            name: arrays, or None in their place, numbers, vectors and matrices, and constants
+            (tg.constexpr); arrays of NumPy, PyTorch and others are used in place. Parameters without an
+            argument have their default. Kernels run where their arrays are.
         adj_inputs, adj_outputs: with `adjoint`, gradients in the order of the arguments; None stands for that
             of the array itself.
         device: where a kernel without arrays runs; with arrays their own device.
         stream: a stream of a CUDA device; that of this thread by default.
         adjoint: whether to run the adjoint of the kernel instead; False by default.
         record_tape: whether an open tape records the launch; True by default.
-        record_cmd: is refused if True: tg.ScopedCapture records launches.
+        record_cmd: whether the launch is returned instead of run; False by default.
         max_blocks: is accepted and changes nothing.
         block_dim: the number of threads in a block, 1 to 1024; by default that of the kernel, of its roles, or
             256.
         **unknown: is refused.
+    Returns:
+        with `record_cmd` a launch, which its method `launch` runs.
     Raises:
         launch: the arguments, the dimensions, the device or an option do not fit.
         RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
@@ -168,9 +174,10 @@ def launch(
     if unknown:
         raise _no_option(next(iter(unknown)))
     if record_cmd:
-        raise LaunchError(
-            "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
-        )
+        check_kernel(kernel)
+        options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
+        pairs = (inputs, adj_inputs), (outputs, adj_outputs)
+        return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
@@ -187,10 +194,10 @@ def launch(
     ):
         told = kernel.native(dim, block_dim, inputs, outputs, 0, stream)
         if told is True:
-            return
+            return None
         if type(told) is tuple:
             count_writes((*inputs, *outputs), told)
-            return
+            return None
         if told:
             dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
     given = dim, block_dim, inputs, outputs, 0
@@ -203,12 +210,13 @@ def launch(
         if not run_adjoint(part, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
-        return
+        return None
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if told:
         _cache_launch(kernel, told, given, *done)
+    return None
 
 
 def _no_option(name: str) -> LaunchError:
@@ -352,12 +360,12 @@ def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, 
 def launch_tiled(
     kernel: Kernel | KernelChoice,
     dim: Dim,
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
+    inputs: Arguments = (),
+    outputs: Arguments = (),
     *,
     block_dim: int | None = None,
     **options: Any,
-) -> None:
+) -> Any:
     """Runs a kernel with one block for each element of a grid: tg.launch with dim=(*dim, block_dim).
 
     Parameters:
@@ -366,7 +374,10 @@ def launch_tiled(
         inputs, outputs: lists of the arguments, in the order of the parameters.
         block_dim: the number of threads in a block, 1 to 1024; a kernel with roles, or with a `block_dim` of
             its own, says it itself.
-        **options: `device`, `stream`, `adjoint`, `adj_inputs`, `adj_outputs`, `record_tape`, as for tg.launch.
+        **options: `device`, `stream`, `adjoint`, `adj_inputs`, `adj_outputs`, `record_tape`, `record_cmd`, as for
+            tg.launch.
+    Returns:
+        with `record_cmd` a launch, as tg.launch does.
     Raises:
         launch: the arguments, the dimensions, the device or an option do not fit.
         RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
@@ -391,10 +402,10 @@ def launch_tiled(
     if kernel.native is not None and not (recording.on or options):
         told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
         if told is True:
-            return
+            return None
         if type(told) is tuple:
             count_writes((*inputs, *outputs), told)
-            return
+            return None
         if told:
             dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
     given = dim, block_dim, inputs, outputs, TILED
@@ -408,19 +419,19 @@ def launch_tiled(
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
     block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims) + 1)
     if options:
-        launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
-        return
+        return launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
     done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
     if told:
         _cache_launch(kernel, told, given, *done)
+    return None
 
 
 def _run(
     kernel: Kernel,
     dims: tuple[Any, ...],
     block_dim: int,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
+    inputs: Arguments,
+    outputs: Arguments,
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
@@ -464,12 +475,12 @@ def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
 
 def check_kernel(kernel: object) -> None:
     """LaunchError for an object that is no kernel."""
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, Kernel | KernelChoice):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 
 def block_size(
-    kernel: Kernel, block_dim: Any, inputs: Sequence[Any], outputs: Sequence[Any] = (), ndim: int = 2
+    kernel: Kernel, block_dim: Any, inputs: Arguments, outputs: Arguments = (), ndim: int = 2
 ) -> int:
     """The number of threads per block: that of the launch, else of the kernel's roles, of its decorator, or the
     default. `ndim`: the number of dimensions of the launch."""

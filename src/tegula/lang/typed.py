@@ -1,0 +1,115 @@
+"""Text that is in no file: what was typed at Python's prompt, which the line history keeps, and what `tg.exec` is given."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+import sys
+import textwrap
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement, count, islice
+from types import CodeType, FunctionType
+from typing import Any
+
+from tegula.source import Text
+
+PROMPTS = ("<stdin>", "<console>")
+"""The files that Python names for code that was typed."""
+DECORATION = 40
+"""So many lines above a function its decorators may begin."""
+MOST_COMPLETED = 500
+"""So many ways are tried to complete a text by the lines that the history leaves out."""
+_numbers = count(1)
+
+Fits = Callable[[Text], bool]
+
+
+def typed(function: FunctionType, fits: Fits) -> Text | None:
+    """The text of a function that was typed at Python's prompt, from the line history, the latest that fits it; None
+    where there is none. Lines have the numbers that Python gave them."""
+    code = function.__code__
+    readline = sys.modules.get("readline")
+    if code.co_filename not in PROMPTS or readline is None:
+        return None
+    lines = [
+        readline.get_history_item(k + 1) or "" for k in range(readline.get_current_history_length())
+    ]
+    head = re.compile(rf"\s*def\s+{re.escape(code.co_name)}\s*\(")
+    for at in reversed(range(len(lines))):
+        if head.match(lines[at]):
+            first = _first_line(lines, at)
+            block = _block([line + "\n" for line in lines[first:]], at - first)
+            above = [line + "\n" for line in lines[max(0, first + 1 - code.co_firstlineno) : first]]
+            padding = ["\n"] * (code.co_firstlineno - 1 - len(above))
+            for body in _completed(block, code):
+                text = Text(code.co_filename, [*padding, *above, *body])
+                if fits(text):
+                    return text
+    return None
+
+
+def _first_line(lines: Sequence[str], at: int) -> int:
+    """The line at which the decorators of the function whose `def` is at a line begin."""
+    first = at
+    for k in reversed(range(max(0, at - DECORATION), at)):
+        part = textwrap.dedent("\n".join(lines[k:at])) + "\ndef f(): pass"
+        try:
+            body = ast.parse(part).body
+        except SyntaxError:  # within a decorator of several lines
+            continue
+        if len(body) > 1 or not isinstance(body[0], ast.FunctionDef):
+            break
+        first = k
+    return first
+
+
+def _block(lines: list[str], head: int) -> list[str]:
+    """The lines of the definition that the first lines begin; `head`: the place of its `def`."""
+    try:
+        return [*lines[:head], *inspect.getblock(lines[head:])]
+    except (SyntaxError, tokenize.TokenError):
+        return lines
+
+
+def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
+    """The block, and if it is too short, the block with lines repeated: the history keeps only one of equal lines that
+    follow each other."""
+    missing = max(_lines_of(code)) - code.co_firstlineno + 1 - len(block)
+    if missing <= 0:
+        yield block
+        return
+    for places in islice(combinations_with_replacement(range(len(block)), missing), MOST_COMPLETED):
+        yield [line for k, line in enumerate(block) for _ in range(1 + places.count(k))]
+
+
+def _lines_of(code: CodeType) -> Iterator[int]:
+    """The numbers of the lines that code was compiled from."""
+    yield code.co_firstlineno
+    for _, _, line in code.co_lines():
+        if line is not None:
+            yield line
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _lines_of(constant)
+
+
+def execute(text: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Runs Python text as exec does, and keeps it, so that kernels can be defined in it.
+
+    Parameters:
+        text: the text, a string.
+        namespace: the dictionary that the text's names are bound in; a new one by default.
+    Returns:
+        the namespace.
+    Raises:
+        SyntaxError: the text is not Python.
+    """
+    names: dict[str, Any] = {"__name__": "__main__"} if namespace is None else namespace
+    file = f"<tegula text {next(_numbers)}>"
+    lines = text.splitlines(keepends=True)
+    linecache.cache[file] = (len(text), None, lines, file)
+    exec(compile(text, file, "exec", dont_inherit=True), names)
+    return names

@@ -1,0 +1,113 @@
+"""Launches that are kept: `tg.launch(..., record_cmd=True)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import LaunchError, likeness
+from tegula.runtime.arguments import paired_arguments
+
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.stream import Stream
+    from tegula.runtime.kernel import Kernel, KernelChoice
+
+
+class Launch:
+    """A launch that is run when it is asked to, as often as it is, with arguments and dimensions that may be changed.
+
+    It is made by tg.launch or tg.launch_tiled with record_cmd=True, which run nothing. What is changed holds for the
+    runs that follow; arrays are kept, not copied, so that a run sees what they hold by then.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        kernel: Kernel | KernelChoice,
+        dim: Any,
+        inputs: tuple[Any, Any],
+        outputs: tuple[Any, Any],
+        options: Mapping[str, Any],
+    ) -> None:
+        """`run`: tg.launch; `inputs`, `outputs`: each with its gradients; `options`: the other keywords."""
+        self.kernel = kernel
+        self.dim = dim
+        self._run = run
+        self._options = dict(options)
+        pairs = paired_arguments(kernel, inputs, outputs)
+        self._arguments = [x.argument for x in pairs]
+        self._gradients = [x.gradient for x in pairs]
+
+    def launch(self, stream: Stream | None = None) -> None:
+        """Runs the kernel.
+
+        Parameters:
+            stream: a stream of a CUDA device; that which the launch was made with, or that of this thread, by
+                default.
+        Raises:
+            launch: the arguments or the dimensions do not fit.
+            RuntimeError: as for tg.launch.
+        """
+        options = {**self._options, **({} if stream is None else {"stream": stream})}
+        if options.get("adjoint"):
+            options["adj_inputs"] = self._gradients
+        self._run(self.kernel, self.dim, self._arguments, **options)
+
+    def set_dim(self, dim: Any) -> None:
+        """Sets the number of threads in each dimension.
+
+        Parameters:
+            dim: as for tg.launch; of a launch of blocks the threads of a block are the last dimension.
+        Raises:
+            nothing: the next run refuses what does not fit.
+        """
+        self.dim = dim
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Sets all arguments.
+
+        Parameters:
+            values: a list of the arguments, in the order of the parameters.
+        Raises:
+            launch: there are more or fewer than the kernel has parameters.
+        """
+        if len(values) != len(self._arguments):
+            names = ", ".join(p.name for p in self.kernel.parameters)
+            what = f"{self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
+            raise LaunchError(what, "give all, or set one: set_param_by_name(name, value)")
+        self._arguments[:] = values
+
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Sets one argument.
+
+        Parameters:
+            index: the position of the parameter, from 0.
+            value: the argument.
+            adjoint: whether it is the gradient of the argument instead, for a launch with adjoint=True; False
+                by default.
+        Raises:
+            launch: there is no such parameter.
+        """
+        if not 0 <= index < len(self._arguments):
+            what = f"{self.kernel.name} has no parameter at index {index}"
+            raise LaunchError(what, f"its parameters are at 0 to {len(self._arguments) - 1}")
+        (self._gradients if adjoint else self._arguments)[index] = value
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Sets one argument.
+
+        Parameters:
+            name: the name of the parameter.
+            value: the argument.
+            adjoint: whether it is the gradient of the argument instead, for a launch with adjoint=True; False
+                by default.
+        Raises:
+            launch: there is no such parameter.
+        """
+        names = [p.name for p in self.kernel.parameters]
+        if name not in names:
+            raise LaunchError(f"{self.kernel.name} has no parameter '{name}'", likeness(name, names))
+        self.set_param_at_index(names.index(name), value, adjoint)
+
+    def __repr__(self) -> str:
+        return f"<tegula launch of {self.kernel.name}, dim={self.dim}>"

@@ -1,0 +1,163 @@
+"""Kernels that are in no file: typed at the prompt, given with -c or piped, run from text."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.errors import SourceNotFound
+
+SESSION = """
+import tegula as tg, numpy as np
+a = np.zeros(4, np.float32)
+@tg.kernel
+def k(a: tg.array[float]):
+    a[tg.tid()] = 1.0
+
+tg.launch(k, 4, [a]); print("first", a[0])
+@tg.kernel(
+    block_dim=32,
+)
+def k(a: tg.array[float]):
+    i = tg.tid()
+    a[i] += 2.0
+    a[i] += 2.0
+    a[i] *= 3.0
+
+tg.launch(k, 4, [a]); print("again", a[0])
+def make(n):
+    @tg.func
+    def f(x: float):
+        return x * float(n)
+    @tg.kernel
+    def k(a: tg.array[float]):
+        def g(x: float):
+            return f(x) + 1.0
+        a[tg.tid()] = g(2.0)
+    return k
+
+tg.launch(make(3), 4, [a]); print("made", a[0])
+tg.launch(make(5), 4, [a]); print("made", a[0])
+@tg.kernel
+def k(a: tg.array[float]):
+    a[tg.tid()] = undefined
+
+tg.launch(k, 4, [a])
+"""
+PROGRAM = """
+import tegula as tg, numpy as np
+a = np.zeros(2, np.float32)
+@tg.kernel
+def k(a: tg.array[float]):
+    a[tg.tid()] = 7.0
+tg.launch(k, 2, [a])
+print(a[0])
+"""
+
+
+def environment(home: Path) -> dict[str, str]:
+    source = str(Path(tg.__file__).parent.parent)
+    return {
+        **os.environ,
+        "PYTHONPATH": source,
+        "TERM": "xterm",
+        "HOME": str(home),
+        "PYTHON_BASIC_REPL": "1",
+        "PYTHONSTARTUP": "",
+    }
+
+
+class Prompt:
+    """Python in a terminal."""
+
+    def __init__(self, home: Path) -> None:
+        self.said = b""
+        variables = environment(home)
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            os.execve(sys.executable, [sys.executable, "-q"], variables)
+
+    def read(self) -> None:
+        """Wait for the next prompt."""
+        end = time.time() + 60
+        while time.time() < end and select.select([self.terminal], [], [], 60)[0]:
+            try:
+                data = os.read(self.terminal, 1 << 16)
+            except OSError:  # the process has ended
+                return
+            self.said += data
+            if not data or self.said.rstrip().endswith((b">>>", b"...")):
+                return
+
+    def session(self, text: str) -> str:
+        """What is said when these lines are typed."""
+        self.read()
+        for line in [*text.strip().splitlines(), "exit()"]:
+            os.write(self.terminal, line.encode() + b"\n")
+            self.read()
+        os.waitpid(self.process, 0)
+        os.close(self.terminal)
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", self.said.decode())
+
+
+@pytest.mark.cpu
+def test_the_prompt(tmp_path: Path) -> None:
+    """Definitions of several lines, of equal lines, anew under a name, in functions; an error shows the line."""
+    said = Prompt(tmp_path).session(SESSION)
+    results = re.findall(r"^(first|again|made) (\S+)$", said, re.M)
+    assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], said
+    assert re.search(
+        r"<(std|python-)in.*:3:19: error\[unknown-name\].*\n +a\[tg.tid\(\)\] = undefined\n +\^+\n", said
+    ), said
+
+
+def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, env=environment(tmp_path), check=False
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.cpu
+def test_the_command_line(tmp_path: Path) -> None:
+    assert ran(tmp_path, "-c", PROGRAM) == "7.0\n"
+
+
+@pytest.mark.cpu
+def test_piped_text_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    said = ran(tmp_path, "-", given=PROGRAM)
+    assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in said
+    assert "tg.exec(text, namespace)" in said
+
+
+@pytest.mark.machine_code
+def test_text_that_is_run() -> None:
+    """tg.exec keeps the text: of each run its own, in a namespace that is given or new."""
+    text = PROGRAM.replace("print(a[0])", "")
+    first = tg.exec(text)
+    names = {"a": None}
+    assert tg.exec(text.replace("7.0", "8.0"), names) is names
+    assert (first["a"][0], names["a"][0]) == (7.0, 8.0)
+    tg.launch(first["k"], 2, [first["a"]], block_dim=64)  # compiled from the text once more
+    assert first["a"].tolist() == [7.0, 7.0]
+
+
+@pytest.mark.machine_code
+def test_plain_exec_is_refused_with_a_way_out() -> None:
+    with pytest.raises(SourceNotFound, match=r"tg\.exec\(text, namespace\)"):
+        exec(PROGRAM, {})
+    given = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")
+    names: dict[str, object] = {"PROGRAM": PROGRAM}
+    exec(given, names)
+    assert np.array_equal(names["a"], [7.0, 7.0])
