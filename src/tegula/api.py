@@ -39,7 +39,7 @@ from tegula.lang.decorators import (
     unrolled,
     ws,
 )
-from tegula.lang.definition import PublicFunction
+from tegula.lang.definition import PublicFunction, StackFunction
 from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime.array import array
@@ -94,6 +94,14 @@ NAMES: dict[str, Any] = {
 # What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
     "autotune": "tegula.tune",
+    **dict.fromkeys(
+        (
+            *("Module", "device_to_torch", "dtype_from_numpy", "dtype_to_numpy", "force_load", "get_module"),
+            *("get_module_options", "init", "is_device_available", "load_module", "overload"),
+            "set_module_options",
+        ),
+        "tegula.runtime.modules",
+    ),
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
@@ -119,7 +127,8 @@ def lookup(name: str) -> Any:
     if name in PUBLIC:
         from tegula.ops.documented import documentation
 
-        return PublicFunction(name, documentation(name), _signature(PUBLIC[name], skip=1))
+        made = StackFunction if name == "tile_stack" else PublicFunction
+        return made(name, documentation(name), _signature(PUBLIC[name], skip=1))
     if not name.startswith("_"):
         from tegula.runtime.library import documentation as of_library
         from tegula.runtime.library import library

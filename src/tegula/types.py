@@ -433,3 +433,16 @@ def check_components(what: str, count: int) -> None:
         raise ValueError(
             f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; hold so many in a tile or an array"
         )
+
+
+def type_size_in_bytes(t: Any) -> int:
+    """The bytes of one element of a type.
+
+    Parameters:
+        t: a scalar, vector or matrix type, or float, int or bool.
+    Returns:
+        a positive integer.
+    Raises:
+        TypeError: it is no type of elements.
+    """
+    return element_bytes(element_type(t))

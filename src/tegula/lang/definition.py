@@ -11,8 +11,16 @@ from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
+from tegula.dataclass import replace
 from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
-from tegula.lang.annotations import ANY, constant_pattern, resolve
+from tegula.lang.annotations import (
+    ANY,
+    Annotation,
+    StackAnnotation,
+    constant_pattern,
+    resolve,
+    stack_annotation,
+)
 from tegula.lang.flow import Flow
 from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
@@ -183,6 +191,12 @@ class Definition:
         made._parameters = [p for p in self.parameters if p.name not in values]
         return made
 
+    def annotated(self, types: Mapping[str, Annotation]) -> Definition:
+        """The function with other types for some parameters."""
+        made = copy.copy(self)
+        made._parameters = [replace(p, annotation=types.get(p.name, p.annotation)) for p in self.parameters]
+        return made
+
     @property
     def takes_constants(self) -> bool:
         """Whether a parameter takes a constant, as far as annotations have a value by now."""
@@ -288,6 +302,13 @@ class PublicFunction:
 
     def __repr__(self) -> str:
         return f"<tegula function {self.name}{self.__signature__ or ''}>"
+
+
+class StackFunction(PublicFunction):
+    """`tg.tile_stack`. Called outside of kernels it gives the type of a function's parameter."""
+
+    def __call__(self, capacity: int, dtype: object) -> StackAnnotation:
+        return stack_annotation(capacity, dtype)
 
 
 @cache

@@ -16,7 +16,8 @@ from tegula.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A place where kernels run and arrays live, named by its alias: "cpu", "cuda:0", "cuda:1" and so on.
+    """A place where kernels run and arrays live, named by its alias: "cpu", "cuda:0", "cuda:1" and so on,
+    which it is equal to.
 
     What is asked of a CUDA device beyond its alias needs the driver: RuntimeError where it cannot be used.
     """
@@ -27,6 +28,11 @@ class Device:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ordinal", int(self.alias.partition(":")[2]) if self.is_cuda else -1)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.alias == other
+        return self.alias == other.alias if isinstance(other, Device) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.alias)

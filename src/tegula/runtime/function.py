@@ -220,4 +220,7 @@ def gradient_dtype(value: array) -> DType:
 def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> KernelFunction:
     """The function; LaunchError for what is no kernel."""
     check_kernel(kernel)
+    if kernel.takes_constants:
+        help = "give it them before: kernel.bind(N=...)"
+        raise LaunchError(f"kernel {kernel.name} takes constants, which a function of arrays does not", help)
     return KernelFunction(kernel, dim, outputs, block_dim, tiled)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tegula.check.verdict import Verdict
     from tegula.runtime.fast_path import Form
     from tegula.runtime.inspection import CudaInspection, Inspection
+    from tegula.runtime.modules import Module
 
 SOURCE = "source"
 
@@ -86,11 +87,22 @@ class Kernel(KernelDef):
 
     takes_constants = False
 
+    def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Kernel:
+        made = _definition(function)
+        return object.__new__(GenericKernel if cls is Kernel and made.takes_constants else cls)
+
     def __init__(
-        self, definition: Definition, options: KernelOptions, origin: Kernel | None = None
+        self,
+        function: Definition | Callable[..., Any],
+        options: KernelOptions | None = None,
+        origin: Kernel | None = None,
+        key: str | None = None,
+        module: object = None,
     ) -> None:
-        """`origin`: the kernel that this one is with values for some parameters."""
-        super().__init__(definition, options)
+        """`function`: what tg.kernel decorates; `origin`: the kernel that this one is with values for some parameters;
+        `key`: its name in messages; `module`: the module that it belongs to."""
+        super().__init__(_definition(function), options or KernelOptions(module=module))
+        self.name = key or self.name
         self.origin: Kernel = self if origin is None else origin
         self.shown: Kernel = self
         """The kernel whose form was compiled last: this one, or this one with values for parameters."""
@@ -109,9 +121,23 @@ class Kernel(KernelDef):
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
 
+    @property
+    def key(self) -> str:
+        """The name of the kernel."""
+        return self.name
+
+    @property
+    def module(self) -> Module:
+        """The module that the kernel belongs to: that of its function, or the one that it was given."""
+        from tegula.runtime.modules import Module, get_module
+
+        given = self.options.module
+        name = given if isinstance(given, str) and given != "unique" else self.__module__
+        return given if isinstance(given, Module) else get_module(name)
+
     def with_definition(self, definition: Definition) -> Kernel:
         """The kernel of a definition that differs in values of parameters, with the same options."""
-        return kernel_of(definition, self.options, self.origin)
+        return Kernel(definition, self.options, self.origin, self.name)
 
     def bind(self, **values: Any) -> Kernel:
         """The kernel with values for some of its parameters.
@@ -315,9 +341,8 @@ class GenericKernel(Kernel):
     takes_constants = True
 
 
-def kernel_of(definition: Definition, options: KernelOptions, origin: Kernel | None = None) -> Kernel:
-    """The kernel of a definition. `origin`: the one that it is with values for some parameters."""
-    return (GenericKernel if definition.takes_constants else Kernel)(definition, options, origin)
+def _definition(function: Definition | Callable[..., Any]) -> Definition:
+    return function if isinstance(function, Definition) else Definition(function)
 
 
 def _bound(origin: Kernel, values: dict[str, Any]) -> Kernel:
@@ -348,6 +373,6 @@ def kernel(
     chosen = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> Kernel:
-        return kernel_of(Definition(f, source), chosen)
+        return Kernel(Definition(f, source), chosen)
 
     return wrap if function is None else wrap(function)

@@ -174,7 +174,8 @@ def launch(
     if unknown:
         raise _no_option(next(iter(unknown)))
     if record_cmd:
-        check_kernel(kernel)
+        if not isinstance(kernel, KernelChoice):
+            check_kernel(kernel)
         options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
         pairs = (inputs, adj_inputs), (outputs, adj_outputs)
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
@@ -475,7 +476,7 @@ def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
 
 def check_kernel(kernel: object) -> None:
     """LaunchError for an object that is no kernel."""
-    if not isinstance(kernel, Kernel | KernelChoice):
+    if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 

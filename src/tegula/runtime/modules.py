@@ -1,0 +1,236 @@
+"""Modules of kernels, as programs that come from other tile languages name them: kernels are compiled one by one when they
+are launched, so that loading a module does nothing, and its options are kept and change no code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import LaunchError, likeness
+from tegula.lang.annotations import resolve
+from tegula.lang.decorators import MODULE_OPTIONS, known_module_option, unknown_option
+from tegula.runtime.device import Device, get_device, get_devices
+from tegula.runtime.kernel import Kernel
+from tegula.source import Location
+from tegula.types import DType, element_type, from_numpy, to_numpy
+
+DEFAULTS: dict[str, Any] = {"enable_backward": True, "fast_math": False, "lineinfo": False, "block_dim": 256}
+"""The options of a module that sets none."""
+
+
+class Module:
+    """The kernels of one Python module. `name`: its name; `options`: the options that were set."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.options: dict[str, Any] = dict(DEFAULTS)
+
+    def load(self, device: Device | str | None = None, block_dim: int | None = None) -> Module:
+        """The module itself: kernels are compiled when they are launched.
+
+        Parameters:
+            device: a device, or its name; the current one by default.
+            block_dim: is accepted and changes nothing.
+        Returns:
+            the module.
+        Raises:
+            launch: there is no such device.
+        """
+        get_device(device)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<tegula module {self.name}>"
+
+
+_modules: dict[str, Module] = {}
+
+
+def get_module(name: str) -> Module:
+    """The module of a name.
+
+    Parameters:
+        name: the name of a Python module, a string; one that is not imported gets a module too.
+    Returns:
+        the module, the same object for the same name.
+    Raises:
+        nothing.
+    """
+    return _modules.setdefault(name, Module(name))
+
+
+def _module_of(module: Module | ModuleType | str | None, caller: Mapping[str, Any]) -> Module:
+    if isinstance(module, Module):
+        return module
+    name = module.__name__ if isinstance(module, ModuleType) else module
+    return get_module(caller.get("__name__", "__main__") if name is None else name)
+
+
+def set_module_options(options: Mapping[str, Any], module: Module | ModuleType | str | None = None) -> None:
+    """Sets options of a module. They are kept, and change nothing.
+
+    Parameters:
+        options: values by name.
+        module: a module, or its name; that of the caller by default.
+    Raises:
+        wrong-arguments: there is no such option.
+    """
+    caller = sys._getframe(1)
+    for name in options:
+        if not known_module_option(name):
+            place = Location(caller.f_code.co_filename, caller.f_lineno)
+            raise unknown_option("set_module_options", name, MODULE_OPTIONS, place)
+    _module_of(module, caller.f_globals).options.update(options)
+
+
+def get_module_options(module: Module | ModuleType | str | None = None) -> dict[str, Any]:
+    """The options of a module.
+
+    Parameters:
+        module: a module, or its name; that of the caller by default.
+    Returns:
+        a new dictionary of values by name.
+    Raises:
+        nothing.
+    """
+    return dict(_module_of(module, sys._getframe(1).f_globals).options)
+
+
+def load_module(
+    module: Module | ModuleType | str | None = None,
+    device: Device | str | None = None,
+    recursive: bool = False,
+    block_dim: int | None = None,
+) -> None:
+    """Does nothing: kernels are compiled when they are launched, and found on disk from then on.
+
+    Parameters:
+        module: a module, or its name; that of the caller by default.
+        device: a device, or its name; the current one by default.
+        recursive, block_dim: are accepted and change nothing.
+    Raises:
+        launch: there is no such device.
+    """
+    _module_of(module, sys._getframe(1).f_globals).load(device, block_dim)
+
+
+def force_load(
+    device: Device | str | Sequence[Device | str] | None = None,
+    modules: Sequence[Module] | None = None,
+    block_dim: int | None = None,
+) -> None:
+    """Does nothing: kernels are compiled when they are launched, and found on disk from then on.
+
+    Parameters:
+        device: a device, its name, or a list of them.
+        modules, block_dim: are accepted and change nothing.
+    Raises:
+        launch: there is no such device.
+    """
+    for each in [device] if device is None or isinstance(device, Device | str) else device:
+        get_device(each)
+
+
+def init() -> None:
+    """Does nothing: the package needs no preparation.
+
+    Raises:
+        nothing.
+    """
+
+
+def overload(
+    kernel: Kernel | Callable[..., Any], types: Sequence[Any] | Mapping[str, Any] | None = None
+) -> Kernel:
+    """A kernel with types for parameters that take any; as a decorator, with those of a function's annotations.
+
+    Parameters:
+        kernel: a kernel, or a function without a body whose name the kernel has.
+        types: the types of all parameters, as annotations are written, or those of some by name.
+    Returns:
+        a kernel that takes these types; as a decorator the kernel that was named, which takes all types anyway.
+    Raises:
+        launch: there is no such parameter or kernel, or too few or too many types.
+        TypeError: a type is none that kernels know.
+    """
+    if isinstance(kernel, FunctionType):
+        scope = sys._getframe(1)
+        found = scope.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
+        if not isinstance(found, Kernel):
+            help = "define the kernel first, under the same name"
+            raise LaunchError(f"there is no kernel '{kernel.__name__}' to overload", help)
+        return found
+    if not isinstance(kernel, Kernel):
+        raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
+    names = [p.name for p in kernel.parameters]
+    if not isinstance(types, Mapping):
+        given = [] if types is None else list(types)
+        if len(given) != len(names):
+            what = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(given)} types"
+            raise LaunchError(what, "give one for each, or those of some by name")
+        types = dict(zip(names, given, strict=True))
+    for name in types:
+        if name not in names:
+            raise LaunchError(f"{kernel.name} has no parameter '{name}'", likeness(name, names))
+    chosen = {name: resolve(t) for name, t in types.items()}
+    return kernel.with_definition(kernel.definition.annotated(chosen))
+
+
+def is_device_available(device: Device | str) -> bool:
+    """Whether there is a device.
+
+    Parameters:
+        device: a device, or its name.
+    Returns:
+        a bool.
+    Raises:
+        nothing.
+    """
+    known = [each.alias for each in get_devices()]
+    return str(device) in known or (device == "cuda" and len(known) > 1)
+
+
+def device_to_torch(device: Device | str | None) -> str:
+    """The name that PyTorch has for a device.
+
+    Parameters:
+        device: a device, or its name; None for the current one.
+    Returns:
+        a string, "cpu" or "cuda:0", which PyTorch takes wherever it takes a device.
+    Raises:
+        launch: there is no such device.
+    """
+    return str(get_device(device))
+
+
+def dtype_to_numpy(dtype: Any) -> Any:
+    """The scalar type that NumPy has for a dtype.
+
+    Parameters:
+        dtype: a scalar type, or float, int or bool.
+    Returns:
+        a class such as numpy.float32.
+    Raises:
+        TypeError: it is no scalar type.
+    """
+    found = element_type(dtype)
+    if not isinstance(found, DType):
+        raise TypeError(f"NumPy has no scalar type for {found}")
+    return to_numpy(found).type
+
+
+def dtype_from_numpy(dtype: Any) -> DType:
+    """The scalar type for one of NumPy's.
+
+    Parameters:
+        dtype: a dtype of NumPy, or what NumPy makes one of.
+    Returns:
+        a scalar type.
+    Raises:
+        ValueError: there is none.
+    """
+    return from_numpy(np.dtype(dtype))
