@@ -4,7 +4,7 @@ Usage: python tools/stubs.py
 
 Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
 of the host are those of their modules. Docstrings are whole, since editors show them. What stands in annotations of
-kernels is no type to Python: it is Any, as is every name that is not listed."""
+kernels is no type to Python: it is Any. A name that is not listed is an error to type checkers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tegula.lang.definition import FuncDef
 from tegula.ops import PUBLIC
 from tegula.ops.documented import documentation as of_op
 from tegula.runtime.library import documentation, library
-from tegula.signature import ConstantPattern
+from tegula.signature import ConstantPattern, Dtypes
+from tegula.types import is_element
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "src" / "tegula" / "__init__.pyi"
@@ -32,13 +33,16 @@ INTRODUCTION = '''"""Tegula: a tile language embedded in Python, and its compile
 
 # Written by tools/stubs.py.
 
-from typing import Any
+from typing import Any, TypeAlias
 '''
 
 
-REST = "def __getattr__(name: str) -> Any: ..."
 OF_ANNOTATIONS = ("array", "tile")
 """Classes that kernels annotate with."""
+WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d")
+"""What stands in annotations with a dtype and extents, which are no types to Python."""
+ALIASES = ("InOut", "constexpr")
+"""What stands in annotations of constants and tiles, for which other objects are given."""
 
 
 def stub() -> str:
@@ -49,7 +53,7 @@ def stub() -> str:
     functions = sorted(
         name for name in {*PUBLIC, *library()} if name[0] != "_" and name not in (*known, *OF_ANNOTATIONS)
     )
-    parts = [INTRODUCTION + "\n".join(imports), "__version__: str", _constants(), REST]
+    parts = [INTRODUCTION + "\n".join(imports), "__version__: str", _constants(), _types({*known, *own, *functions})]
     parts += [_of_tracer(name) for name in own]
     parts += [_function(name) for name in functions if "." not in name]
     for group in sorted({name.partition(".")[0] for name in functions if "." in name}):
@@ -70,6 +74,8 @@ def _imports() -> Iterator[str]:
                 if found is not None and not _is_type(found) and not _ends(found):
                     yield f"from {module} import {alias.name} as {name}"
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
+    yield from (f"from tegula import {name} as {name}" for name in api.MODULES)
+    yield from (f"from builtins import {name} as {name}" for name in ("bool", "print", "range"))
 
 
 TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.definition")
@@ -78,7 +84,7 @@ TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.defi
 
 def _is_type(x: object) -> bool:
     """Whether an object stands in annotations of kernels, as something else than a class."""
-    if getattr(x, "__name__", "") in OF_ANNOTATIONS:
+    if getattr(x, "__name__", "") in OF_ANNOTATIONS or x in (api.constexpr, api.InOut):
         return True
     return not isinstance(x, type) and not inspect.isfunction(x) and x is not api.config
 
@@ -99,6 +105,27 @@ def _of_tracer(name: str) -> str:
 def _constants() -> str:
     """Numbers of the language."""
     return "\n".join(f"{name}: float" for name, x in sorted(api.NAMES.items()) if isinstance(x, float))
+
+
+def _types(others: set[str]) -> str:
+    """What stands in annotations of kernels, and dtypes: all names that are nothing else."""
+    others |= {name.partition(".")[0] for name in others}
+    rest = (name for name in api.public_names() if name not in others and not isinstance(api.NAMES[name], float))
+    return "\n".join(map(_type, rest))
+
+
+def _type(name: str) -> str:
+    """A name that kernels annotate with. To type checkers what is of such a type may be anything."""
+    found = api.NAMES[name]
+    if name in WITH_PARTS:
+        init = "def __init__(self, *args: Any, **options: Any) -> None: ..."
+        doc = _literal(inspect.getdoc(found) or "")
+        item = "def __class_getitem__(cls, item: Any) -> Any: ..."
+        return f"class {name}(Any):\n    {doc}\n    {init}\n    {item}"
+    if name in ALIASES:
+        return f"{name}: TypeAlias = Any"
+    of_annotations = is_element(found) or isinstance(found, Dtypes)
+    return f"class {name}(Any): ..." if of_annotations else f"{name}: Any"
 
 
 def _function(name: str, called: str = "") -> str:

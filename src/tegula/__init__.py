@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from tegula.api import LAZY, NAMES
-    from tegula.ops import PUBLIC
+    from tegula.api import OPTIONAL, public_names
 
-    return sorted({*globals(), *LAZY, *NAMES, *PUBLIC})
+    own = [name for name in globals() if name.startswith("__") or name in OPTIONAL]
+    return sorted({*public_names(), *own})

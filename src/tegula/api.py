@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from importlib import import_module
@@ -25,6 +26,7 @@ from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.cooperative import cooperative
 from tegula.lang.decorators import (
+    adjoint,
     constant,
     elect,
     func,
@@ -39,7 +41,7 @@ from tegula.lang.decorators import (
     unrolled,
     ws,
 )
-from tegula.lang.definition import PublicFunction, StackFunction
+from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunction
 from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime.array import array
@@ -81,16 +83,24 @@ from tegula.runtime.tape import Tape
 from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
-_NOT_OURS = ("annotations", "Any", "Callable", "import_module", "inspect")
-
+_NOT_OURS = (
+    *("annotations", "Any", "Callable", "builtins", "import_module", "inspect"),
+    *("CONSTANTS", "DTYPES", "NAMED_ELEMENTS", "PUBLIC", "PublicFunction", "PublicNamespace", "StackFunction"),
+)
 NAMES: dict[str, Any] = {
     **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
+    "bool_": DTYPES["bool"],
+    "print": builtins.print,
+    "range": builtins.range,
     **CONSTANTS,
     **DTYPES,
     **NAMED_ELEMENTS,
 }
 
-
+MODULES = ("kernels", "testing", "types")
+"""Parts of the package that are public as they are, loaded when they are first asked for."""
+OPTIONAL = ("jax", "torch")
+"""Parts that need other libraries, public once they are imported."""
 # What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
     "autotune": "tegula.tune",
@@ -122,6 +132,8 @@ def lookup(name: str) -> Any:
     """The public object of that name; AttributeError if there is none.
 
     Functions that work inside kernels only are made when they are first asked for."""
+    if name in MODULES:
+        return import_module(f"tegula.{name}")
     if name in LAZY:
         return getattr(import_module(LAZY[name]), name)
     if name in PUBLIC:
@@ -137,7 +149,18 @@ def lookup(name: str) -> Any:
         if found is not None:
             function = found.definitions[0].definition.function
             return PublicFunction(name, of_library(found), _signature(function, skip=0))
+        inside = [f for f in PUBLIC if f.startswith(name + ".")]
+        if inside:
+            return PublicNamespace(name, {f.partition(".")[2]: lookup(f) for f in inside})
     raise AttributeError(f"tegula has no name {name!r}")
+
+
+def public_names() -> list[str]:
+    """All names of the package, those of functions that work inside kernels only included."""
+    from tegula.runtime.library import library
+
+    functions = (name.partition(".")[0] for name in (*PUBLIC, *library()))
+    return sorted({*NAMES, *LAZY, *MODULES, *(name for name in functions if name[0] != "_")})
 
 
 def _signature(function: Callable[..., Any], skip: int) -> inspect.Signature:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture
-from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
 from tegula.ops.table import LARGEST
 from tegula.source import Location
@@ -106,6 +106,8 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         # len() refuses ranges of more than 64 bits.
         check_unrolled(max(0, -(-(x.stop - x.start) // x.step)), loc)
         return tuple(x)
+    if isinstance(x, PublicNamespace):
+        return Namespace(x.__name__)
     if isinstance(x, ModuleType):
         return Namespace("", x) if x.__name__ == "tegula" else Opaque(x)
     if x is float or x is int or x is bool:

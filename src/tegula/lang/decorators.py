@@ -258,6 +258,19 @@ def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Calla
     return wrap
 
 
+class _Adjoints:
+    """In a function that tg.func_grad decorates, the adjoint of a parameter: `tg.adjoint[x] += 2.0 * a`."""
+
+    def __getitem__(self, x: Any) -> Any:
+        raise LaunchError("tg.adjoint works inside functions of tg.func_grad only", "decorate the function")
+
+    def __repr__(self) -> str:
+        return "<tegula adjoints>"
+
+
+adjoint: Any = _Adjoints()
+
+
 def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
     """Makes a function run in the place of another one where gradients need its results again; a decorator.
 

@@ -304,6 +304,18 @@ class PublicFunction:
         return f"<tegula function {self.name}{self.__signature__ or ''}>"
 
 
+class PublicNamespace:
+    """Functions of the language under a name of their own, such as `tg.fast`."""
+
+    def __init__(self, name: str, functions: Mapping[str, Any]) -> None:
+        self.__name__ = name
+        self.__doc__ = f"The functions {', '.join(f'tg.{name}.{each}' for each in functions)}."
+        vars(self).update(functions)
+
+    def __repr__(self) -> str:
+        return f"<tegula functions {self.__name__}>"
+
+
 class StackFunction(PublicFunction):
     """`tg.tile_stack`. Called outside of kernels it gives the type of a function's parameter."""
 
