@@ -34,6 +34,7 @@ PYTHON = (
     "KeyError",
     "RuntimeError",
     "TypeError",
+    "SyntaxError",
     "ValueError",
 )
 ABOUT_AN_OP = re.compile(r"(handles|accesses|does)\(")

@@ -53,7 +53,12 @@ def stub() -> str:
     functions = sorted(
         name for name in {*PUBLIC, *library()} if name[0] != "_" and name not in (*known, *OF_ANNOTATIONS)
     )
-    parts = [INTRODUCTION + "\n".join(imports), "__version__: str", _constants(), _types({*known, *own, *functions})]
+    parts = [
+        INTRODUCTION + "\n".join(imports),
+        "__version__: str",
+        _constants(),
+        _types({*known, *own, *functions}),
+    ]
     parts += [_of_tracer(name) for name in own]
     parts += [_function(name) for name in functions if "." not in name]
     for group in sorted({name.partition(".")[0] for name in functions if "." in name}):
@@ -110,7 +115,9 @@ def _constants() -> str:
 def _types(others: set[str]) -> str:
     """What stands in annotations of kernels, and dtypes: all names that are nothing else."""
     others |= {name.partition(".")[0] for name in others}
-    rest = (name for name in api.public_names() if name not in others and not isinstance(api.NAMES[name], float))
+    rest = (
+        name for name in api.public_names() if name not in others and not isinstance(api.NAMES[name], float)
+    )
     return "\n".join(map(_type, rest))
 
 

@@ -85,7 +85,15 @@ from tegula.types import DTYPES, NAMED_ELEMENTS
 
 _NOT_OURS = (
     *("annotations", "Any", "Callable", "builtins", "import_module", "inspect"),
-    *("CONSTANTS", "DTYPES", "NAMED_ELEMENTS", "PUBLIC", "PublicFunction", "PublicNamespace", "StackFunction"),
+    *(
+        "CONSTANTS",
+        "DTYPES",
+        "NAMED_ELEMENTS",
+        "PUBLIC",
+        "PublicFunction",
+        "PublicNamespace",
+        "StackFunction",
+    ),
 )
 NAMES: dict[str, Any] = {
     **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
@@ -104,12 +112,10 @@ OPTIONAL = ("jax", "torch")
 # What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
     "autotune": "tegula.tune",
+    **dict.fromkeys(("Module", "get_module", "init", "load_module", "force_load"), "tegula.runtime.modules"),
+    **dict.fromkeys(("get_module_options", "set_module_options", "overload"), "tegula.runtime.modules"),
     **dict.fromkeys(
-        (
-            *("Module", "device_to_torch", "dtype_from_numpy", "dtype_to_numpy", "force_load", "get_module"),
-            *("get_module_options", "init", "is_device_available", "load_module", "overload"),
-            "set_module_options",
-        ),
+        ("device_to_torch", "dtype_from_numpy", "dtype_to_numpy", "is_device_available"),
         "tegula.runtime.modules",
     ),
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),

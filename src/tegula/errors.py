@@ -237,8 +237,8 @@ class SourceNotFound(CompileError):
     CODE = "source-not-found"
     MESSAGE = "{what}"
     HELP = (
-        "define it in a file, a notebook or at the prompt; run text with tg.exec(text, namespace), which keeps it, or give "
-        "it: @tg.kernel(source=...)"
+        "define it in a file, a notebook or at the prompt; run text with tg.exec(text, namespace), which keeps it, or "
+        "give it: @tg.kernel(source=...)"
     )
 
 

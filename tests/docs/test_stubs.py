@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 import tegula as tg
+from tegula.api import MODULES, OPTIONAL
+from tegula.lang.definition import PublicFunction
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -24,24 +31,84 @@ def test_it_is_what_the_declarations_say(tool: dict[str, Any]) -> None:
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["stub"]()
 
 
-def test_its_names_are_there(tool: dict[str, Any]) -> None:
+def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
+    """Each public name is stated once, and what is stated is there."""
     tree = ast.parse(tool["stub"]())
-    names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)} - {
-        "__getattr__",
-        "tid",
-    }
-    names |= {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names} - {
-        "Any"
-    }
-    assert names >= {
-        "tile_cholesky",
-        "tile_cholesky_inplace",
-        "tile_sort",
-        "exp",
-        "tile_load",
-        "launch",
-        "fast",
-    }
-    assert not [name for name in names if name != "fast" and not hasattr(tg, name)]
+    names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    names += [a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names]
+    names += [
+        n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    ]
+    stated = sorted(set(names) - {"Any", "TypeAlias", "__version__"})
+    assert len(set(names)) == len(names)
+    assert stated == [name for name in dir(tg) if not name.startswith("__") and name not in OPTIONAL]
+    assert not [name for name in stated if not hasattr(tg, name)]
     (cholesky,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "tile_cholesky")
     assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower'"
+
+
+def test_dir_has_no_internal_name() -> None:
+    """All functions of the library, no module but those that are public, no table, and a docstring and a signature for
+    what can be called."""
+    names = [name for name in dir(tg) if not name.startswith("__")]
+    assert {"sin", "exp", "tile_sort", "tid", "array", "constexpr", "fast"} <= set(names)
+    found = {name: getattr(tg, name) for name in names}
+    assert {name for name, x in found.items() if isinstance(x, ModuleType)} - set(OPTIONAL) == set(MODULES)
+    assert not [name for name, x in found.items() if isinstance(x, dict | list | tuple | set)]
+    functions = {name: x for name, x in found.items() if isinstance(x, PublicFunction | FunctionType)}
+    assert not [name for name, x in functions.items() if not x.__doc__]
+    assert [*inspect.signature(tg.tile_load).parameters][:3] == ["a", "shape", "offset"]
+    assert not [name for name, x in functions.items() if inspect.signature(x) is None]
+    assert tg.fast.exp2.__doc__
+
+
+USES = """
+from typing import Any, Literal
+import tegula as tg
+
+@tg.func
+def f(x: tg.float32, n: tg.constexpr[int] = 3) -> tg.float32:
+    return tg.float32(x) + n
+
+@tg.kernel(block_dim=64)
+def k(a: tg.array2d[float], b: tg.array[tg.vec3, Literal[2]], c: tg.array, d: tg.array[Any], N: tg.constexpr):
+    i, j = tg.tid()
+    t = tg.tile_load(a, shape=(N, N), offset=(i, j))
+    tg.tile_store(a, tg.tile_map(tg.sin, t) @ t)
+    if tg.bool(c):
+        tg.print(f(1.0), tg.fast.exp2(1.0), tg.vec3(1.0), tg.PI, d[0])
+    for _ in tg.range(3):
+        b[0, 0] += tg.vec3(1.0)
+
+def g(t: tg.tile[float, 16, 16]):
+    return t + 1.0
+
+tg.launch(k, 4, {"a": tg.zeros((4, 4))}, [1]);
+tg.launch(k.bind(N=3), 4, [], record_cmd=True).launch()
+tg.WRONG
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.cpu
+def test_type_checkers_accept_kernels_and_the_examples(tmp_path: Path) -> None:
+    """pyright with the stub as it is installed: no finding but a name that there is not."""
+    (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
+    for example in (ROOT / "examples").glob("*.py"):
+        (tmp_path / example.name).write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
+    settings = {"extraPaths": [str(ROOT / "src")], "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "-p",
+        str(tmp_path),
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = [x["message"] for x in json.loads(done.stdout)["generalDiagnostics"] if x["severity"] == "error"]
+    assert found == ['"WRONG" is not a known attribute of module "tegula"']
+    assert (ROOT / "src" / "tegula" / "py.typed").exists()

@@ -9,7 +9,7 @@ from vector_add import BLOCK, VECTOR_ADD
 import tegula as tg
 from tegula.runtime.cuda.context import context, target
 from tegula.runtime.cuda.launch import NO_REPORT, enqueue
-from tegula.runtime.cuda.module import Module, assembled
+from tegula.runtime.cuda.module import LoadedModule, assembled
 from tegula.runtime.cuda.stream import Stream, stream_on
 
 
@@ -26,7 +26,7 @@ class VectorAdd:
         else:
             cubin = assembled(VECTOR_ADD, made_for)
             code, is_ptx = cubin.code, cubin.is_ptx
-        self.module = Module(context(self.device.ordinal), code, is_ptx)
+        self.module = LoadedModule(context(self.device.ordinal), code, is_ptx)
         self.function = self.module.function("kernel", threads=BLOCK)
 
     def __call__(self, a: tg.array, b: tg.array, c: tg.array, stream: Stream | None = None) -> None:

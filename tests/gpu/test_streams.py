@@ -11,7 +11,7 @@ from raw import VectorAdd
 import tegula as tg
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
-from tegula.runtime.cuda.module import LOCAL_BYTES, REGISTERS, Module
+from tegula.runtime.cuda.module import LOCAL_BYTES, REGISTERS, LoadedModule
 
 N = 80_003  # 201 times the largest number is exact in float32
 
@@ -38,7 +38,7 @@ def test_a_kernel_written_by_hand(by_driver: bool) -> None:
 
 def test_what_the_driver_refuses() -> None:
     with pytest.raises(InternalError, match="the driver's compiler refused the generated code"):
-        Module(context(0), b".version 8.0\n.target sm_90a\n.address_size 64\nnonsense\0", True)
+        LoadedModule(context(0), b".version 8.0\n.target sm_90a\n.address_size 64\nnonsense\0", True)
 
 
 def test_streams_and_events(add: VectorAdd) -> None:

@@ -19,7 +19,7 @@ from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import Unavailable, install, started
 from tegula.runtime.cuda.launch import launch_on_device
-from tegula.runtime.cuda.module import Module
+from tegula.runtime.cuda.module import LoadedModule
 from tegula.runtime.launch import plan
 
 
@@ -583,7 +583,7 @@ def test_lines_for_profilers_make_a_form_of_their_own(
 
 
 def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: PretendDriver) -> None:
-    module = Module(context(0), b"code", is_ptx=False)
+    module = LoadedModule(context(0), b"code", is_ptx=False)
     assert module.function("kernel", registers=0)
     with pytest.raises(InternalError, match="168 registers a thread, and the code has 0"):
         module.function("kernel", registers=168)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from tegula.dataclass import dataclass
 from tegula.signature import (
@@ -32,14 +33,18 @@ ANY = _Any()
 
 @dataclass(frozen=True, slots=True)
 class ArrayAnnotation:
-    """`tg.array[T]`, `tg.array2d[T]`, `tg.array(dtype=T, ndim=n)`; a missing dtype or number of dimensions matches every
-    one."""
+    """`tg.array[T]`, `tg.array2d[T]`, `tg.array(dtype=T, ndim=n)`; a missing dtype or number of dimensions matches
+    every one."""
 
     dtype: ElementType | _Any
     ndim: int | _Any
 
     def __str__(self) -> str:
         return f"array<{self.dtype},{self.ndim}>"
+
+    def __or__(self, other: object) -> ArrayAnnotation:
+        """`tg.array[T] | None`: None may always stand for an array."""
+        return self if other is None else NotImplemented
 
     def matches(self, t: object) -> bool:
         """Whether a type is an array of this dtype and number of dimensions."""
@@ -167,9 +172,7 @@ class _Arrays:
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 
-Annotation = (
-    ElementType | ArrayAnnotation | TileAnnotation | StackAnnotation | Pattern | Dtypes | type | _Any
-)
+Annotation = ElementType | ArrayAnnotation | TileAnnotation | StackAnnotation | Pattern | Dtypes | type | _Any
 GENERIC = "__tegula_annotation__"
 """The attribute of a class that has what the class itself stands for as an annotation."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
@@ -181,12 +184,22 @@ def constant_pattern(annotation: object) -> object:
     return ConstantPattern(object) if annotation is constexpr else annotation
 
 
+def _present(union: object) -> object:
+    """T for `T | None`; TypeError for another union."""
+    rest = [part for part in get_args(union) if part is not NoneType]
+    if len(rest) != 1:
+        raise TypeError(f"{union!r} is not a type that kernels know")
+    return rest[0]
+
+
 def resolve(annotation: object) -> Annotation:
     """An annotation object as one of ours; TypeError where it stands for nothing in kernels.
 
     Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
     if is_any(annotation):
         return ANY
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = _present(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
     known = (ArrayAnnotation, TileAnnotation, StackAnnotation, *PATTERNS)
     if isinstance(annotation, known) or is_element(annotation):

@@ -70,7 +70,11 @@ def checked(p: Parameter, x: Any) -> Any:
     try:
         constant_key(x)
     except TypeError:
-        help = "pass a tuple" if isinstance(x, list) else "pass a number, string, dtype, function or tuple of these"
+        help = (
+            "pass a tuple"
+            if isinstance(x, list)
+            else "pass a number, string, dtype, function or tuple of these"
+        )
         raise Unfit(f"a constant must have a hash, and a {type(x).__name__} has none", help) from None
     try:
         capture(p.name, x, _NOWHERE)
@@ -118,7 +122,9 @@ def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any
     if rule is None:
         return None
     names = [p.name for p in rule.definition.parameters]
-    return bound_function(rule, {n: values[mine] for n, mine in zip(names, own, strict=False) if mine in values})
+    return bound_function(
+        rule, {n: values[mine] for n, mine in zip(names, own, strict=False) if mine in values}
+    )
 
 
 def apply_constants(captures: Captures, f: FuncDef, ordered: Sequence[Any]) -> tuple[FuncDef, list[Any]]:

@@ -305,7 +305,14 @@ class PublicFunction:
 
 
 class PublicNamespace:
-    """Functions of the language under a name of their own, such as `tg.fast`."""
+    """Functions of the language under a name of their own, such as `tg.fast`.
+
+    Parameters:
+        name: that name, a string.
+        functions: the functions by their names in it.
+    Raises:
+        nothing.
+    """
 
     def __init__(self, name: str, functions: Mapping[str, Any]) -> None:
         self.__name__ = name
@@ -317,7 +324,7 @@ class PublicNamespace:
 
 
 class StackFunction(PublicFunction):
-    """`tg.tile_stack`. Called outside of kernels it gives the type of a function's parameter."""
+    """The function `tg.tile_stack`. Outside of kernels a call gives the type of a function's parameter."""
 
     def __call__(self, capacity: int, dtype: object) -> StackAnnotation:
         return stack_annotation(capacity, dtype)

@@ -14,6 +14,7 @@ from tegula import errors as E
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Region, Value
 from tegula.ir.rewrite import clone_region
+from tegula.lang.constants import bound_names
 from tegula.lang.definition import FuncDef
 from tegula.lang.flow import Flow
 from tegula.lang.state import RETURN, Frame
@@ -223,6 +224,7 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
     tree = _Adjoints(names[: len(args)], narrow).visit(copy.deepcopy(d.source.tree))
     flow = Flow(tree)
     bound: dict[str, Any] = {RETURN: False, **dict(zip(names, [*args, *grads], strict=True))}
+    bound |= bound_names(tracer, d)
     grown = [_variable(n) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)]
     for name, value in zip(names, args, strict=False):
         if has_adjoint(value.type):

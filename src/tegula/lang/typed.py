@@ -1,4 +1,4 @@
-"""Text that is in no file: what was typed at Python's prompt, which the line history keeps, and what `tg.exec` is given."""
+"""Text that is in no file: what was typed at Python's prompt, which the line history keeps, and what `tg.exec` gets."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
     readline = sys.modules.get("readline")
     if code.co_filename not in PROMPTS or readline is None:
         return None
-    lines = [
-        readline.get_history_item(k + 1) or "" for k in range(readline.get_current_history_length())
-    ]
+    lines = [readline.get_history_item(k + 1) or "" for k in range(readline.get_current_history_length())]
     head = re.compile(rf"\s*def\s+{re.escape(code.co_name)}\s*\(")
     for at in reversed(range(len(lines))):
         if head.match(lines[at]):

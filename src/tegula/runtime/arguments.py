@@ -4,7 +4,7 @@ out, and with constants and absent arrays bound to the kernel."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
 from tegula.lang.overloads import NO_DEFAULT, Parameter
 from tegula.runtime.array import array
-
-if TYPE_CHECKING:
-    from tegula.runtime.kernel import Kernel, KernelChoice
+from tegula.runtime.kernel import Kernel, KernelChoice, variant
 
 LISTS = (list, tuple)
 ORDER = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
@@ -173,7 +171,7 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
             raise LaunchError(what, error.help) from error.__cause__
     key = tuple([(name, constant_key(x)) for name, x in fitting.items()])
     if key not in kernel.variants:
-        kernel.variants[key] = kernel.with_definition(kernel.definition.bind(fitting))
+        kernel.variants[key] = variant(kernel, kernel.definition.bind(fitting))
     made = kernel.variants[key]
     kernel.variants[tuple([(name, constant_key(x)) for name, x in values.items()])] = made
     return made

@@ -9,10 +9,10 @@ from tegula.check.verdict import Verdict
 from tegula.codegen.gpu import GpuCode
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
-from tegula.lang.constants import spoken
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
+from tegula.lang.constants import spoken
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare

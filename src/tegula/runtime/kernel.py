@@ -88,8 +88,8 @@ class Kernel(KernelDef):
     takes_constants = False
 
     def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Kernel:
-        made = _definition(function)
-        return object.__new__(GenericKernel if cls is Kernel and made.takes_constants else cls)
+        is_generic = cls is Kernel and _definition(function).takes_constants
+        return object.__new__(GenericKernel if is_generic else cls)
 
     def __init__(
         self,
@@ -134,10 +134,6 @@ class Kernel(KernelDef):
         given = self.options.module
         name = given if isinstance(given, str) and given != "unique" else self.__module__
         return given if isinstance(given, Module) else get_module(name)
-
-    def with_definition(self, definition: Definition) -> Kernel:
-        """The kernel of a definition that differs in values of parameters, with the same options."""
-        return Kernel(definition, self.options, self.origin, self.name)
 
     def bind(self, **values: Any) -> Kernel:
         """The kernel with values for some of its parameters.
@@ -339,6 +335,11 @@ class GenericKernel(Kernel):
     """A kernel with parameters that take constants: launches run it with these bound."""
 
     takes_constants = True
+
+
+def variant(kernel: Kernel, definition: Definition) -> Kernel:
+    """The kernel of a definition that differs in its parameters, with the same options."""
+    return Kernel(definition, kernel.options, kernel.origin, kernel.name)
 
 
 def _definition(function: Definition | Callable[..., Any]) -> Definition:

@@ -1,5 +1,5 @@
-"""Modules of kernels, as programs that come from other tile languages name them: kernels are compiled one by one when they
-are launched, so that loading a module does nothing, and its options are kept and change no code."""
+"""Modules of kernels, as programs that come from other tile languages name them: kernels are compiled one by one when
+they are launched, so that loading a module does nothing, and its options are kept and change no code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.errors import LaunchError, likeness
 from tegula.lang.annotations import resolve
 from tegula.lang.decorators import MODULE_OPTIONS, known_module_option, unknown_option
 from tegula.runtime.device import Device, get_device, get_devices
-from tegula.runtime.kernel import Kernel
+from tegula.runtime.kernel import Kernel, variant
 from tegula.source import Location
 from tegula.types import DType, element_type, from_numpy, to_numpy
 
@@ -23,7 +23,15 @@ DEFAULTS: dict[str, Any] = {"enable_backward": True, "fast_math": False, "linein
 
 
 class Module:
-    """The kernels of one Python module. `name`: its name; `options`: the options that were set."""
+    """The kernels of one Python module.
+
+    `name` is its name, and `options` has the values of its options by name; they change nothing.
+
+    Parameters:
+        name: the name of a Python module, a string.
+    Raises:
+        nothing.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -106,7 +114,7 @@ def load_module(
     recursive: bool = False,
     block_dim: int | None = None,
 ) -> None:
-    """Does nothing: kernels are compiled when they are launched, and found on disk from then on.
+    """Checks the device. Kernels are compiled when they are launched, and found on disk from then on.
 
     Parameters:
         module: a module, or its name; that of the caller by default.
@@ -123,7 +131,7 @@ def force_load(
     modules: Sequence[Module] | None = None,
     block_dim: int | None = None,
 ) -> None:
-    """Does nothing: kernels are compiled when they are launched, and found on disk from then on.
+    """Checks the device. Kernels are compiled when they are launched, and found on disk from then on.
 
     Parameters:
         device: a device, its name, or a list of them.
@@ -136,7 +144,7 @@ def force_load(
 
 
 def init() -> None:
-    """Does nothing: the package needs no preparation.
+    """A call without effect: the package needs no preparation.
 
     Raises:
         nothing.
@@ -177,7 +185,7 @@ def overload(
         if name not in names:
             raise LaunchError(f"{kernel.name} has no parameter '{name}'", likeness(name, names))
     chosen = {name: resolve(t) for name, t in types.items()}
-    return kernel.with_definition(kernel.definition.annotated(chosen))
+    return variant(kernel, kernel.definition.annotated(chosen))
 
 
 def is_device_available(device: Device | str) -> bool:

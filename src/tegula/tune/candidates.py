@@ -12,7 +12,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import SourceNotFound, TuningError
 from tegula.lang.constants import spoken, takes_constant
 from tegula.lang.definition import FuncDef
-from tegula.runtime.kernel import Kernel
+from tegula.runtime.kernel import Kernel, variant
 
 BLOCK = "block_dim"
 """A candidate's number of threads per block: the one value that belongs to the launch."""
@@ -106,7 +106,7 @@ def _with_constants(kernel: Kernel, values: Values) -> Candidate:
             what = f"kernel {kernel.name} sees no variable '{name}'"
             help = "candidates give values to variables that the kernel reads, its constants, and block_dim"
             raise TuningError(what, help) from None
-    made = kernel.with_definition(kernel.definition.with_constants(constants))
+    made = variant(kernel, kernel.definition.with_constants(constants))
     return Candidate(values, made, values.get(BLOCK))
 
 

@@ -105,7 +105,8 @@ class Tuned(KernelChoice):
         return self._variants.setdefault(first, made)
 
     def _tuned(self, kind: tuple[Any, ...], request: Request) -> int:
-        """The position of the candidate to run for launches of a class. Threads that launch at the same time wait for one to tune."""
+        """The position of the candidate to run for launches of a class. Threads that launch at the same time wait for
+        one to tune."""
         with self._lock:
             if kind not in self._chosen:
                 report = self._report(request)

@@ -12,7 +12,7 @@ from tegula.lang.captures import Captured
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.launch import launch_on_device
-from tegula.runtime.cuda.module import Module, kept, loaded
+from tegula.runtime.cuda.module import LoadedModule, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.runtime.guards import LaunchGuards
@@ -32,7 +32,7 @@ class CudaCompiled:
     name: str
     device: Device
     context: Context
-    module: Module
+    module: LoadedModule
     """What its function lies in."""
     function: int
     shared_bytes: int

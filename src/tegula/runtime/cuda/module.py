@@ -23,7 +23,7 @@ INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES, LOG_VERBOSE, LINE_INFO = 3
 MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
 
 
-class Module:
+class LoadedModule:
     """Loaded code. Whoever launches one of its functions keeps it; when it is dropped, what was launched may still run
     (see `DroppedModules`)."""
 
@@ -123,9 +123,9 @@ def assembled(
     return made
 
 
-def loaded(context: Context, entry: disk.Entry) -> Module:
+def loaded(context: Context, entry: disk.Entry) -> LoadedModule:
     """The module of a cached entry. RunError if the device cannot load it."""
     try:
-        return Module(context, entry.code, bool(entry.metadata.get("ptx")))
+        return LoadedModule(context, entry.code, bool(entry.metadata.get("ptx")))
     except RunError as error:
         raise RunError(f"{error}; the code was compiled for another device") from error

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.backend.cache import Entry
 from tegula.runtime.cuda.context import Context, target
 from tegula.runtime.cuda.launch import enqueue
-from tegula.runtime.cuda.module import Module, assembled, kept, loaded
+from tegula.runtime.cuda.module import LoadedModule, assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream
 
 THREADS = 256
@@ -128,7 +128,7 @@ def arguments(target: np.ndarray, source: np.ndarray) -> bytes:
     return ARGUMENTS.pack(*addresses, target.size, len(dims), *columns)
 
 
-_functions: dict[tuple[Context, int], tuple[int, Module]] = {}
+_functions: dict[tuple[Context, int], tuple[int, LoadedModule]] = {}
 
 
 def _function(context: Context, size: int) -> int:
