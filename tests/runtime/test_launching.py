@@ -161,7 +161,6 @@ BAD_ARRAYS = {
     "dates": np.zeros(20, "datetime64[s]"),
     "records": np.zeros(20, [("x", "f4")]),
     "a list": [1.0, 2.0],
-    "nothing": None,
 }
 
 
@@ -199,7 +198,7 @@ def test_what_is_no_vector_is_refused(bad):
         tg.launch(vectors, 1, inputs=[bad, tg.zeros(2)])
 
 
-@pytest.mark.parametrize("inputs", [None, 3, "ab", np.zeros(3), tg.zeros(3), {"a": 1}])
+@pytest.mark.parametrize("inputs", [None, 3, "ab", np.zeros(3), tg.zeros(3)])
 def test_inputs_that_are_no_list_are_refused(inputs):
     with pytest.raises(tg.LaunchError, match="inputs must be a list of arguments"):
         tg.launch(shifted, 2, inputs=inputs)

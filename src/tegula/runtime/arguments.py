@@ -91,7 +91,8 @@ def settled(kernel: Kernel, *given: Any) -> Settled:
     if not kernel.takes_constants and not any(x is None for x in args):
         return Settled(kernel, args, range(len(args)))
     parameters = kernel.parameters
-    bound = [k for k, p in enumerate(parameters) if takes_constant(p.annotation) or _is_absent(p, args[k])]
+    places = kernel.constant_places
+    bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
     if not bound:
         return Settled(kernel, args, range(len(args)))
     kept = [k for k in range(len(args)) if k not in bound]

@@ -12,6 +12,7 @@ from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
+from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.config import config
@@ -86,6 +87,8 @@ class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 
     takes_constants = False
+    constant_places: frozenset[int] = frozenset()
+    """The positions of the parameters that take constants."""
 
     def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Kernel:
         is_generic = cls is Kernel and _definition(function).takes_constants
@@ -335,6 +338,11 @@ class GenericKernel(Kernel):
     """A kernel with parameters that take constants: launches run it with these bound."""
 
     takes_constants = True
+
+    @cached_property
+    def constant_places(self) -> frozenset[int]:
+        """The positions of the parameters that take constants."""
+        return frozenset(k for k, p in enumerate(self.parameters) if takes_constant(p.annotation))
 
 
 def variant(kernel: Kernel, definition: Definition) -> Kernel:

@@ -6,7 +6,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -449,7 +449,8 @@ def _run(
     try:
         found = kernel.fast_path(made, args)
         if found is None:
-            kernel, args, _ = settled(kernel, args)
+            if NoneType in map(type, args) or len(args) != len(kernel.packers):
+                kernel, args, _ = settled(kernel, args)
             found = resolve(kernel, made, args)
         compiled, packed, other = found
     except CompileError as error:
