@@ -57,6 +57,7 @@ def stub() -> str:
         INTRODUCTION + "\n".join(imports),
         "__version__: str",
         _constants(),
+        _element(),
         _types({*known, *own, *functions}),
     ]
     parts += [_of_tracer(name) for name in own]
@@ -132,7 +133,35 @@ def _type(name: str) -> str:
     if name in ALIASES:
         return f"{name}: TypeAlias = Any"
     of_annotations = is_element(found) or isinstance(found, Dtypes)
-    return f"class {name}(Any): ..." if of_annotations else f"{name}: Any"
+    return f"class {name}(_Element): ..." if of_annotations else f"{name}: Any"
+
+
+def _element() -> str:
+    """The class of what is annotated with a dtype: all that kernels do with one gives anything. It is not derived from
+    Any, because type checkers could not compare dtypes then."""
+    two = [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "and",
+        "or",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
+    names = [f"__{side}{op}__" for op in two for side in ("", "r")] + ["__lt__", "__le__", "__gt__", "__ge__"]
+    lines = ["def __init__(self, *args: Any, **options: Any) -> None: ..."]
+    lines += ["def __getattr__(self, name: str) -> Any: ...", "def __getitem__(self, index: Any) -> Any: ..."]
+    lines += ["def __setitem__(self, index: Any, value: Any) -> None: ...", "def __iter__(self) -> Any: ..."]
+    lines += [f"def {name}(self, other: Any) -> Any: ..." for name in names]
+    lines += [f"def {name}(self) -> Any: ..." for name in ("__neg__", "__pos__", "__invert__", "__abs__")]
+    lines += [f"def __{kind}__(self) -> {kind}: ..." for kind in ("float", "int")]
+    return "\n".join(["class _Element:", *(f"    {line}" for line in lines)])
 
 
 def _function(name: str, called: str = "") -> str:

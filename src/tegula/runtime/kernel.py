@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
@@ -90,9 +90,10 @@ class Kernel(KernelDef):
     constant_places: frozenset[int] = frozenset()
     """The positions of the parameters that take constants."""
 
-    def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Kernel:
+    def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Self:
         is_generic = cls is Kernel and _definition(function).takes_constants
-        return object.__new__(GenericKernel if is_generic else cls)
+        made: Any = GenericKernel if is_generic else cls
+        return object.__new__(made)
 
     def __init__(
         self,
