@@ -231,8 +231,8 @@ class _InOut:
 
 
 class _Constexpr:
-    """`constexpr[str]`: a parameter whose value must be known when a kernel is compiled; `constexpr["a", "b"]`: one of
-    these."""
+    """A parameter of a kernel or function whose value is known when a kernel is compiled: `constexpr`, any value that
+    kernels can capture; `constexpr[int]`, one of a type of Python; `constexpr["a", "b"]`, one of these values."""
 
     def __class_getitem__(cls, item: Any) -> ConstantPattern:
         if isinstance(item, type):
