@@ -77,6 +77,9 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
+PROMPT = re.compile(rb">>> |\.\.\. ")
+
+
 class Prompt:
     """Python in a terminal."""
 
@@ -87,24 +90,26 @@ class Prompt:
         if self.process == 0:
             os.execve(sys.executable, [sys.executable, "-q"], variables)
 
-    def read(self) -> None:
-        """Wait for the next prompt."""
-        end = time.time() + 60
-        while time.time() < end and select.select([self.terminal], [], [], 60)[0]:
+    def read(self, prompts: int | None = None) -> None:
+        """Wait until so many prompts were printed, or until the process has ended."""
+        end = time.time() + 120
+        while prompts is None or len(PROMPT.findall(self.said)) < prompts:
+            if time.time() > end or not select.select([self.terminal], [], [], 120)[0]:
+                return
             try:
                 data = os.read(self.terminal, 1 << 16)
             except OSError:  # the process has ended
                 return
-            self.said += data
-            if not data or self.said.rstrip().endswith((b">>>", b"...")):
+            if not data:
                 return
+            self.said += data
 
     def session(self, text: str) -> str:
         """What is said when these lines are typed."""
-        self.read()
-        for line in [*text.strip().splitlines(), "exit()"]:
+        for k, line in enumerate([*text.strip().splitlines(), "exit()"]):
+            self.read(k + 1)
             os.write(self.terminal, line.encode() + b"\n")
-            self.read()
+        self.read()
         os.waitpid(self.process, 0)
         os.close(self.terminal)
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", self.said.decode())
