@@ -70,6 +70,9 @@ def _imports() -> Iterator[str]:
                 if found is not None and not _is_type(found) and not _ends(found):
                     yield f"from {module} import {alias.name} as {name}"
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
+    for name, module in api.NAMESPACES.items():
+        package, _, part = module.rpartition(".")
+        yield f"from {package} import {part} as {name}"
 
 
 TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.definition")

@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from tegula.api import LAZY, NAMES
+    from tegula.api import LAZY, NAMES, NAMESPACES
     from tegula.ops import PUBLIC
 
-    return sorted({*globals(), *LAZY, *NAMES, *PUBLIC})
+    return sorted({*globals(), *LAZY, *NAMES, *NAMESPACES, *PUBLIC})

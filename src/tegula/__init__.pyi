@@ -3,6 +3,9 @@
 # Written by tools/stubs.py.
 
 from typing import Any
+from tegula import algorithms as utils
+from tegula import autograd as autograd
+from tegula import optim as optim
 from tegula.declaration import Refused as Refused
 from tegula.declaration import Sample as Sample
 from tegula.errors import BrokenPromise as BrokenPromise
@@ -74,6 +77,7 @@ from tegula.runtime.make_arrays import ones as ones
 from tegula.runtime.make_arrays import ones_like as ones_like
 from tegula.runtime.make_arrays import zeros as zeros
 from tegula.runtime.make_arrays import zeros_like as zeros_like
+from tegula.runtime.scoped_timer import ScopedTimer as ScopedTimer
 from tegula.runtime.tape import Tape as Tape
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent

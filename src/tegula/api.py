@@ -93,6 +93,7 @@ NAMES: dict[str, Any] = {
 # What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
     "autotune": "tegula.tune",
+    "ScopedTimer": "tegula.runtime.scoped_timer",
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
@@ -107,6 +108,8 @@ LAZY = {
     ),
 }
 """Public names by the module that defines them."""
+NAMESPACES = {"autograd": "tegula.autograd", "optim": "tegula.optim", "utils": "tegula.algorithms"}
+"""Public names that are modules."""
 
 
 def lookup(name: str) -> Any:
@@ -115,6 +118,8 @@ def lookup(name: str) -> Any:
     Functions that work inside kernels only are made when they are first asked for."""
     if name in LAZY:
         return getattr(import_module(LAZY[name]), name)
+    if name in NAMESPACES:
+        return import_module(NAMESPACES[name])
     if name in PUBLIC:
         from tegula.ops.documented import documentation
 
