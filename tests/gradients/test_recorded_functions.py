@@ -56,6 +56,18 @@ def test_a_function_of_an_array_without_a_gradient_is_refused() -> None:
 
 
 @pytest.mark.machine_code
+def test_a_loss_and_gradients_are_seeds_together() -> None:
+    x, y, loss = tg.array([1.0, 2.0], requires_grad=True), *(tg.zeros(n, requires_grad=True) for n in (2, 1))
+    with tg.Tape() as tape:
+        tg.launch(squares, 2, [x], [y])
+        tg.launch(squares, 1, [x], [loss])
+    tape.backward(loss, grads={y: np.array([10.0, 100.0], np.float32)})
+    assert x.grad is not None and x.grad.numpy().tolist() == [2.0 + 20.0, 400.0]
+    with pytest.raises(RuntimeError, match="one element"):
+        tg.Tape().backward(tg.zeros(1, dtype=tg.vec3, requires_grad=True))
+
+
+@pytest.mark.machine_code
 def test_the_graph_of_a_tape(tmp_path: Path) -> None:
     tape, x, _, z = recorded()
     text = tape.visualize(str(tmp_path / "tape.dot"), array_labels={z: 'five "y"'}, graph_direction="TB")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import tegula as tg
 from tegula.algorithms.packed import check_dtype, check_together, packed, scalars
 from tegula.algorithms.reduction import LONG, THREADS, reduce_along
@@ -11,7 +14,7 @@ from tegula.types import components
 CHUNK = LONG[0]
 
 
-def _scanning(scan: object) -> tg.Kernel:
+def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
     """The kernel that scans chunks by an op on tiles."""
 
     @tg.kernel

@@ -15,6 +15,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.records import Assigned, Called, Differentiated, ElementRange, Launched, Record, clear
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
+from tegula.types import components
 
 if TYPE_CHECKING:
     from tegula.runtime.fast_path import Form
@@ -144,12 +145,12 @@ class Tape:
         seeds.
 
         Parameters:
-            loss: an array of one element, whose gradient begins as 1.
+            loss: an array of one number, whose gradient begins as 1.
             grads: gradients by array, which stay as they are; an array without a gradient has that one from
                 then on. With neither, the gradients of the recorded arrays are the seeds.
         Raises:
-            launch: the tape ran backwards already without tg.Tape.zero, both are given, the loss has more
-                elements or no gradient, an array that is needed was overwritten, or a gradient would get lost.
+            launch: the tape ran backwards already without tg.Tape.zero, the loss has more elements or no
+                gradient, an array that is needed was overwritten, or a gradient would get lost.
             no-gradient: a gradient would flow through something that has none.
             overwritten-array: a kernel overwrote what its gradient needs.
         """
@@ -287,11 +288,8 @@ def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[arr
     """The seeds by array, where None means ones; None instead of a mapping if the current gradients are the seeds."""
     if loss is None:
         return grads
-    if grads is not None:
-        raise LaunchError(
-            "backward takes a loss or gradients, not both", "tape.backward(loss), or grads={array: gradient}"
-        )
-    if loss.size != 1:
+    if loss.size * components(loss.dtype) != 1:
         help = "sum it in a kernel, or pass grads={loss: ...}"
-        raise LaunchError(f"a loss has one element, this array has shape {loss.shape}", help)
-    return {loss: None}
+        of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""
+        raise LaunchError(f"a loss has one element, this array has shape {loss.shape}{of}", help)
+    return {**(grads or {}), loss: None}
