@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tune",),
     ("api",),
     ("__init__",),
-    ("testing", "demo", "kernels", "torch", "jax"),
+    ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "torch", "jax"),
     ("cli",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -57,6 +57,7 @@ MEANT: dict[str, str] = {
 FILES: dict[str, dict[str, str]] = {
     "product": {
         "src/tegula/__init__.pyi": "what users call a product: of numbers and of vectors",
+        "src/tegula/algorithms/": "products of numbers",
         "src/tegula/stdlib/": "products of numbers",
         "src/tegula/ops/build_math.py": "products of numbers and of vectors",
         "src/tegula/ops/build_reduce.py": "products of numbers",

@@ -32,6 +32,7 @@ PYTHON = (
     "AttributeError",
     "IndexError",
     "KeyError",
+    "OSError",
     "RuntimeError",
     "TypeError",
     "SyntaxError",
@@ -40,7 +41,10 @@ PYTHON = (
 ABOUT_AN_OP = re.compile(r"(handles|accesses|does)\(")
 """Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-WRAPPERS = ("kernels/__init__.py", "torch.py", "jax.py", "testing.py")
+WRAPPERS = (
+    *("kernels/__init__.py", "algorithms/__init__.py", "autograd/__init__.py", "optim/__init__.py"),
+    *("torch.py", "jax.py", "testing.py"),
+)
 """Files of the host's interface, besides api.py."""
 
 

@@ -80,7 +80,9 @@ def _imports() -> Iterator[str]:
                 if found is not None and not _is_type(found) and not _ends(found):
                     yield f"from {module} import {alias.name} as {name}"
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
-    yield from (f"from tegula import {name} as {name}" for name in api.MODULES)
+    for name, module in api.MODULES.items():
+        package, _, part = module.rpartition(".")
+        yield f"from {package} import {part} as {name}"
     yield from (f"from builtins import {name} as {name}" for name in ("bool", "print", "range"))
 
 

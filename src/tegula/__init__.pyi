@@ -6,7 +6,10 @@ from typing import Any, TypeAlias
 from builtins import bool as bool
 from builtins import print as print
 from builtins import range as range
+from tegula import algorithms as utils
+from tegula import autograd as autograd
 from tegula import kernels as kernels
+from tegula import optim as optim
 from tegula import testing as testing
 from tegula import types as types
 from tegula.declaration import Refused as Refused
@@ -93,6 +96,7 @@ from tegula.runtime.modules import is_device_available as is_device_available
 from tegula.runtime.modules import load_module as load_module
 from tegula.runtime.modules import overload as overload
 from tegula.runtime.modules import set_module_options as set_module_options
+from tegula.runtime.scoped_timer import ScopedTimer as ScopedTimer
 from tegula.runtime.tape import Tape as Tape
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent

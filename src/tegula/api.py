@@ -105,8 +105,11 @@ NAMES: dict[str, Any] = {
     **NAMED_ELEMENTS,
 }
 
-MODULES = ("kernels", "testing", "types")
-"""Parts of the package that are public as they are, loaded when they are first asked for."""
+MODULES = {
+    **{name: f"tegula.{name}" for name in ("autograd", "kernels", "optim", "testing", "types")},
+    "utils": "tegula.algorithms",
+}
+"""Parts of the package that are public, by public name, loaded when they are first asked for."""
 OPTIONAL = ("jax", "torch")
 """Parts that need other libraries, public once they are imported."""
 # What few programs use: the modules that hold it are loaded when it is first asked for.
@@ -118,6 +121,7 @@ LAZY = {
         ("device_to_torch", "dtype_from_numpy", "dtype_to_numpy", "is_device_available"),
         "tegula.runtime.modules",
     ),
+    "ScopedTimer": "tegula.runtime.scoped_timer",
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
@@ -139,7 +143,7 @@ def lookup(name: str) -> Any:
 
     Functions that work inside kernels only are made when they are first asked for."""
     if name in MODULES:
-        return import_module(f"tegula.{name}")
+        return import_module(MODULES[name])
     if name in LAZY:
         return getattr(import_module(LAZY[name]), name)
     if name in PUBLIC:

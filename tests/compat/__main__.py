@@ -34,7 +34,7 @@ from compat.isolation import isolated
 from compat.outcomes import PASSED, SKIPPED, Outcome
 
 EXAMPLES = "examples"
-WORKERS, LIMIT, LIMIT_OF_FILE = 2, 120.0, 3600.0
+WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
 LONGEST_CAUSE = 160
 PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")

@@ -8,6 +8,7 @@ FOR_V3 = "those that run machine code run for x86-64-v3, too: `python run.py tes
 NO_MACHINE_CODE = "none runs machine code"
 
 RULES: dict[str, set[str]] = {
+    "algorithms": {ON_ALL_DEVICES},
     "automatic": set(),
     "backend": set(),
     "check": {NO_MACHINE_CODE},

@@ -13,12 +13,14 @@ from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Analysis, Compilation, Observer, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
+from tegula.passes.start_together import start_together
 from tegula.passes.uniformity import Uniformity, analyse_lanes, check_cooperation
 from tegula.passes.unroll_late import unroll_late
 
-CHECK = (Analysis(check_cooperation),)
+CHECK = (Pass(start_together), Analysis(check_cooperation))
 
 PREPARE = (
+    Pass(start_together),
     Analysis(check_cooperation),
     Pass(promote_buffers),
     Pass(release_stages),
@@ -27,8 +29,9 @@ PREPARE = (
     Pass(contract_fma),
     Pass(inline_calls),
 )
-"""What every target shares: cooperation is checked, objects become values, popped tiles are released, arithmetic is
-simplified, chosen by what is known of its operands, and fused; calls end."""
+"""What every target shares: loops from the lane are the same in all lanes, cooperation is checked, objects become
+values, popped tiles are released, arithmetic is simplified, chosen by what is known of its operands, and fused; calls
+end."""
 
 SETTLE = (
     Pass(promote_buffers),

@@ -4,6 +4,7 @@ ops."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp, raise_all
@@ -94,6 +95,15 @@ def _visit_control(op: Carrier, known: Uniformity) -> bool:
         if divergent or any(known.varying(v) for v in one.sources):
             changed |= _mark([*one.own], known)
     return changed
+
+
+def begins_at_lane(op: Op, launch: LaunchClass) -> TypeGuard[For]:
+    """Whether an op is a counted loop from the number of the lane in its block: the last component of the thread index,
+    where the last dimension of the launch is a block."""
+    if not (isinstance(op, For) and launch.last_is_block):
+        return False
+    index = op.start.owner
+    return isinstance(index, Tid) and index.results.index(op.start) == launch.ndim - 1
 
 
 def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -> Iterator[Op]:

@@ -16,7 +16,7 @@ from tegula.runtime.recording import recording
 from tegula.types import scalar_of
 
 
-class GradientMismatch(TegulaError, AssertionError):
+class GradientMismatch(TegulaError, AssertionError, ValueError):
     """A gradient that finite differences contradict."""
 
 

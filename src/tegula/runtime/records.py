@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -199,13 +199,22 @@ class Differentiated:
     computed from arrays with a gradient, and as having none."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
-        what = f"the gradient of kernel {name}"
+        self.what = what = f"the gradient of kernel {name}"
         self.arrays = [*(a for a in args if isinstance(a, array)), *gradients.values()]
         self.reads = [Use(what, "an array", a) for a in self.arrays]
         self.writes = [Use(what, "a gradient", g) for g in gradients.values()]
 
 
-Record = Launched | Assigned | Differentiated
+class Called:
+    """The record of a function that a backward run calls in this place. What it reads and writes is not known."""
+
+    def __init__(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
+        self.backward, self.arrays = backward, list(arrays)
+        self.reads: list[Use] = []
+        self.writes: list[Use] = []
+
+
+Record = Launched | Assigned | Differentiated | Called
 
 
 def _numbers(a: array) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
@@ -12,9 +12,10 @@ from tegula.runtime.array import array
 from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
-from tegula.runtime.records import Assigned, Differentiated, ElementRange, Launched, Record, clear
+from tegula.runtime.records import Assigned, Called, Differentiated, ElementRange, Launched, Record, clear
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
+from tegula.types import components
 
 if TYPE_CHECKING:
     from tegula.runtime.fast_path import Form
@@ -120,6 +121,23 @@ class Tape:
             self._time += 1
             self._writes[ElementRange.of(target)] = self._time
 
+    def record_func(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
+        """Has backward runs call a function in this place, between the adjoints of the launches after it and
+        before it: the adjoint of what no kernel does.
+
+        Parameters:
+            backward: a function without parameters, whose launches no tape records.
+            arrays: the arrays whose gradients it reads and writes, which `zero` and `gradients` know then.
+        Raises:
+            launch: one of them is no array with a gradient.
+        """
+        for a in arrays:
+            if not isinstance(a, array) or a.grad is None:
+                raise LaunchError(
+                    "record_func: one of the arrays has no gradient", "make it with requires_grad=True"
+                )
+        self.records.append(Called(backward, arrays))
+
     # Gradients -------------------------------------------------------------------------------------------------------
 
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
@@ -127,12 +145,12 @@ class Tape:
         seeds.
 
         Parameters:
-            loss: an array of one element, whose gradient begins as 1.
+            loss: an array of one number, whose gradient begins as 1.
             grads: gradients by array, which stay as they are; an array without a gradient has that one from
                 then on. With neither, the gradients of the recorded arrays are the seeds.
         Raises:
-            launch: the tape ran backwards already without tg.Tape.zero, both are given, the loss has more
-                elements or no gradient, an array that is needed was overwritten, or a gradient would get lost.
+            launch: the tape ran backwards already without tg.Tape.zero, the loss has more elements or no
+                gradient, an array that is needed was overwritten, or a gradient would get lost.
             no-gradient: a gradient would flow through something that has none.
             overwritten-array: a kernel overwrote what its gradient needs.
         """
@@ -149,6 +167,8 @@ class Tape:
             for record in reversed(self.records):
                 if isinstance(record, Assigned):
                     record.take_gradient()
+                elif isinstance(record, Called):
+                    record.backward()
                 elif isinstance(record, Launched):
                     run_adjoint(
                         record.kernel,
@@ -183,6 +203,18 @@ class Tape:
                     "write the later result to another array",
                 )
 
+    def get_adjoint(self, a: object) -> array | None:
+        """The gradient of an argument of a launch.
+
+        Parameters:
+            a: an argument.
+        Returns:
+            its gradient if it is an array with one, else None.
+        Raises:
+            nothing.
+        """
+        return a.grad if isinstance(a, array) else None
+
     @property
     def gradients(self) -> dict[array, array]:
         """The gradient of each array of the recorded launches that has one."""
@@ -203,25 +235,61 @@ class Tape:
         self._spent = False
 
     def reset(self) -> None:
-        """Forgets what was recorded.
+        """Forgets what was recorded, and sets the gradients of all recorded arrays to 0.
 
         Raises:
             nothing.
         """
+        self.zero()
         self.records.clear()
         self._writes.clear()
-        self._spent = False
+
+    def visualize(
+        self,
+        filename: str | None = None,
+        *,
+        hide_readonly_arrays: bool = False,
+        array_labels: Mapping[array, str] | None = None,
+        track_inputs: Sequence[array] = (),
+        track_outputs: Sequence[array] = (),
+        track_input_names: Sequence[str] = (),
+        track_output_names: Sequence[str] = (),
+        graph_direction: str = "LR",
+    ) -> str:
+        """The recorded launches and copies, and the arrays between them, as a graph in the language of
+        Graphviz.
+
+        Parameters:
+            filename: the file that it is written to, if any.
+            hide_readonly_arrays: whether arrays that nothing writes are left out; False by default.
+            array_labels: names of arrays; otherwise they are those of the parameters.
+            track_inputs, track_outputs: arrays that are shown in any case.
+            track_input_names, track_output_names: their names.
+            graph_direction: where it grows: LR, RL, TB or BT; LR by default.
+        Returns:
+            the graph's text.
+        Raises:
+            OSError: the file cannot be written.
+        """
+        from tegula.runtime.tape_graph import TapeGraph
+
+        labels = {id(a): name for a, name in (array_labels or {}).items()}
+        for arrays, names in ((track_inputs, track_input_names), (track_outputs, track_output_names)):
+            labels.update({id(a): name for a, name in zip(arrays, names, strict=False)})
+        tracked = [*track_inputs, *track_outputs]
+        text = TapeGraph(self.records, labels, hide_readonly_arrays, tracked).text(graph_direction)
+        if filename is not None:
+            with open(filename, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
 
 
 def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[array, Any] | None:
     """The seeds by array, where None means ones; None instead of a mapping if the current gradients are the seeds."""
     if loss is None:
         return grads
-    if grads is not None:
-        raise LaunchError(
-            "backward takes a loss or gradients, not both", "tape.backward(loss), or grads={array: gradient}"
-        )
-    if loss.size != 1:
+    if loss.size * components(loss.dtype) != 1:
         help = "sum it in a kernel, or pass grads={loss: ...}"
-        raise LaunchError(f"a loss has one element, this array has shape {loss.shape}", help)
-    return {loss: None}
+        of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""
+        raise LaunchError(f"a loss has one element, this array has shape {loss.shape}{of}", help)
+    return {**(grads or {}), loss: None}

@@ -35,8 +35,8 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
     z = tg.tile_reshape(y, (n, -1))
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for k in range(n):
-        row = z[k : k + 1, :] / l[k, k]
-        z = tg.where(rows > k, z - l[:, k : k + 1] * row, tg.where(rows == k, row, z))
+        row, column = tg.tile_reshape(z[k, :] / l[k, k], (1, -1)), tg.tile_reshape(l[:, k], (n, 1))
+        z = tg.where(rows > k, z - column * row, tg.where(rows == k, row, z))
     return tg.tile_reshape(z, y.shape)
 
 
@@ -72,7 +72,7 @@ def factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 @tile_lower_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
-    for n in (1, 3, 16):
+    for n in (1, 3, 16, 20):
         yield Sample(factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32))
     yield Sample(np.tril(factor(rng, 5, 5)), rng.standard_normal((5, 3)), differentiable=True)
     yield Sample(np.tril(factor(rng, 4, 4)), rng.standard_normal(4), differentiable=True)

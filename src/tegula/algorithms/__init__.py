@@ -1,0 +1,17 @@
+"""Algorithms on whole arrays, each a few launches: sums, running sums, conversions, sorting. They are `tg.utils`."""
+
+from tegula.algorithms.conversion import array_cast
+from tegula.algorithms.reduction import array_inner, array_sum
+from tegula.algorithms.runs import runlength_encode
+from tegula.algorithms.scan import array_scan
+from tegula.algorithms.sorting import radix_sort_pairs, segmented_sort_pairs
+
+__all__ = [
+    "array_cast",
+    "array_inner",
+    "array_scan",
+    "array_sum",
+    "radix_sort_pairs",
+    "runlength_encode",
+    "segmented_sort_pairs",
+]

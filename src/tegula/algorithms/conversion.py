@@ -1,0 +1,50 @@
+"""Arrays converted to other element types."""
+
+from __future__ import annotations
+
+import tegula as tg
+from tegula.algorithms.packed import check_together, packed, scalars
+from tegula.errors import LaunchError
+from tegula.types import components, element_shape
+
+
+@tg.kernel
+def convert(a, out):
+    """Convert the elements of an array to the dtype of another one."""
+    i = tg.tid()
+    out[i] = out.dtype(a[i])
+
+
+def array_cast(in_array: tg.array, out_array: tg.array, count: int | None = None) -> None:
+    """Writes the elements of an array converted to the dtype of another one. Arrays whose numbers of
+    dimensions or components differ are seen as arrays of their scalars, in row-major order.
+
+    Parameters:
+        in_array: an array of numbers, vectors or matrices.
+        out_array: where they are written.
+        count: how many elements of `in_array` are converted, the first ones; all by default.
+    Raises:
+        launch: the devices or the shapes differ, `count` is out of range, or there is one for arrays of several
+            dimensions.
+    Gradient:
+        flows between arrays of floats where a tape records.
+    """
+    check_together("array_cast", in_array, out_array=out_array)
+    same = in_array.ndim == out_array.ndim and element_shape(in_array.dtype) == element_shape(out_array.dtype)
+    number = in_array.size if count is None else count
+    if same and in_array.ndim > 1:
+        if in_array.shape != out_array.shape:
+            raise LaunchError(f"array_cast: the arrays have shapes {in_array.shape} and {out_array.shape}")
+        if number != in_array.size:
+            raise LaunchError("array_cast: a part of an array of several dimensions cannot be converted")
+    made = out_array if out_array.is_contiguous else tg.clone(out_array)
+    source, target = scalars(packed(in_array)), scalars(made)
+    length = number * components(in_array.dtype)
+    if not 0 <= length <= min(source.size, target.size):
+        raise LaunchError(
+            f"array_cast: {length} scalars of {source.size} do not fit an array with {target.size}"
+        )
+    if length:
+        tg.launch(convert, length, [source], [target])
+    if made is not out_array:
+        out_array.assign(made)

@@ -1,0 +1,55 @@
+"""Arrays as packed scalars of few dimensions, which kernels for all shapes and element types work on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tegula as tg
+from tegula.errors import LaunchError
+from tegula.types import components, scalar_of
+
+
+def packed(a: tg.array) -> tg.array:
+    """The array itself if its elements are packed in row-major order, else a copy that is."""
+    return a if a.is_contiguous else tg.clone(a)
+
+
+def scalars(a: tg.array, *shape: int) -> tg.array:
+    """A packed array's components as an array of scalars on the same memory; by default of one dimension."""
+    return tg.array(a, scalar_of(a.dtype), shape or (a.size * components(a.dtype),), copy=False)
+
+
+def along(a: tg.array, axis: int | None, count: int) -> tuple[int, int, int]:
+    """The shape (before, along, after) as which an array's scalars are seen from an axis.
+
+    Parameters:
+        a: the array.
+        axis: the axis, or None for all elements, of which the first `count` are meant.
+        count: the number of elements.
+    Returns:
+        three lengths; the last includes the components of an element.
+    """
+    if axis is None:
+        return 1, count, components(a.dtype)
+    return math.prod(a.shape[:axis]), a.shape[axis], math.prod(a.shape[axis + 1 :]) * components(a.dtype)
+
+
+def checked_axis(what: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the first; IndexError if there is none."""
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"{what}: axis {axis} is out of bounds for an array with {ndim} dimensions")
+    return int(axis) % ndim
+
+
+def check_together(what: str, first: tg.array, **others: tg.array | None) -> None:
+    """LaunchError unless arrays live on one device."""
+    for name, other in others.items():
+        if other is not None and other.device != first.device:
+            raise LaunchError(f"{what}: {name} is on {other.device}, the first array on {first.device}")
+
+
+def check_dtype(what: str, name: str, a: tg.array, dtype: Any) -> None:
+    """LaunchError unless an array has an element type."""
+    if a.dtype != dtype:
+        raise LaunchError(f"{what}: {name} holds {a.dtype}, not {dtype}")

@@ -1,0 +1,166 @@
+"""Sums of arrays: partial sums of chunks by one block each, then their sums, until one is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.algorithms.packed import along, check_dtype, check_together, checked_axis, packed, scalars
+from tegula.errors import LaunchError
+from tegula.types import element_shape, scalar_of
+
+LONG, WIDE = (1024, 1), (64, 16)
+"""The shape of a block's chunk, along the axis and after it: where the sums are few, and where they are many."""
+THREADS = 128
+
+
+def _summing(rows: int, columns: int) -> tuple[tg.Kernel, tg.Kernel]:
+    """The kernels that sum chunks of that shape: of one array, and of the products of two."""
+
+    @tg.kernel
+    def sums(a, out):
+        """Sum chunks of an array along its second dimension."""
+        i, c, j = tg.tid()
+        t = tg.tile_load(a, shape=(1, rows, columns), offset=(i, c * rows, j * columns))
+        s = tg.tile_sum(t, axis=1)
+        tg.tile_store(out, tg.tile_reshape(s, (1, 1, columns)), offset=(i, c, j * columns))
+
+    @tg.kernel
+    def products(a, b, out):
+        """Sum chunks of the products of two arrays along their second dimension."""
+        i, c, j = tg.tid()
+        s = tg.tile_load(a, shape=(1, rows, columns), offset=(i, c * rows, j * columns))
+        t = tg.tile_load(b, shape=(1, rows, columns), offset=(i, c * rows, j * columns))
+        p = tg.tile_sum(tg.tile_map(tg.mul, s, t), axis=1)
+        tg.tile_store(out, tg.tile_reshape(p, (1, 1, columns)), offset=(i, c, j * columns))
+
+    return sums, products
+
+
+KERNELS = {chunk: _summing(*chunk) for chunk in (LONG, WIDE)}
+
+
+def array_sum(
+    values: tg.array, out: tg.array | None = None, value_count: int | None = None, axis: int | None = None
+) -> Any:
+    """The sum of an array's elements, of all or along an axis, in chunks whose size is the same on all
+    devices.
+
+    Parameters:
+        values: an array of numbers, vectors or matrices.
+        out: where the sum is written: an array of the dtype of `values` with one element, or with 1 in the
+            place of the axis; new by default.
+        value_count: how many elements are summed, the first ones; all by default.
+        axis: the axis, from the last one if it is negative; all elements by default.
+    Returns:
+        `out`; without it and without an axis a number, or a NumPy array for vectors and matrices.
+    Raises:
+        IndexError: there is no such axis.
+        launch: `out` does not fit, or `value_count` is out of range.
+    Gradient:
+        flows to `values` where a tape records and `out` is given.
+    """
+    axis = None if axis is None else checked_axis("array_sum", axis, values.ndim)
+    count = _counted("array_sum", values, value_count, axis)
+    made = _result("array_sum", values, out, axis, values.dtype)
+    shape = along(values, axis, count)
+    reduce_along([_viewed(values, axis, shape)], made, shape)
+    return made.numpy()[0] if out is None and axis is None else made
+
+
+def array_inner(
+    a: tg.array, b: tg.array, out: tg.array | None = None, count: int | None = None, axis: int | None = None
+) -> Any:
+    """The sum of the products of two arrays' elements, of all or along an axis; of vectors and matrices the
+    inner products.
+
+    Parameters:
+        a, b: arrays of one shape and dtype.
+        out: where the sum is written: an array of the scalar type with one element, or with 1 in the place of
+            the axis; new by default.
+        count: how many elements are summed, the first ones; all by default.
+        axis: the axis, from the last one if it is negative; all elements by default.
+    Returns:
+        `out`; without it and without an axis a number.
+    Raises:
+        ValueError: the shapes differ.
+        IndexError: there is no such axis.
+        launch: the dtypes or devices differ, `out` does not fit, or `count` is out of range.
+    Gradient:
+        flows to `a` and `b` where a tape records and `out` is given.
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"array_inner: the arrays have shapes {a.shape} and {b.shape}")
+    check_together("array_inner", a, b=b)
+    check_dtype("array_inner", "b", b, a.dtype)
+    axis = None if axis is None else checked_axis("array_inner", axis, a.ndim)
+    number = _counted("array_inner", a, count, axis)
+    scalar = scalar_of(a.dtype)
+    made = _result("array_inner", a, out, axis, scalar)
+    before, length, after = shape = along(a, axis, number)
+    inside = int(np.prod(element_shape(a.dtype)))
+    if axis is None:
+        shape, inside = (1, length * after, 1), 1
+    views = [_viewed(x, axis, shape) for x in (a, b)]
+    if inside == 1:
+        reduce_along(views, made, shape)
+    else:
+        graded = a.requires_grad or b.requires_grad
+        whole = tg.empty((before * after,), scalar, a.device, requires_grad=graded)
+        reduce_along(views, whole, shape)
+        split = before * after // inside, inside, 1
+        reduce_along([scalars(whole, *split)], made, split)
+    return made.numpy()[0] if out is None and axis is None else made
+
+
+def _counted(what: str, values: tg.array, count: int | None, axis: int | None) -> int:
+    """How many elements are summed; LaunchError if there are not as many."""
+    there = values.size if axis is None else values.shape[axis]
+    if count is None:
+        return there
+    if not 0 <= count <= there or (axis is not None and count != there):
+        raise LaunchError(f"{what}: {count} elements of {there} cannot be summed")
+    return count
+
+
+def _result(what: str, values: tg.array, out: tg.array | None, axis: int | None, dtype: Any) -> tg.array:
+    """The array that the sums are written to; LaunchError if the one given does not fit."""
+    shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
+    if out is None:
+        return tg.empty(shape, dtype, values.device)
+    check_together(what, values, out=out)
+    check_dtype(what, "out", out, dtype)
+    if out.shape != shape:
+        raise LaunchError(f"{what}: out has shape {out.shape}, not {shape}")
+    return out
+
+
+def _viewed(values: tg.array, axis: int | None, shape: tuple[int, int, int]) -> tg.array:
+    """The scalars of an array, or of its first elements, in three dimensions."""
+    flat = scalars(packed(values))
+    return flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
+
+
+def reduce_along(values: list[tg.array], out: tg.array, shape: tuple[int, int, int]) -> None:
+    """Write the sums along the middle dimension of one array, or of the products of two."""
+    before, length, after = shape
+    if not before * length * after:
+        out.zero_()
+        return
+    chunk = LONG if after == 1 else WIDE
+    chunks = -(-length // chunk[0])
+    grid = before, chunks, -(-after // chunk[1])
+    graded = any(a.requires_grad for a in values)
+    last = chunks == 1 and out.is_contiguous
+    sums = scalars(out, before, 1, after) if last else _partial(values[0], (before, chunks, after), graded)
+    tg.launch_tiled(KERNELS[chunk][len(values) - 1], grid, values, [sums], block_dim=THREADS)
+    if chunks > 1:
+        reduce_along([sums], out, (before, chunks, after))
+    elif not last:
+        out.assign(tg.array(sums, out.dtype, out.shape, copy=False))
+
+
+def _partial(values: tg.array, shape: tuple[int, int, int], graded: bool) -> tg.array:
+    return tg.empty(shape, values.dtype, values.device, requires_grad=graded)

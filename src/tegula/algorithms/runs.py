@@ -1,0 +1,88 @@
+"""Runs of equal elements."""
+
+from __future__ import annotations
+
+import tegula as tg
+from tegula.algorithms.packed import check_dtype, check_together, packed
+from tegula.algorithms.scan import scan
+from tegula.errors import LaunchError
+
+
+@tg.kernel
+def mark(values, begins: tg.array2d[tg.int32]):
+    """Mark the elements that begin a run."""
+    i = tg.tid()
+    begins[i, 0] = 1
+    if i > 0 and values[i] == values[i - 1]:
+        begins[i, 0] = 0
+
+
+@tg.kernel
+def collect(
+    values,
+    begins: tg.array2d[tg.int32],
+    numbers: tg.array2d[tg.int32],
+    run_values,
+    places: tg.array[tg.int32],
+    run_count: tg.array[tg.int32],
+):
+    """Write the value and the place of each run, and how many there are."""
+    i = tg.tid()
+    if begins[i, 0] == 1:
+        run_values[numbers[i, 0] - 1] = values[i]
+        places[numbers[i, 0] - 1] = i
+    if i == values.shape[0] - 1:
+        run_count[0] = numbers[i, 0]
+        places[numbers[i, 0]] = i + 1
+
+
+@tg.kernel
+def measure(places: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: tg.array[tg.int32]):
+    """Write the lengths of runs."""
+    i = tg.tid()
+    if i < run_count[0]:
+        lengths[i] = places[i + 1] - places[i]
+
+
+def runlength_encode(
+    values: tg.array,
+    run_values: tg.array,
+    run_lengths: tg.array,
+    run_count: tg.array | None = None,
+    value_count: int | None = None,
+) -> int | tg.array:
+    """Writes the value and the length of each run of equal elements of an array.
+
+    Parameters:
+        values: an array of numbers, of one dimension.
+        run_values: an array of the same dtype, with as many elements as there are values.
+        run_lengths: an array of int32, likewise.
+        run_count: an array of int32 for the number of runs; by default the number is waited for.
+        value_count: how many values are read, the first ones; all by default.
+    Returns:
+        `run_count`, or without it the number of runs.
+    Raises:
+        launch: the dtypes or devices differ, or an array is too small.
+    """
+    what = "runlength_encode"
+    check_together(what, values, run_values=run_values, run_lengths=run_lengths, run_count=run_count)
+    check_dtype(what, "run_values", run_values, values.dtype)
+    check_dtype(what, "run_lengths", run_lengths, tg.int32)
+    count = values.size if value_count is None else value_count
+    if not 0 <= count <= min(values.size, run_values.size, run_lengths.size):
+        raise LaunchError(
+            f"{what}: {count} values, of {values.size}, with room for {run_values.size} and {run_lengths.size} runs"
+        )
+    made = tg.zeros(1, tg.int32, values.device) if run_count is None else run_count
+    check_dtype(what, "run_count", made, tg.int32)
+    if count:
+        first = packed(values)[:count]
+        begins, numbers = (tg.empty((count, 1), tg.int32, values.device) for _ in range(2))
+        places = tg.empty(count + 1, tg.int32, values.device)
+        tg.launch(mark, count, [first], [begins])
+        scan(begins, numbers, inclusive=True)
+        tg.launch(collect, count, [first, begins, numbers], [run_values, places, made])
+        tg.launch(measure, count, [places, made], [run_lengths])
+    else:
+        made.zero_()
+    return int(made.numpy()[0]) if run_count is None else made

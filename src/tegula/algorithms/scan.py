@@ -1,0 +1,73 @@
+"""Running sums of arrays: within chunks by one block each, after the sums of all chunks before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tegula as tg
+from tegula.algorithms.packed import check_dtype, check_together, packed, scalars
+from tegula.algorithms.reduction import LONG, THREADS, reduce_along
+from tegula.errors import LaunchError
+from tegula.types import components
+
+CHUNK = LONG[0]
+
+
+def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
+    """The kernel that scans chunks by an op on tiles."""
+
+    @tg.kernel
+    def chunks(a, before, out):
+        """Scan chunks of the columns of an array, and add to each the sum before it."""
+        c, j = tg.tid()
+        t = tg.tile_load(a, shape=(CHUNK, 1), offset=(c * CHUNK, j))
+        s = scan(tg.tile_reshape(t, (CHUNK,)))
+        tg.tile_store(out, tg.tile_reshape(s + before[c, j], (CHUNK, 1)), offset=(c * CHUNK, j))
+
+    return chunks
+
+
+INCLUSIVE, EXCLUSIVE = _scanning(tg.tile_scan_inclusive), _scanning(tg.tile_scan_exclusive)
+
+
+def array_scan(in_array: tg.array, out_array: tg.array, inclusive: bool = True) -> None:
+    """Writes the running sums of an array's elements, in row-major order; of vectors and matrices by
+    component.
+
+    Parameters:
+        in_array: an array of numbers, vectors or matrices.
+        out_array: an array of as many elements of the same dtype; it may be `in_array`.
+        inclusive: whether a sum includes the element of its own place; True by default.
+    Raises:
+        launch: the sizes, dtypes or devices differ.
+    Gradient:
+        flows where a tape records and both arrays have one.
+    """
+    check_together("array_scan", in_array, out_array=out_array)
+    check_dtype("array_scan", "out_array", out_array, in_array.dtype)
+    if in_array.size != out_array.size:
+        raise LaunchError(f"array_scan: the arrays have {in_array.size} and {out_array.size} elements")
+    if not in_array.size:
+        return
+    shape = in_array.size, components(in_array.dtype)
+    made = out_array if out_array.is_contiguous else tg.empty_like(in_array)
+    scan(scalars(packed(in_array), *shape), scalars(made, *shape), inclusive)
+    if made is not out_array:
+        out_array.assign(tg.array(made, out_array.dtype, out_array.shape, copy=False))
+
+
+def scan(a: tg.array, out: tg.array, inclusive: bool) -> None:
+    """Write the running sums of the columns of a packed array of scalars."""
+    rows, columns = a.shape
+    chunks = -(-rows // CHUNK)
+    before = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
+    if chunks > 1:
+        sums = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
+        whole = chunks - 1  # the sum of the last chunk is of no use
+        reduce_along(
+            [a[: whole * CHUNK].reshape((whole, CHUNK, columns))], sums[:whole], (whole, CHUNK, columns)
+        )
+        scan(sums, before, inclusive=False)
+    kernel = INCLUSIVE if inclusive else EXCLUSIVE
+    tg.launch_tiled(kernel, (chunks, columns), [a, before], [out], block_dim=THREADS)

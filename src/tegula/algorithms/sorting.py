@@ -1,0 +1,220 @@
+"""Sorting of keys with values, stably: by one digit of their bits after the other, from the lowest.
+
+A thread counts the digits of a chunk of the keys; running sums of the counts, by digit and then by chunk, are where
+each chunk's elements with a digit begin; then each thread moves those of its chunk there, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+import tegula as tg
+from tegula.algorithms.packed import check_dtype, check_together, packed
+from tegula.algorithms.scan import scan
+from tegula.errors import LaunchError
+from tegula.types import DType
+
+DIGIT = 8
+"""Bits that elements are sorted by at once."""
+SHORTEST, MOST = 64, 4096
+"""The shortest chunk of a thread, and the most chunks."""
+KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
+
+
+@cache
+def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
+    """The kernels that count the digits of keys of a dtype, and that move keys and values."""
+    word = tg.uint32 if dtype.bits == 32 else tg.uint64
+    top = word(1 << (dtype.bits - 1))
+    is_float, is_signed = dtype.is_float, dtype in (tg.int32, tg.int64)
+
+    @tg.func
+    def digit(key, shift: int, mask: int):
+        """Some of the bits of a number whose order is that of the keys; the zeros are equal."""
+        bits = tg.bitcast(key, word)
+        if is_float:
+            if key == dtype(0):
+                bits = word(0)
+            bits = tg.where(bits >= top, ~bits, bits ^ top)
+        if is_signed:
+            bits = bits ^ top
+        return tg.int32(bits >> word(shift)) & mask
+
+    @tg.kernel
+    def count(keys, counts: tg.array2d[tg.int32], number: int, chunk: int, shift: int, mask: int):
+        """Count the digits of chunks of keys."""
+        c = tg.tid()
+        for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
+            d = digit(keys[i], shift, mask)
+            counts[d, c] = counts[d, c] + 1
+
+    @tg.kernel
+    def move(
+        keys,
+        values,
+        places: tg.array2d[tg.int32],
+        number: int,
+        chunk: int,
+        shift: int,
+        mask: int,
+        to_keys,
+        to_values,
+    ):
+        """Move keys and values to the places of their digits."""
+        c = tg.tid()
+        for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
+            d = digit(keys[i], shift, mask)
+            place = places[d, c]
+            places[d, c] = place + 1
+            to_keys[place] = keys[i]
+            to_values[place] = values[i]
+
+    return count, move
+
+
+@tg.kernel
+def number_segments(
+    starts: tg.array[tg.int32], ends: tg.array[tg.int32], count: int, segments: tg.array[tg.int32]
+):
+    """Write the start of its segment for each element; other elements are segments of their own."""
+    s = tg.tid()
+    for i in range(tg.max(starts[s], 0), tg.min(ends[s], count)):
+        segments[i] = starts[s]
+
+
+@tg.kernel
+def gather(a, places: tg.array[tg.int32], out):
+    """Write the elements of an array in the order of places."""
+    i = tg.tid()
+    out[i] = a[places[i]]
+
+
+def radix_sort_pairs(
+    keys: tg.array, values: tg.array, count: int, begin_bit: int = 0, end_bit: int | None = None
+) -> None:
+    """Sorts the first elements of an array of keys, and those of an array of values with them, ascending and
+    stably. The zeros of floats are equal; NaNs are last, or first if their sign is set.
+
+    Parameters:
+        keys: an array of int32, uint32, float32, int64, uint64 or float64 with at least 2 * `count` elements, of
+            which those after the first `count` are overwritten.
+        values: likewise, of any dtype.
+        count: how many elements are sorted.
+        begin_bit: the lowest bit of the keys that counts; 0 by default.
+        end_bit: the bit after the highest one that counts; by default the number of bits of a key.
+    Raises:
+        launch: the devices differ, an array is too small or not packed, a dtype is no key's, or there are no
+            such bits.
+    """
+    _check("radix_sort_pairs", keys, values, count)
+    end = keys.dtype.bits if end_bit is None else end_bit
+    if not (isinstance(begin_bit, int) and isinstance(end, int) and 0 <= begin_bit <= end <= keys.dtype.bits):
+        raise LaunchError(f"radix_sort_pairs: {keys.dtype} keys have no bits {begin_bit} to {end}")
+    sort(keys, values, count, begin_bit, end)
+
+
+def segmented_sort_pairs(
+    keys: tg.array,
+    values: tg.array,
+    count: int,
+    segment_start_indices: tg.array,
+    segment_end_indices: tg.array | None = None,
+) -> None:
+    """Sorts keys, and values with them, within segments that do not overlap, ascending and stably. Other
+    elements stay where they are.
+
+    Parameters:
+        keys: as for `radix_sort_pairs`.
+        values: likewise.
+        count: how many elements the segments are of.
+        segment_start_indices: an array of int32: where segments start.
+        segment_end_indices: the places after their ends; by default each segment ends where the next one starts,
+            and the last number is an end.
+    Raises:
+        TypeError: `count` is no integer.
+        ValueError: on a CPU, a segment is not within the first `count` elements; `count` is negative.
+        launch: the devices or dtypes differ, or an array is too small or not packed.
+    """
+    what = "segmented_sort_pairs"
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"{what}: count is an integer, not {count!r}")
+    if not 0 <= count < 1 << 31:
+        raise ValueError(f"{what}: count is {count}, not between 0 and {(1 << 31) - 1}")
+    check_together(what, keys, starts=segment_start_indices, ends=segment_end_indices)
+    _check(what, keys, values, int(count))
+    starts, ends = _segments(what, segment_start_indices, segment_end_indices)
+    if not count or not starts.size:
+        return
+    if keys.device.is_cpu:
+        low, high = starts.numpy(), ends.numpy()
+        if (low < 0).any() or (high < low).any() or (high > count).any():
+            raise ValueError(f"{what}: a segment is not within the first {count} elements")
+    count = int(count)
+    numbers = np.arange(count, dtype=np.int32)
+    segments, places = (tg.array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
+    tg.launch(number_segments, starts.size, [starts, ends, count], [segments])
+    order = tg.clone(keys)
+    sort(order, places, count, 0, keys.dtype.bits)
+    by_key = tg.empty(2 * count, tg.int32, keys.device)
+    tg.launch(gather, count, [segments, places], [by_key])
+    sort(by_key, places, count, 0, max(1, count.bit_length()))
+    for a in (keys, values):
+        tg.launch(gather, count, [a, places], [a[count : 2 * count]])
+        a[:count].assign(a[count : 2 * count])
+
+
+def sort(keys: tg.array, values: tg.array, count: int, begin: int, end: int) -> None:
+    """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten."""
+    kernels = _kernels(keys.dtype)
+    chunk = max(SHORTEST, -(-count // MOST))
+    chunks = -(-count // chunk)
+    pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
+    for low, bits in digits(begin, end):
+        (k, v), (to_k, to_v) = pairs
+        counts = tg.zeros((1 << bits, chunks), tg.int32, keys.device)
+        places = tg.empty_like(counts)
+        mask = (1 << bits) - 1
+        tg.launch(kernels[0], chunks, [k, counts, count, chunk, low, mask])
+        flat = (counts.size, 1)
+        scan(counts.reshape(flat), places.reshape(flat), inclusive=False)
+        tg.launch(kernels[1], chunks, [k, v, places, count, chunk, low, mask], [to_k, to_v])
+        pairs.reverse()
+    for now, first in zip(pairs[0], (keys, values), strict=True):
+        if now.ptr != first.ptr:
+            first[:count].assign(now)
+
+
+def digits(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The lowest bit and the width of each digit of the bits from `begin` to `end`."""
+    for low in range(begin, end, DIGIT):
+        yield low, min(DIGIT, end - low)
+
+
+def _check(what: str, keys: tg.array, values: tg.array, count: int) -> None:
+    """LaunchError unless keys and values can be sorted."""
+    check_together(what, keys, values=values)
+    if keys.dtype not in KEYS:
+        raise LaunchError(f"{what}: keys of {keys.dtype} cannot be sorted", f"convert them to {KEYS[0]}")
+    if count < 0 or min(keys.size, values.size) < 2 * count:
+        raise LaunchError(
+            f"{what}: {count} elements need arrays with {2 * count}, these have {keys.size} and {values.size}"
+        )
+    for name, a in (("keys", keys), ("values", values)):
+        if a.ndim != 1 or not a.is_contiguous:
+            raise LaunchError(f"{what}: {name} must be packed, in one dimension")
+
+
+def _segments(what: str, starts: tg.array, ends: tg.array | None) -> tuple[tg.array, tg.array]:
+    """Where segments start and end."""
+    for name, a in (("segment_start_indices", starts), ("segment_end_indices", ends)):
+        if a is not None:
+            check_dtype(what, name, a, tg.int32)
+            if a.ndim != 1:
+                raise LaunchError(f"{what}: {name} has {a.ndim} dimensions, not 1")
+    if ends is None:
+        return packed(starts[:-1]), packed(starts[1:])
+    if starts.size != ends.size:
+        raise LaunchError(f"{what}: there are {starts.size} starts and {ends.size} ends")
+    return packed(starts), packed(ends)

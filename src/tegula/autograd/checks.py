@@ -1,0 +1,171 @@
+"""Whether Jacobians by the adjoint and by differences agree."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.autograd.evaluation import Evaluation, Mask, evaluation
+from tegula.autograd.jacobians import by_adjoint, by_differences
+from tegula.runtime.records import Launched
+
+HEADER = ("input", "output", "largest difference", "adjoint", "differences", "relative", "")
+
+
+def gradcheck(
+    function: Any,
+    dim: Any = None,
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    *,
+    eps: float = 1e-4,
+    atol: float = 1e-3,
+    rtol: float = 1e-2,
+    raise_exception: bool = True,
+    input_output_mask: Mask | None = None,
+    device: Any = None,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+    max_inputs_per_var: int = -1,
+    max_outputs_per_var: int = -1,
+    show_summary: bool = True,
+    restore_inputs: bool = True,
+) -> bool:
+    """Whether the Jacobians by the adjoint and by central differences agree, component by component. `tg.gradcheck`
+    takes fewer launches: it compares along random directions.
+
+    Parameters:
+        function, dim, inputs, outputs: as for `tg.autograd.jacobian`.
+        eps: the step of the differences; 1e-4 by default.
+        atol: the absolute tolerance; 1e-3 by default.
+        rtol: the tolerance relative to the differences; 1e-2 by default.
+        raise_exception: whether a disagreement raises; True by default.
+        input_output_mask, device, max_blocks, block_dim: as for `tg.autograd.jacobian`.
+        max_inputs_per_var: how many components of each input are compared; all by default.
+        max_outputs_per_var: how many components of each output are compared; all by default.
+        show_summary: whether a table is printed; True by default.
+        restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
+            kernels.
+    Returns:
+        True, or without `raise_exception` whether they agree; NaN agrees with nothing.
+    Raises:
+        ValueError: they differ (tg.GradientMismatch, an AssertionError too).
+        launch: there are no inputs or outputs, or no such pair.
+        no-gradient: something has no gradient.
+    """
+    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    most = max_inputs_per_var, max_outputs_per_var
+    return _agree(of, input_output_mask, most, eps, atol, rtol, raise_exception, show_summary)
+
+
+def gradcheck_tape(
+    tape: tg.Tape,
+    *,
+    eps: float = 1e-4,
+    atol: float = 1e-3,
+    rtol: float = 1e-2,
+    raise_exception: bool = True,
+    input_output_masks: Mapping[str, Mask] | None = None,
+    blacklist_kernels: Collection[str] | None = None,
+    whitelist_kernels: Collection[str] | None = None,
+    max_inputs_per_var: int = -1,
+    max_outputs_per_var: int = -1,
+    show_summary: bool = True,
+    reverse_launches: bool = False,
+    skip_to_launch_index: int = 0,
+) -> bool:
+    """Whether the Jacobians of each recorded launch by the adjoint and by central differences agree, for the
+    values that the arrays have now.
+
+    Parameters:
+        tape: what was recorded; its inputs are the arrays that a launch reads, its outputs those that it writes.
+        eps, atol, rtol, raise_exception: as for `gradcheck`.
+        input_output_masks: pairs of an input and an output by the names of kernels.
+        blacklist_kernels: the names of kernels that are not checked.
+        whitelist_kernels: the names of those that are; all by default.
+        max_inputs_per_var, max_outputs_per_var, show_summary: as for `gradcheck`.
+        reverse_launches: whether the last one is checked first; False by default.
+        skip_to_launch_index: how many are left out; 0 by default.
+    Returns:
+        True, or without `raise_exception` whether all agree.
+    Raises:
+        ValueError: some differ (tg.GradientMismatch).
+        no-gradient: a kernel has no gradient.
+    """
+    records = [r for r in tape.records if isinstance(r, Launched)]
+    if reverse_launches:
+        records.reverse()
+    most = max_inputs_per_var, max_outputs_per_var
+    good = True
+    for record in records[skip_to_launch_index:]:
+        name = record.kernel.name
+        if name in (blacklist_kernels or ()) or (whitelist_kernels and name not in whitelist_kernels):
+            continue
+        mask = (input_output_masks or {}).get(name)
+        good &= _agree(_recorded(record), mask, most, eps, atol, rtol, raise_exception, show_summary)
+    return good
+
+
+def _recorded(record: Launched) -> Evaluation:
+    """The evaluation of a launch on a tape."""
+    inputs, outputs = ([u.array for u in uses] for uses in (record.reads, record.writes))
+    names = {id(a): p.name for p, a in zip(record.kernel.parameters, record.arguments, strict=True)}
+
+    def run() -> Sequence[Any]:
+        plan = record.plan
+        tg.launch(record.kernel, plan.dims, record.arguments, block_dim=plan.launch.block_dim)
+        return outputs
+
+    return Evaluation(
+        *(record.kernel.name, inputs, [names[id(a)] for a in inputs]),
+        *(lambda k: names[id(outputs[k])], run, [*inputs, *outputs]),
+    )
+
+
+def _agree(
+    of: Evaluation,
+    mask: Mask | None,
+    most: tuple[int, int],
+    eps: float,
+    atol: float,
+    rtol: float,
+    raise_exception: bool,
+    show_summary: bool,
+) -> bool:
+    """Whether both Jacobians of an evaluation agree; prints a table, and raises, if asked to."""
+    exact, numeric = by_adjoint(of, mask, most[1]), by_differences(of, mask, most[0], eps)
+    rows: list[tuple[str, ...]] = []
+    wrong = ""
+    for (i, k), jacobian in exact.items():
+        a, b = (x.numpy().reshape(len(x.numpy()), -1).astype(np.float64) for x in (jacobian, numeric[i, k]))
+        a, b = (x[: most[1] if most[1] > 0 else None, : most[0] if most[0] > 0 else None] for x in (a, b))
+        good = np.abs(a - b) <= atol + rtol * np.abs(b)
+        worst = np.unravel_index(np.argmax(np.where(np.isnan(a - b), np.inf, np.abs(a - b))), a.shape)
+        names = of.input_names[i], of.output_name(k)
+        at = tuple(int(x) for x in worst)
+        difference = float(abs(a[at] - b[at]))
+        relative = difference / (abs(float(b[at])) + 1e-8)
+        numbers = f"{difference:.3e} at {at}", f"{a[at]:.3e}", f"{b[at]:.3e}", f"{relative:.3e}"
+        rows.append((*names, *numbers, "passed" if good.all() else "FAILED"))
+        if not good.all():
+            wrong = (
+                f"{of.name}: the derivative of '{names[1]}' by '{names[0]}' at {at} is {a[at]:.9g} by the adjoint, "
+                f"{b[at]:.9g} by differences"
+            )
+    if show_summary:
+        print(_table(of.name, rows))
+    if wrong and raise_exception:
+        raise tg.GradientMismatch(wrong)
+    return not wrong
+
+
+def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
+    """Rows under a header, in columns."""
+    widths = [max(map(len, column)) for column in zip(HEADER, *rows, strict=True)]
+    lines = [
+        "  ".join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip() for row in (HEADER, *rows)
+    ]
+    return "\n".join([f"gradients of {name}:", *lines])

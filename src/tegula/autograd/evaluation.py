@@ -1,0 +1,136 @@
+"""What Jacobians are taken of: a kernel's launch, a function of Python, or a launch that a tape has recorded."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.errors import LaunchError
+from tegula.runtime.recording import recording
+from tegula.types import scalar_of
+
+Mask = Sequence[tuple[str | int, str | int]]
+"""Pairs of an input and an output, by position or by name."""
+
+
+class Evaluation:
+    """A computation from inputs to outputs, run any number of times.
+
+    Parameters:
+        name: the name of the kernel or function.
+        inputs: its arguments.
+        input_names, output_names: what they are called, and what its results are.
+        run: computes, and returns the results.
+        kept: arrays whose values are set back after every run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        input_names: Sequence[str],
+        output_names: Callable[[int], str],
+        run: Callable[[], Sequence[Any]],
+        kept: Sequence[Any],
+    ) -> None:
+        self.name, self.inputs, self.input_names = name, inputs, input_names
+        self.output_name, self._run = output_names, run
+        self._kept = [(a, tg.clone(a, requires_grad=False)) for a in kept if isinstance(a, tg.array)]
+
+    def run(self) -> Sequence[Any]:
+        """The results for the current inputs."""
+        return self._run()
+
+    def restore(self) -> None:
+        """Set the arrays back to the values that they had at first."""
+        with recording.paused():
+            for a, value in self._kept:
+                a.assign(value)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Whatever happens in the `with` block, the arrays are then as they were at first, and no tape that records
+        has seen it."""
+        try:
+            with recording.paused():
+                yield
+        finally:
+            self.restore()
+
+    def pairs(self, outputs: Sequence[Any], mask: Mask | None) -> Iterator[tuple[int, int]]:
+        """The positions of inputs and outputs with a gradient, of all or of those that are asked for."""
+        names = [self.output_name(k) for k in range(len(outputs))]
+        wanted = mask and {
+            (_position(i, self.input_names, 0), _position(k, names, len(self.input_names))) for i, k in mask
+        }
+        for i, source in enumerate(self.inputs):
+            for k, target in enumerate(outputs):
+                if (not wanted or (i, k) in wanted) and has_gradient(source) and has_gradient(target):
+                    yield i, k
+
+
+def _position(name: str | int, names: Sequence[str], before: int) -> int:
+    """The position of an argument of that name. A number is a position already."""
+    if isinstance(name, int):
+        return name
+    if name not in names:
+        raise LaunchError(f"there is no argument '{name}' to differentiate", f"there are {', '.join(names)}")
+    return names.index(name)
+
+
+def has_gradient(a: Any) -> bool:
+    """Whether a value is an array of floats through which gradients flow."""
+    return isinstance(a, tg.array) and a.requires_grad and scalar_of(a.dtype).is_float
+
+
+def evaluation(
+    function: Any,
+    dim: Any,
+    inputs: Sequence[Any] | None,
+    outputs: Sequence[Any] | None,
+    block_dim: int | None,
+    device: Any,
+    restore_inputs: bool,
+) -> Evaluation:
+    """The evaluation of a kernel or a function.
+
+    Raises:
+        ValueError: a kernel has no outputs, or there are no inputs.
+    """
+    if inputs is None:
+        raise LaunchError("there are no inputs to differentiate by", "give inputs=[...]")
+    given = list(inputs)
+    if not isinstance(function, tg.Kernel):
+        names = list(inspect.signature(function).parameters)
+        kept = given if restore_inputs else []
+        return Evaluation(
+            function.__name__, given, names, lambda k: f"output_{k}", lambda: _listed(function(*given)), kept
+        )
+    if not outputs:
+        raise LaunchError(
+            f"kernel {function.name}: there are no outputs to differentiate", "give outputs=[...]"
+        )
+    targets = list(outputs)
+    names = [p.name for p in function.parameters]
+
+    def run() -> Sequence[Any]:
+        tg.launch(function, dim, given, targets, block_dim=block_dim, device=device)
+        return targets
+
+    kept = [*given, *targets]
+    return Evaluation(function.name, given, names[: len(given)], lambda k: names[len(given) + k], run, kept)
+
+
+def _listed(results: Any) -> Sequence[Any]:
+    """What a function returned, as a list."""
+    return [results] if isinstance(results, tg.array) else list(results)
+
+
+def components_of(a: tg.array) -> np.ndarray:
+    """The components of an array's elements in float64, in one dimension; a copy."""
+    return np.array(a.numpy(), np.float64).reshape(-1)

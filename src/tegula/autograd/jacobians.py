@@ -1,0 +1,147 @@
+"""Jacobians: by the adjoint, a row for each component of an output; by differences, a column for each of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.autograd.evaluation import Evaluation, Mask, components_of, evaluation
+from tegula.types import element_shape, scalar_of, to_numpy
+
+Jacobians = dict[tuple[int, int], tg.array]
+
+
+def jacobian(
+    function: Any,
+    dim: Any = None,
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    input_output_mask: Mask | None = None,
+    device: Any = None,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+    max_outputs_per_var: int = -1,
+    restore_inputs: bool = True,
+) -> Jacobians:
+    """The derivatives of all components of outputs by all components of inputs, by the adjoint. The gradients
+    of all arrays are 0 afterwards.
+
+    Parameters:
+        function: a kernel whose outputs are its last arguments, or a function of Python that launches kernels
+            and returns an array or several.
+        dim: the number of threads in each dimension, of a kernel.
+        inputs: the arguments before the outputs; those with `requires_grad` are differentiated by.
+        outputs: the other arguments of a kernel.
+        input_output_mask: pairs of an input and an output by position or name; all pairs by default.
+        device: where a kernel without arrays runs.
+        max_blocks: is accepted and changes nothing.
+        block_dim: the number of threads in a block; as for tg.launch by default.
+        max_outputs_per_var: how many components of each output are differentiated, the first ones; all by
+            default. The other rows are NaN.
+        restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
+            kernels.
+    Returns:
+        an array by (input, output): a row of the input's elements for each component of the output.
+    Raises:
+        launch: there are no inputs or outputs, or no such pair.
+        no-gradient: something has no gradient.
+    """
+    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    return by_adjoint(of, input_output_mask, max_outputs_per_var)
+
+
+def jacobian_fd(
+    function: Any,
+    dim: Any = None,
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    input_output_mask: Mask | None = None,
+    device: Any = None,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+    max_inputs_per_var: int = -1,
+    eps: float = 1e-4,
+    restore_inputs: bool = True,
+) -> Jacobians:
+    """The derivatives of all components of outputs by all components of inputs, by central differences.
+
+    Parameters:
+        function, dim, inputs, outputs, input_output_mask, device, max_blocks, block_dim: as for `jacobian`.
+        max_inputs_per_var: by how many components of each input is differentiated, the first ones; by all by
+            default. The other columns are NaN.
+        eps: the step; 1e-4 by default.
+        restore_inputs: as for `jacobian`.
+    Returns:
+        arrays as `jacobian` returns them.
+    Raises:
+        launch: there are no inputs or outputs, or no such pair.
+    """
+    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    return by_differences(of, input_output_mask, max_inputs_per_var, eps)
+
+
+def by_adjoint(of: Evaluation, mask: Mask | None, most: int) -> Jacobians:
+    """The Jacobians of an evaluation by its adjoint."""
+    found: Jacobians = {}
+    with of.restored():
+        with tg.Tape() as tape:
+            outputs = of.run()
+        for i, k in of.pairs(outputs, mask):
+            source, target = of.inputs[i], outputs[k]
+            size = components_of(target).size
+            rows = np.full((size, components_of(source).size), np.nan)
+            for row in range(size if most <= 0 else min(most, size)):
+                tape.zero()
+                seed = np.zeros(size)
+                seed[row] = 1.0
+                tape.backward(grads={target: seed.reshape(target.numpy().shape)})
+                rows[row] = components_of(source.grad)
+            found[i, k] = _jacobian(rows, source)
+        tape.zero()
+    return found
+
+
+def by_differences(of: Evaluation, mask: Mask | None, most: int, eps: float) -> Jacobians:
+    """The Jacobians of an evaluation by central differences."""
+    found: Jacobians = {}
+    with of.restored():
+        outputs = of.run()
+        of.restore()
+        targets: dict[int, list[int]] = {}
+        for i, k in of.pairs(outputs, mask):
+            targets.setdefault(i, []).append(k)
+        for i, wanted in targets.items():
+            source = of.inputs[i]
+            values = source.numpy().copy()
+            columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in wanted}
+            for n in range(values.size if most <= 0 else min(most, values.size)):
+                (above, up), (below, down) = (_moved(of, source, values, n, step) for step in (eps, -eps))
+                for k in wanted:
+                    columns[k][n] = (up[k] - down[k]) / (above - below)
+            found |= {(i, k): _jacobian(columns[k].T, source) for k in wanted}
+    return found
+
+
+def _moved(
+    of: Evaluation, source: tg.array, values: np.ndarray, n: int, step: float
+) -> tuple[float, list[np.ndarray]]:
+    """The outputs' components with a component of an input moved by a step, and its value then. The input's values are
+    set back."""
+    of.restore()
+    moved = values.copy()
+    moved.reshape(-1)[n] += values.dtype.type(step)
+    source.assign(moved)
+    results = [components_of(a) if isinstance(a, tg.array) else np.empty(0) for a in of.run()]
+    source.assign(values)
+    return float(moved.reshape(-1)[n]), results
+
+
+def _jacobian(rows: np.ndarray, source: tg.array) -> tg.array:
+    """An array of derivatives by an input's components: in each row, one of the input's elements."""
+    inner = element_shape(source.dtype)
+    shape = (rows.shape[0], source.size, *inner)
+    data = rows.reshape(shape).astype(to_numpy(scalar_of(source.dtype)))
+    return tg.array(data, dtype=source.dtype, device=source.device)

@@ -1,0 +1,6 @@
+"""Optimisers: they change arrays in place by gradients, on the arrays' device."""
+
+from tegula.optim.adam import Adam
+from tegula.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam"]

@@ -1,0 +1,126 @@
+"""The Adam optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tegula as tg
+from tegula.optim.parameters import check_count, listed, state_of, update
+
+
+@tg.kernel
+def adam_step(
+    g,
+    m,
+    v,
+    beta1: tg.float64,
+    beta2: tg.float64,
+    rate: tg.float64,
+    unbiased: tg.float64,
+    eps: tg.float64,
+    params,
+):
+    """Update the averages of a gradient and its square, and a parameter by them."""
+    i = tg.tid()
+    d = m.dtype(g[i])
+    first = m.dtype(beta1) * m[i] + m.dtype(1.0 - beta1) * d
+    second = m.dtype(beta2) * v[i] + m.dtype(1.0 - beta2) * d * d
+    m[i] = first
+    v[i] = second
+    step = m.dtype(rate) * first / (tg.sqrt(second * m.dtype(unbiased)) + m.dtype(eps))
+    params[i] = params.dtype(m.dtype(params[i]) - step)
+
+
+class Adam:
+    """An optimiser that scales the step of each number by averages of its gradient and of the gradient's
+    square (Kingma and Ba 2015). `m` and `v` are the averages by parameter, arrays of scalars, float32 for
+    narrower floats; `t` is the number of steps so far.
+
+    Parameters:
+        params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
+        lr: the step size; 0.001 by default.
+        betas: the factors by which the averages of the gradient and of its square decay; (0.9, 0.999) by
+            default.
+        eps: what is added to the square root of the second one; 1e-8 by default.
+    Raises:
+        launch: a parameter is no array of floats.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[tg.array] | None = None,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08,
+    ) -> None:
+        self.m: list[tg.array] = []
+        self.v: list[tg.array] = []
+        self.set_params(params)
+        self.lr, self.eps, self.t = lr, eps, 0
+        self.beta1, self.beta2 = betas
+
+    def set_params(self, params: Sequence[tg.array] | None) -> None:
+        """Sets the parameters; averages that fit them are kept.
+
+        Parameters:
+            params: as for the class.
+        Raises:
+            launch: a parameter is no array of floats.
+        """
+        self.params = listed(params)
+        if self.params is not None:
+            self.m, self.v = state_of(self.params, self.m), state_of(self.params, self.v)
+
+    def reset_internal_state(self) -> None:
+        """Sets the averages and the number of steps to 0.
+
+        Raises:
+            nothing.
+        """
+        for average in (*self.m, *self.v):
+            average.zero_()
+        self.t = 0
+
+    def step(self, grad: Sequence[tg.array]) -> None:
+        """Changes the parameters by a step; no tape records it.
+
+        Parameters:
+            grad: the gradients, arrays of the parameters' shapes and dtypes.
+        Raises:
+            launch: there are no parameters, or not as many gradients.
+            TypeError: a gradient has another dtype.
+            ValueError: a gradient has another shape.
+        """
+        for k, param in enumerate(check_count(self.params, grad)):
+            self.step_detail(
+                grad[k], self.m[k], self.v[k], self.lr, self.beta1, self.beta2, self.t, self.eps, param
+            )
+        self.t += 1
+
+    @staticmethod
+    def step_detail(
+        g: tg.array,
+        m: tg.array,
+        v: tg.array,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        t: float,
+        eps: float,
+        params: tg.array,
+    ) -> None:
+        """Changes one parameter by a step.
+
+        Parameters:
+            g: its gradient.
+            m, v: its averages.
+            lr, beta1, beta2: as for the class.
+            t: the number of steps before.
+            eps: as for the class.
+            params: the parameter.
+        Raises:
+            TypeError: the gradient has another dtype.
+            ValueError: the gradient has another shape.
+        """
+        numbers = beta1, beta2, lr / (1.0 - beta1 ** (t + 1)), 1.0 / (1.0 - beta2 ** (t + 1)), eps
+        update(params, g, lambda p, grad: tg.launch(adam_step, p.size, [grad, m, v, *numbers], [p]))

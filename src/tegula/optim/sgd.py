@@ -1,0 +1,137 @@
+"""Gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tegula as tg
+from tegula.optim.parameters import check_count, listed, state_of, update
+
+
+@tg.kernel
+def sgd_step(
+    g,
+    b,
+    lr: tg.float64,
+    momentum: tg.float64,
+    kept: tg.float64,
+    decay: tg.float64,
+    nesterov: bool,
+    params,
+):
+    """Update the momentum of a gradient, and a parameter by it."""
+    i = tg.tid()
+    p = b.dtype(params[i])
+    d = b.dtype(g[i]) + b.dtype(decay) * p
+    if momentum != 0.0:
+        average = b.dtype(momentum) * b[i] + b.dtype(kept) * d
+        b[i] = average
+        if nesterov:
+            d = d + b.dtype(momentum) * average
+        else:
+            d = average
+    params[i] = params.dtype(p - b.dtype(lr) * d)
+
+
+class SGD:
+    """Gradient descent, optionally with momentum (Polyak 1964, Nesterov 1983) and weight decay.
+    `b` are the averages by parameter, arrays of scalars, float32 for narrower floats; `t` is the number of steps
+    so far.
+
+    Parameters:
+        params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
+        lr: the step size; 0.001 by default.
+        momentum: the factor by which the average of the gradients decays; 0 by default: there is none.
+        dampening: 1 less the factor of a gradient in the average; 0 by default.
+        weight_decay: the factor of the parameter that is added to its gradient; 0 by default.
+        nesterov: whether a step looks ahead by the momentum; False by default.
+    Raises:
+        launch: a parameter is no array of floats.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[tg.array] | None = None,
+        lr: float = 0.001,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        self.b: list[tg.array] = []
+        self.set_params(params)
+        self.lr, self.momentum, self.dampening = lr, momentum, dampening
+        self.weight_decay, self.nesterov, self.t = weight_decay, nesterov, 0
+
+    def set_params(self, params: Sequence[tg.array] | None) -> None:
+        """Sets the parameters; averages that fit them are kept.
+
+        Parameters:
+            params: as for the class.
+        Raises:
+            launch: a parameter is no array of floats.
+        """
+        self.params = listed(params)
+        if self.params is not None:
+            self.b = state_of(self.params, self.b)
+
+    def reset_internal_state(self) -> None:
+        """Sets the averages and the number of steps to 0.
+
+        Raises:
+            nothing.
+        """
+        for average in self.b:
+            average.zero_()
+        self.t = 0
+
+    def step(self, grad: Sequence[tg.array]) -> None:
+        """Changes the parameters by a step; no tape records it.
+
+        Parameters:
+            grad: the gradients, arrays of the parameters' shapes and dtypes.
+        Raises:
+            launch: there are no parameters, or not as many gradients.
+            TypeError: a gradient has another dtype.
+            ValueError: a gradient has another shape.
+        """
+        for k, param in enumerate(check_count(self.params, grad)):
+            self.step_detail(
+                *(grad[k], self.b[k], self.lr, self.momentum, self.dampening, self.weight_decay),
+                *(self.nesterov, self.t, param),
+            )
+        self.t += 1
+
+    @staticmethod
+    def step_detail(
+        g: tg.array,
+        b: tg.array,
+        lr: float,
+        momentum: float,
+        dampening: float,
+        weight_decay: float,
+        nesterov: bool,
+        t: int,
+        params: tg.array,
+    ) -> None:
+        """Changes one parameter by a step.
+
+        Parameters:
+            g: its gradient.
+            b: its average.
+            lr, momentum, dampening, weight_decay, nesterov: as for the class.
+            t: the number of steps before; the average begins with the first gradient.
+            params: the parameter.
+        Raises:
+            TypeError: the gradient has another dtype.
+            ValueError: the gradient has another shape.
+        """
+        kept = 1.0 - dampening if t else 1.0
+        numbers = lr, momentum, kept, weight_decay, bool(nesterov)
+
+        def step(p: tg.array, grad: tg.array) -> None:
+            if not t:
+                b.zero_()
+            tg.launch(sgd_step, p.size, [grad, b, *numbers], [p])
+
+        update(params, g, step)

@@ -1,0 +1,52 @@
+"""Loops that begin at the lane, and go on by the number of lanes to a multiple of it, begin at 0 and add the lane: all
+lanes of a block run them equally often, and may reach cooperative ops in them together.
+
+`range(lane, stop, n)` with 0 <= lane < n has ceil((stop - lane) / n) iterations: stop / n for each lane, if n divides
+stop, and none for a stop at or below 0. n must be a power of two: then multiples stay multiples where integers
+wrap."""
+
+from __future__ import annotations
+
+from tegula.ir import ConstantLike, Kernel
+from tegula.ops.control import For
+from tegula.ops.scalar import Add, Const
+from tegula.passes.divisors import divides
+from tegula.passes.runner import Compilation
+from tegula.passes.uniformity import analyse, begins_at_lane
+
+
+def start_together(kernel: Kernel, context: Compilation) -> None:
+    """Rewrite the kernel in place."""
+    loops = [
+        loop for loop in kernel.walk() if begins_at_lane(loop, kernel.launch) and _is_in_step(loop, kernel)
+    ]
+    if loops:
+        known = analyse(kernel)
+        for loop in loops:
+            if not known.varying(loop.stop):
+                _start_at_0(loop)
+
+
+def _is_in_step(loop: For, kernel: Kernel) -> bool:
+    """Whether a loop from the lane goes on by the number of lanes, or a larger one, to a multiple of that."""
+    step = loop.step.owner
+    if not isinstance(step, ConstantLike):
+        return False
+    n = step.value
+    return n >= kernel.launch.block_dim and n & (n - 1) == 0 and divides(n, loop.stop)
+
+
+def _start_at_0(loop: For) -> None:
+    """Have a loop count from 0, and its body add what it began at."""
+    lane, index = loop.start, loop.index
+    zero = Const.typed([], {"value": 0, "type": lane.type}, loc=loop.loc)
+    at = Add.typed([index, lane], loc=loop.loc)
+    at.result.name = index.name
+    for op in loop.body.walk():
+        op.substitute({index: at.result})
+    region = loop.parent
+    assert region is not None
+    zero.parent, at.parent = region, loop.body
+    region.ops.insert(region.ops.index(loop), zero)
+    loop.body.ops.insert(0, at)
+    loop.start = zero.result

@@ -1,0 +1,92 @@
+"""Timing a block of Python code."""
+
+from __future__ import annotations
+
+import cProfile
+import threading
+import time
+from collections.abc import MutableMapping
+
+from tegula.runtime.device import synchronize
+
+
+class _OfThread(threading.local):
+    depth = 0
+
+
+_here = _OfThread()
+
+
+class ScopedTimer:
+    """Measures how long a `with` block takes, and prints it.
+
+        with tg.ScopedTimer("step", synchronize=True) as timer:
+            tg.launch(...)
+        timer.elapsed
+
+    `elapsed` is the time in milliseconds, 0 before the end. What `extra_msg` is set to is printed after it.
+
+    Parameters:
+        name: what is printed before the time, after four spaces for each timer around this one.
+        active: whether anything is measured; True by default.
+        print: whether the time is printed; True by default.
+        detailed: whether the times of functions are printed too, by Python's profiler; False by default.
+        dict: lists of milliseconds by name, to which this time is added.
+        synchronize: whether to wait for all GPUs before and after, so that launches are measured; False by
+            default.
+        skip_tape: is accepted and changes nothing.
+    Raises:
+        nothing.
+    """
+
+    enabled = True
+
+    def __init__(
+        self,
+        name: str,
+        active: bool = True,
+        print: bool = True,
+        detailed: bool = False,
+        dict: MutableMapping[str, list[float]] | None = None,
+        synchronize: bool = False,
+        skip_tape: bool = False,
+    ) -> None:
+        self.name, self.active = name, active and self.enabled
+        self.print, self.detailed, self.synchronize = print, detailed, synchronize
+        self.dict = dict
+        self.elapsed = 0.0
+        self.extra_msg = ""
+        if dict is not None:
+            dict.setdefault(name, [])
+
+    def __enter__(self) -> ScopedTimer:
+        if self.active:
+            if self.synchronize:
+                synchronize()
+            if self.detailed:
+                self._profile = cProfile.Profile()
+                self._profile.enable()
+            _here.depth += 1
+            self._begin = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self.active:
+            return
+        try:
+            if self.synchronize and error[0] is None:
+                synchronize()
+        finally:
+            self.elapsed = (time.perf_counter_ns() - self._begin) / 1e6
+            _here.depth -= 1
+            if self.dict is not None:
+                self.dict[self.name].append(self.elapsed)
+            self._report()
+
+    def _report(self) -> None:
+        if self.detailed:
+            self._profile.disable()
+            self._profile.print_stats(sort="tottime")
+        if self.print:
+            text = f"{'    ' * _here.depth}{self.name} took {self.elapsed:.2f} ms {self.extra_msg}"
+            print(text.rstrip())

@@ -1,0 +1,81 @@
+"""What a tape has recorded as a graph for Graphviz: records are boxes, arrays ellipses, and arrows what is read and
+written; dashed lines join functions and the arrays that they may read or write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tegula.runtime.array import array
+from tegula.runtime.records import Assigned, Called, Differentiated, ElementRange, Launched, Record, Use
+
+
+class TapeGraph:
+    """The graph of the records of a tape. Arrays on the same elements are one node.
+
+    `labels`: names of arrays, by identity; `hide_read`: whether arrays that nothing writes are left out, but for those
+    that are `tracked`."""
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        labels: Mapping[int, str],
+        hide_read: bool = False,
+        tracked: Sequence[array] = (),
+    ) -> None:
+        self.records = records
+        self.labels = {
+            **{ElementRange.of(u.array): named(u) for r in records for u in (*r.writes, *r.reads)},
+            **{ElementRange.of(a): labels[id(a)] for r in records for a in r.arrays if id(a) in labels},
+        }
+        written = {u.elements for r in records for u in r.writes}
+        shown = written | {ElementRange.of(a) for a in tracked}
+        found = dict.fromkeys(ElementRange.of(a) for r in records for a in r.arrays)
+        self.nodes = {at: k for k, at in enumerate(found) if at in shown or not hide_read}
+        self.described = {ElementRange.of(a): described(a) for r in records for a in r.arrays}
+
+    def text(self, direction: str) -> str:
+        """The graph in Graphviz's language."""
+        lines = ["digraph tape {", f"    rankdir={direction};"]
+        for at, k in self.nodes.items():
+            name = self.labels.get(at, f"array {k}")
+            lines.append(
+                f"    a{k} [shape=ellipse, label={quoted(name)}, tooltip={quoted(self.described[at])}];"
+            )
+        for k, record in enumerate(self.records):
+            lines.append(f"    r{k} [shape=box, style=rounded, label={quoted(title(record))}];")
+            lines += [f"    a{self.nodes[u.elements]} -> r{k};" for u in self._seen(record.reads)]
+            lines += [f"    r{k} -> a{self.nodes[u.elements]};" for u in self._seen(record.writes)]
+            if isinstance(record, Called):
+                known = [self.nodes[at] for a in record.arrays if (at := ElementRange.of(a)) in self.nodes]
+                lines += [f"    a{n} -> r{k} [dir=none, style=dashed];" for n in known]
+        return "\n".join([*lines, "}", ""])
+
+    def _seen(self, uses: Sequence[Use]) -> list[Use]:
+        return [use for use in uses if use.elements in self.nodes]
+
+
+def title(record: Record) -> str:
+    """What a record is, in a line."""
+    if isinstance(record, Launched):
+        return f"{record.kernel.name} {'x'.join(map(str, record.plan.dims))}"
+    if isinstance(record, Assigned):
+        return "fill" if record.source is None else "copy"
+    if isinstance(record, Called):
+        return getattr(record.backward, "__name__", "function")
+    assert isinstance(record, Differentiated)
+    return record.what
+
+
+def named(use: Use) -> str:
+    """The name of an array in a record."""
+    return use.name.removeprefix("argument ").strip("'")
+
+
+def described(a: array) -> str:
+    """The dtype and the shape of an array."""
+    return f"{a.dtype}{list(a.shape)}{' with a gradient' if a.requires_grad else ''}"
+
+
+def quoted(text: str) -> str:
+    """A string of Graphviz's language."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

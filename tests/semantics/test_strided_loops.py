@@ -1,0 +1,48 @@
+"""Loops from the lane by the number of lanes to a rounded length: cooperative ops may stand in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+
+@tg.kernel
+def largest_and_norm(x: tg.array[float], largest: tg.array[float], norm: tg.array[float]):
+    _, lane = tg.tid()
+    length, lanes = x.shape[0], tg.block_dim()
+    upper = ((length + lanes - 1) // lanes) * lanes
+    found = tg.float32(-tg.inf)
+    for i in range(lane, upper, lanes):
+        v = tg.float32(-tg.inf)
+        square = 0.0
+        if i < length:
+            v = x[i]
+            square = v * v
+        found = tg.max(found, tg.tile_max(tg.tile(v))[0])
+        tg.tile_atomic_add(norm, tg.tile_sum(tg.tile(square)))
+    if lane == 0:
+        largest[0] = found
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("length", [0, 5, 128, 129, 1000])
+def test_blocks_loop_together(length: int) -> None:
+    x = np.random.default_rng(length).standard_normal(length).astype(np.float32)
+    a, largest, norm = tg.array(x, requires_grad=True), tg.zeros(1), tg.zeros(1, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(largest_and_norm, dim=[1], inputs=[a], outputs=[largest, norm], block_dim=64)
+    assert largest.numpy()[0] == x.max(initial=-np.inf)
+    np.testing.assert_allclose(norm.numpy()[0], (x.astype(np.float64) ** 2).sum(), rtol=1e-5)
+    tape.backward(norm)
+    assert a.grad is not None
+    np.testing.assert_allclose(a.grad.numpy(), 2.0 * x, rtol=1e-6)
+
+
+def test_other_numbers_of_lanes_are_refused() -> None:
+    """Only multiples of powers of two stay multiples where a length wraps."""
+    with pytest.raises(tg.CompileError, match="this range differs between threads of a block"):
+        tg.launch_tiled(
+            largest_and_norm, dim=[1], inputs=[tg.ones(5)], outputs=[tg.zeros(1), tg.zeros(1)], block_dim=96
+        )
