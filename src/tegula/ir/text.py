@@ -34,6 +34,8 @@ from tegula.types import (
     TileType,
     Type,
     VecType,
+    quaternion,
+    transformation,
 )
 
 INDENT = "  "
@@ -422,7 +424,7 @@ def parse_type(text: str) -> Type | None:
     parts = _split(rest[:-1])
     try:
         return _TYPE_PARSERS[head](parts)
-    except (KeyError, ValueError, IndexError):
+    except (KeyError, ValueError, IndexError, TypeError):
         return None
 
 
@@ -457,6 +459,8 @@ def _flag(parts: list[str]) -> bool:
 
 _TYPE_PARSERS: dict[str, Callable[[list[str]], Type]] = {
     "vec": lambda p: VecType(int(p[0]), DTYPES[p[1]]),
+    "quat": lambda p: quaternion(DTYPES[p[0]]),
+    "transform": lambda p: transformation(DTYPES[p[0]]),
     "mat": lambda p: MatType(int(p[0]), int(p[1]), DTYPES[p[2]]),
     "tile": lambda p: TileType(_element(p[0]), _shape(p[1]), _flag(p[2:])),
     "buf": lambda p: BufType(_element(p[0]), _shape(p[1]), p[2], _flag(p[3:])),

@@ -23,7 +23,9 @@ from tegula.types import (
     MatType,
     TileType,
     VecType,
+    algebra_of,
     components,
+    element_shape,
     element_type,
     float32,
     int32,
@@ -43,21 +45,40 @@ def convert(b: OpBuilder, to: ElementType, args: Sequence[Operand], kwargs: dict
 
 def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> Value:
     """A vector or matrix from no value (zeros), one scalar (all components), a value of the same shape (converted),
-    its components, or (matrices) its row vectors."""
+    its components, which vectors may hold, or (matrices) its row vectors."""
     if not args:
         return b.const(0, to)
-    first = args[0]
+    first, algebra = args[0], algebra_of(to)
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
-        made = b.cast(first, to.dtype)
-        require(made.type == to, f"cannot make a {to} from {describe(first)}")
-        return made
-    if len(args) == 1 and components(to) != 1:
+        alike = len(element_shape(first.type)) == len(element_shape(to))
+        if components(first.type) == components(to) and alike:
+            made = b.cast(first, to.dtype)
+            return made if made.type == to else b.one(VecMake, b.components_of(made), {"type": to})
+        if not algebra.optional:
+            raise TypeRule(f"cannot make a {to} from {describe(first)}")
+    if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    if isinstance(to, MatType) and len(args) == to.rows and all(
-        isinstance(x, Value) and isinstance(x.type, VecType) for x in args
-    ):  # fmt: skip
-        args = [part for row in args for part in b.components_of(row)]
-    return b.one(VecMake, [_component(b, x, to.dtype) for x in args], {"type": to})
+    parts = [part for x in args for part in _parts(b, to, x)]
+    missing = components(to) - len(parts)
+    if missing and missing == algebra.optional:
+        parts += algebra.unit[-missing:]
+    return b.one(VecMake, [_component(b, x, to.dtype) for x in parts], {"type": to})
+
+
+def is_vector(x: Operand) -> bool:
+    """Whether an operand is a vector."""
+    return isinstance(x, Value) and isinstance(x.type, VecType)
+
+
+def _parts(b: OpBuilder, to: VecType | MatType, x: Operand) -> list[Operand]:
+    """The components that an argument of a call of a type stands for: the rows of a matrix have its length."""
+    if not is_vector(x):
+        return [x]
+    parts = b.components_of(x)
+    require(
+        isinstance(to, VecType) or len(parts) == to.cols, f"a row of {to} is no {describe(x)}"
+    )
+    return [*parts]
 
 
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
@@ -119,7 +140,7 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     """A vector of given components, of the elements of a tile, or of zeros.
 
     Parameters:
-        *args: the components, scalars of one dtype; one scalar fills all of `length`; a tile (N,), of which each thread
+        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of which each thread
             reads all elements, in a view of its own where it made one; none: zeros.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
@@ -144,8 +165,9 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
         require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
         return b.const(0, VecType(int(length or 0), scalar or float32))
     values = [b.value(x, scalar) for x in args]
-    scalar = scalar or scalar_of(element(values[0].type))
-    return composite(b, VecType(length or len(values), scalar), values)
+    types = [element(x.type) for x in values]
+    count = sum(components(t) for t in types if not isinstance(t, MatType))
+    return composite(b, VecType(length or count, scalar or scalar_of(types[0])), values)
 
 
 @public("matrix")
@@ -281,7 +303,7 @@ def length(b: OpBuilder, x: Operand) -> Value:
 
 @public("normalize")
 def normalize(b: OpBuilder, x: AVector) -> Value:
-    """The vector divided by its length; zeros for a vector of length 0.
+    """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
     Parameters:
         x: a vector (N,) of floats.
@@ -294,10 +316,11 @@ def normalize(b: OpBuilder, x: AVector) -> Value:
     """
     size = length(b, x)
     vec = _vector(b, x)
-    zero = b.const(0.0, element(size.type))
+    t, zero = element(vec.type), b.const(0.0, element(size.type))
+    unit = algebra_of(t).unit
     positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
     scaled = b.one(S.Div, [vec, b.one(VecSplat, [size], {"type": vec.type})])
-    return b.one(S.Select, [positive, scaled, b.const(0.0, element(vec.type))])
+    return b.one(S.Select, [positive, scaled, b.of_numbers(unit, t) if unit else b.const(0.0, t)])
 
 
 @public("cross")
