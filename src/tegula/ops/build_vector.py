@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tegula.algebra import QUATERNION
 from tegula.fitting import UnfitNumber, fitted
 from tegula.ir import REGISTRY, TypeRule, Value
 from tegula.ops import scalar as S
@@ -172,11 +173,12 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
 
 @public("matrix")
 def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value:
-    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, or of zeros.
+    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, of a motion, or of zeros.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
-            elements; or one scalar for all entries; none: zeros.
+            elements; or one scalar for all entries; or a translation, rotation and scale, of which
+            tg.transform_compose makes it; none: zeros.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
@@ -190,6 +192,8 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     """
     if len(args) == 1 and b.is_tile(args[0]):
         return _elements(b, args[0], 2)
+    if len(args) == 3 and isinstance(args[1], Value) and algebra_of(args[1].type) == QUATERNION:
+        return b.value(b.call("transform_compose", *args))
     if shape is None:
         n = math.isqrt(len(args))
         require(
