@@ -192,14 +192,14 @@ class NumberPattern:
 
 @dataclass(frozen=True, slots=True)
 class ElementPattern:
-    """An element of any dtype of floats, the same in all parameters of a function: `of` is that over float32."""
+    """An element of any dtype of floats, the same in all parameters of a function: `of` is that over float32, and
+    `described` it in words."""
 
     of: ElementType
+    described: str
 
     def __str__(self) -> str:
-        if isinstance(self.of, DType):
-            return "float"
-        return str(self.of).replace(f",{self.of.dtype}", "").replace(f"<{self.of.dtype}>", "")
+        return self.described
 
     def matches(self, t: object) -> bool:
         """Whether a type is such an element's."""
@@ -223,7 +223,9 @@ def whole(form: Sequence[Entry]) -> Extents | None:
 
 def scalar_bound(annotations: Sequence[object], types: Sequence[object]) -> DType | None:
     """The dtype that the arguments of a function give to its patterns of elements; None if none gives one."""
-    found = (t for a, t in zip(annotations, types, strict=True) if isinstance(a, ElementPattern) and a.matches(t))
+    found = (
+        t for a, t in zip(annotations, types, strict=True) if isinstance(a, ElementPattern) and a.matches(t)
+    )
     first: Any = next(found, None)
     return None if first is None else scalar_of(first)
 

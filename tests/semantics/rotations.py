@@ -1,5 +1,5 @@
-"""Functions of quaternions, transforms and spatial vectors, and what they are in NumPy by other formulas: products of
-4 x 4 matrices, and rotations by Rodrigues' formula."""
+"""Functions of quaternions, transforms and spatial vectors, and what they are in NumPy by other formulas: matmuls
+of 4 x 4 matrices, and rotations by Rodrigues' formula."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tegula as tg
 Array = np.ndarray
 
 
-def product(a: Array, b: Array) -> Array:
+def times(a: Array, b: Array) -> Array:
     """By the matrix of a left factor."""
     x, y, z, w = a
     left = np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
@@ -29,7 +29,7 @@ def cross_matrix(v: Array) -> Array:
     return np.stack([np.cross(v, e) for e in np.eye(3)], -1)
 
 
-def turned(axis: Array, angle: float) -> Array:
+def rodrigues(axis: Array, angle: float) -> Array:
     """Rodrigues' formula."""
     k = cross_matrix(axis / np.linalg.norm(axis))
     return np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
@@ -45,7 +45,7 @@ def axis_angle(q: Array) -> tuple[Array, float]:
 
 
 def matrix(q: Array) -> Array:
-    return turned(*axis_angle(q))
+    return rodrigues(*axis_angle(q))
 
 
 def positive(q: Array) -> Array:
@@ -85,7 +85,7 @@ def twist(axis: Array, q: Array) -> Array:
 def euler(e: Array, *axes: int) -> Array:
     made = np.array([0.0, 0.0, 0.0, 1.0])
     for k in axes:
-        made = product(of_axis(np.eye(3)[k], e[k]), made)
+        made = times(of_axis(np.eye(3)[k], e[k]), made)
     return made
 
 
@@ -98,9 +98,7 @@ def angles(r: Array) -> Array:
 def same_ends(e, zero):
     """The rotation by e.z about z, then e.x about x, then e.y about z."""
     x, z = tg.vector(zero + 1.0, zero, zero), tg.vector(zero, zero, zero + 1.0)
-    return (
-        tg.quat_from_axis_angle(z, e.y) * tg.quat_from_axis_angle(x, e.x) * tg.quat_from_axis_angle(z, e.z)
-    )
+    return tg.quat_from_axis_angle(z, e.y) * tg.quat_from_axis_angle(x, e.x) * tg.quat_from_axis_angle(z, e.z)
 
 
 def between(a: Array, b: Array) -> Array:
@@ -128,8 +126,8 @@ ARGUMENTS = {
 
 Reference = Callable[..., Any]
 QUATERNIONS: dict[str, Reference] = {
-    "a * b": lambda a, b, **_: product(a, b),
-    "tg.quat_multiply(a, b)": lambda a, b, **_: product(a, b),
+    "a * b": lambda a, b, **_: times(a, b),
+    "tg.quat_multiply(a, b)": lambda a, b, **_: times(a, b),
     "tg.quat_inverse(a)": lambda a, **_: conjugate(a),
     "a + b": lambda a, b, **_: a + b,
     "a * n.x - b / 2.0": lambda a, b, n, **_: a * n[0] - b / 2,
@@ -166,7 +164,9 @@ TRANSFORMS: dict[str, Reference] = {
     "tg.transform_point(k, u)": lambda k, u, **_: (k @ [*u, 1])[:3],
     "tg.transform_vector(k, u)": lambda k, u, **_: (k @ [*u, 0])[:3],
     "tg.transform_point(s * t, u)": lambda s, t, u, **_: (rigid(s) @ rigid(t) @ [*u, 1])[:3],
-    "tg.transform_point(tg.transform_inverse(s), u)": lambda s, u, **_: (np.linalg.inv(rigid(s)) @ [*u, 1])[:3],
+    "tg.transform_point(tg.transform_inverse(s), u)": lambda s, u, **_: (np.linalg.inv(rigid(s)) @ [*u, 1])[
+        :3
+    ],
     "tg.transform_inverse(s)": lambda s, **_: np.array([*-(matrix(s[3:]).T @ s[:3]), *conjugate(s[3:])]),
     "tg.transform_to_matrix(s)": lambda s, **_: rigid(s),
     "tg.transform_from_matrix(m).p": lambda s, **_: s[:3],
@@ -180,7 +180,7 @@ TRANSFORMS: dict[str, Reference] = {
     "tg.transformation(u, a)": lambda u, a, **_: np.array([*u, *a]),
     "tg.transformd(u)": lambda u, **_: np.array([*u, 0, 0, 0, 1]),
     "s + t * n.x": lambda s, t, n, **_: s + t * n[0],
-    "s.q * t.q": lambda s, t, **_: product(s[3:], t[3:]),
+    "s.q * t.q": lambda s, t, **_: times(s[3:], t[3:]),
 }
 
 SPATIAL: dict[str, Reference] = {

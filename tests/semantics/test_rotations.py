@@ -16,7 +16,8 @@ FAMILIES = {"quaternions": QUATERNIONS, "transforms": TRANSFORMS, "spatial vecto
 
 def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[Any]:
     return [
-        tg.array(samples[name], dtype=getattr(tg, named(t) + suffix), **options) for name, t in ARGUMENTS.items()
+        tg.array(samples[name], dtype=getattr(tg, named(t) + suffix), **options)
+        for name, t in ARGUMENTS.items()
     ]
 
 

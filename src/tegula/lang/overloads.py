@@ -99,7 +99,9 @@ def match(wanted: Annotation, x: Any) -> int | None:
     if is_element(wanted):
         return _match_element(wanted, x)
     if isinstance(wanted, ElementPattern):
-        return _match_element(wanted.of, x) if isinstance(x, int | float) else EXACT if wanted.matches(x) else None
+        if isinstance(x, int | float):
+            return _match_element(wanted.of, x)
+        return EXACT if wanted.matches(x) else None
     if isinstance(wanted, ConstantPattern):
         return _match_constant(wanted, x)
     if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):

@@ -33,8 +33,8 @@ def quaternion(b: OpBuilder, *args: Operand, dtype: Operand = None) -> Value:
     """A quaternion of given components, or of zeros.
 
     Parameters:
-        *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion, which is
-            converted; none: zeros.
+        *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion, which
+            is converted; none: zeros.
         dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
     Returns:
         a quaternion.

@@ -76,9 +76,7 @@ def _parts(b: OpBuilder, to: VecType | MatType, x: Operand) -> list[Operand]:
     if not is_vector(x):
         return [x]
     parts = b.components_of(x)
-    require(
-        isinstance(to, VecType) or len(parts) == to.cols, f"a row of {to} is no {describe(x)}"
-    )
+    require(isinstance(to, VecType) or len(parts) == to.cols, f"a row of {to} is no {describe(x)}")
     return [*parts]
 
 
@@ -141,8 +139,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     """A vector of given components, of the elements of a tile, or of zeros.
 
     Parameters:
-        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of which each thread
-            reads all elements, in a view of its own where it made one; none: zeros.
+        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of
+            which each thread reads all elements, in a view of its own where it made one; none: zeros.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:

@@ -449,7 +449,7 @@ class OpBuilder(Builder):
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
             composite.append(isinstance(t, VecType | MatType))
-        if all(composite) and op not in ("add", "sub") and not self._product(op, a, b):
+        if all(composite) and op not in ("add", "sub") and not self._multiplication(op, a, b):
             raise TypeRule(
                 f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined",
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
@@ -461,9 +461,9 @@ class OpBuilder(Builder):
         """Vectors and matrices: + and - between equals, * and / with a scalar, products with a matrix."""
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
-        product = self._product(op, a, b)
-        if product:
-            return self.call(product, a, b)
+        function = self._multiplication(op, a, b)
+        if function:
+            return self.call(function, a, b)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
         if both and op in ("add", "sub", "and", "or", "xor"):
@@ -479,13 +479,13 @@ class OpBuilder(Builder):
             algebra_of(ta).help or algebra_of(tb).help or COMPONENTWISE if op in ("mul", "div") else "",
         )
 
-    def _product(self, op: str, a: Operand, b: Operand) -> str:
-        """The name of the function that multiplies two elements, or tiles of them, of an algebra with a product; else
+    def _multiplication(self, op: str, a: Operand, b: Operand) -> str:
+        """The name of the function that multiplies two elements, or tiles of them, of an algebra that has one; else
         ""."""
         types = [x.type for x in (a, b) if isinstance(x, Value)]
         elements = [t.dtype if isinstance(t, TileType | BufType) else t for t in types]
-        is_product = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
-        return algebra_of(elements[0]).product if is_product else ""
+        multiplies = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
+        return algebra_of(elements[0]).multiply if multiplies else ""
 
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
         if isinstance(x, Value) and isinstance(x.type, VecType | MatType):

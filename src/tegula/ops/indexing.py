@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tegula.algebra import Part
+from tegula.algebra import NamedPart
 from tegula.dataclass import dataclass
 from tegula.ir import Op, TypeRule, Value
 from tegula.ops import scalar as S
@@ -47,6 +47,7 @@ from tegula.types import (
     scalar_of,
     uint64,
 )
+
 
 def _check_size(t: Type) -> None:
     """TypeRule for a tile or stack of too many elements, or a vector or matrix of too many components."""
@@ -432,7 +433,7 @@ class KernelBuilder(OpBuilder):
             return self._named_part(x, t, part)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
-    def _named_part(self, x: Value, t: VecType, part: Part) -> Value:
+    def _named_part(self, x: Value, t: VecType, part: NamedPart) -> Value:
         """v.x, or t.p of a transform t."""
         if part.algebra is None:
             return self._component(x, t, (part.start,))
@@ -450,7 +451,7 @@ class KernelBuilder(OpBuilder):
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
-    def _assign_named(self, x: Value, t: VecType, part: Part, value: Operand) -> Value:
+    def _assign_named(self, x: Value, t: VecType, part: NamedPart, value: Operand) -> Value:
         """x with another value of a named part."""
         if part.algebra is None:
             return self._assign_component(x, t, (part.start,), value)

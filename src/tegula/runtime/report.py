@@ -30,10 +30,7 @@ from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
 from tegula.source import Location
 from tegula.types import (
-    DTYPES,
     ElementType,
-    MatType,
-    VecType,
     components,
     element_shape,
     scalar_of,

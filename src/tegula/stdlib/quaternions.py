@@ -77,7 +77,9 @@ def quat_rotate(quat: Quat, vec: Vec3):
         quat_rotate_inv(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
     """
     u = quat[0:3]
-    return vec * (2.0 * quat.w * quat.w - 1.0) + u * (2.0 * tg.dot(u, vec)) + tg.cross(u, vec) * (2.0 * quat.w)
+    return (
+        vec * (2.0 * quat.w * quat.w - 1.0) + u * (2.0 * tg.dot(u, vec)) + tg.cross(u, vec) * (2.0 * quat.w)
+    )
 
 
 @func

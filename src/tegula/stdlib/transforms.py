@@ -1,4 +1,4 @@
-"""Rigid motions: a rotation, then a translation, as transforms of 7 numbers or as matrices (4, 4) that act on columns."""
+"""Rigid motions, rotations then translations: transforms of 7 numbers, or matrices (4, 4) that act on columns."""
 
 from __future__ import annotations
 
@@ -102,8 +102,9 @@ def transform_compose(position: Vec3, rotation: Quat, scale: Vec3):
     """The matrix that scales along the axes, then rotates, then translates.
 
     Parameters:
+        position: a vector (3,) of floats, the translation.
         rotation: a quaternion of floats, of length 1.
-        position, scale: vectors (3,) of floats.
+        scale: a vector (3,) of floats.
     Returns:
         a matrix (4, 4): T @ R @ S.
     Gradient:
