@@ -123,6 +123,7 @@ def matrix_from_rows(b: OpBuilder, *rows: Operand) -> Value:
         a matrix (M, N).
     Raises:
         type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
+        out-of-range: a literal does not fit its dtype.
     Gradient:
         that of each row is the adjoint's row.
     """
@@ -142,6 +143,7 @@ def matrix_from_cols(b: OpBuilder, *columns: Operand) -> Value:
         a matrix (M, N).
     Raises:
         type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
+        out-of-range: a literal does not fit its dtype.
     Gradient:
         that of each column is the adjoint's column.
     """

@@ -59,7 +59,10 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
             raise TypeRule(f"cannot make a {to} from {describe(first)}")
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    parts = [part for x in args for part in _parts(b, to, x)]
+    if isinstance(to, MatType) and any(map(is_vector, args)):
+        what = f"the rows of {to} are vectors ({to.cols},)"
+        require(all(b.value(x).type == VecType(to.cols, to.dtype) for x in args), what)
+    parts = [part for x in args for part in (b.components_of(x) if is_vector(x) else [x])]
     missing = components(to) - len(parts)
     if missing and missing == algebra.optional:
         parts += algebra.unit[-missing:]
@@ -69,15 +72,6 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
 def is_vector(x: Operand) -> bool:
     """Whether an operand is a vector."""
     return isinstance(x, Value) and isinstance(x.type, VecType)
-
-
-def _parts(b: OpBuilder, to: VecType | MatType, x: Operand) -> list[Operand]:
-    """The components that an argument of a call of a type stands for: the rows of a matrix have its length."""
-    if not is_vector(x):
-        return [x]
-    parts = b.components_of(x)
-    require(isinstance(to, VecType) or len(parts) == to.cols, f"a row of {to} is no {describe(x)}")
-    return [*parts]
 
 
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
