@@ -4,7 +4,6 @@ of 4 x 4 matrices, and rotations by Rodrigues' formula."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import pi
 from typing import Any
 
 import numpy as np
@@ -251,6 +250,3 @@ def expected(table: dict[str, Reference], samples: dict[str, Array]) -> Array:
     count = len(samples["a"])
     each = [{name: x[i] for name, x in samples.items()} for i in range(count)]
     return np.stack([np.concatenate([np.ravel(f(**x)) for f in table.values()]) for x in each])
-
-
-HALF_TURNS = [of_axis(axis, pi) for axis in np.eye(3)]

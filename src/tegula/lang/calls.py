@@ -46,7 +46,7 @@ from tegula.lang.state import (
     describe_type,
 )
 from tegula.ops import PUBLIC
-from tegula.ops.base import USES
+from tegula.ops.base import USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
@@ -435,6 +435,7 @@ class Calls(TracerState):
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
+        self._check_one_dtype(f, args)
         scalars = (scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type))
         narrow = next((t for t in scalars if t in (float16, bfloat16)), None)
         if narrow is not None and f.in_float32:
@@ -446,6 +447,19 @@ class Calls(TracerState):
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
         return self.inlined(chosen, ordered, node)
+
+    def _check_one_dtype(self, f: FuncDef, args: Sequence[Any]) -> None:
+        """TypeRule where the arguments of a function of vectors have several dtypes."""
+        taken = [
+            x.type
+            for p, x in zip(f.definition.parameters, args, strict=False)
+            if isinstance(p.annotation, ElementPattern) and isinstance(x, Value) and is_element(x.type)
+        ]
+        other = next((t for t in taken if scalar_of(t) != scalar_of(taken[0])), None)
+        if other is not None:
+            raise TypeRule(
+                "", cast_help(taken[0], other), "MixedScalars", op=f.name, left=taken[0], right=other
+            )
 
     def _by_position(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None

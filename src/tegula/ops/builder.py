@@ -463,6 +463,7 @@ class OpBuilder(Builder):
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         function = self._multiplication(op, a, b)
         if function:
+            self._same(op, a, b)
             return self.call(function, a, b)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)

@@ -51,7 +51,6 @@ OF_VECTORS = Family(
         "mixed-scalar-types": "the arguments have not one dtype",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
-        "type-mismatch": "the arguments have not one dtype",
     }
 )
 """The text that docstrings of functions of vectors share."""

@@ -59,6 +59,8 @@ def quat_to_axis_angle(quat: Quat):
 
     Returns:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
+    Raises:
+        type-mismatch: `quat` is a tile: there are two results.
     Gradient:
         that of the formula; 0 where there is no rotation.
     """

@@ -126,6 +126,8 @@ def transform_decompose(m: Mat44):
 
     Returns:
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
+    Raises:
+        type-mismatch: `m` is a tile: there are several results.
     Gradient:
         that of the formula.
     """
