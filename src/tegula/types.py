@@ -147,7 +147,9 @@ class VecType:
         Gradient:
             that of each component is the adjoint's component; the sum of all for one number that fills them.
         """
-        parts = [x for value in values for x in (value if np.ndim(cast(Any, value)) else (value,))]
+        parts: list[object] = []
+        for value in values:
+            parts += cast(Any, value) if np.ndim(cast(Any, value)) else [value]
         missing = self.length - len(parts)
         if missing and missing == self.algebra.optional:
             parts += self.algebra.unit[-missing:]

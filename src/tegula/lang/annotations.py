@@ -11,6 +11,7 @@ from tegula.signature import (
     ConstantPattern,
     Dtypes,
     Element,
+    ElementPattern,
     Extent,
     Extents,
     Pattern,
@@ -172,7 +173,17 @@ class _Arrays:
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 
-Annotation = ElementType | ArrayAnnotation | TileAnnotation | StackAnnotation | Pattern | Dtypes | type | _Any
+Annotation = (
+    ElementType
+    | ArrayAnnotation
+    | TileAnnotation
+    | StackAnnotation
+    | Pattern
+    | ElementPattern
+    | Dtypes
+    | type
+    | _Any
+)
 GENERIC = "__tegula_annotation__"
 """The attribute of a class that has what the class itself stands for as an annotation."""
 ARRAYS = ArrayAnnotation(ANY, ANY)

@@ -23,8 +23,7 @@ from tegula.errors import (
     OutOfBounds,
     RunError,
 )
-from tegula.ir.text import parse_type
-from tegula.ops.base import element
+from tegula.ir.text import parse_element
 from tegula.ops.debug import Print
 from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
@@ -209,7 +208,7 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _types(site: Site) -> list[ElementType]:
-    return [element(parse_type(t)) if isinstance(t, str) else t for t in site.data["types"]]
+    return [parse_element(t) if isinstance(t, str) else t for t in site.data["types"]]
 
 
 def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:
