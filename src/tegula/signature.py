@@ -209,7 +209,7 @@ class ElementPattern:
 FLOATS = (float16, bfloat16, float32, float64)
 
 Pattern: TypeAlias = TilePattern | InOutPattern | ConstantPattern | NumberPattern
-PATTERNS = (TilePattern, InOutPattern, ConstantPattern, NumberPattern, ElementPattern, Dtypes)
+PATTERNS = (TilePattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
 
 
 def _entry(n: Entry) -> str:

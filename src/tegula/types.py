@@ -149,7 +149,7 @@ class VecType:
         """
         parts: list[object] = []
         for value in values:
-            parts += cast(Any, value) if np.ndim(cast(Any, value)) else [value]
+            parts.extend(cast(Any, value) if np.ndim(cast(Any, value)) else [value])
         missing = self.length - len(parts)
         if missing and missing == self.algebra.optional:
             parts += self.algebra.unit[-missing:]

@@ -212,7 +212,7 @@ def resolve(annotation: object) -> Annotation:
     if get_origin(annotation) in (Union, UnionType):
         annotation = _present(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
-    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, *PATTERNS)
+    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, ElementPattern, *PATTERNS)
     if isinstance(annotation, known) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
