@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dataclass",),
     ("source",),
     ("errors",),
-    ("fitting",),
+    ("fitting", "algebra"),
     ("types", "target"),
     ("signature", "declaration"),
     ("layout",),

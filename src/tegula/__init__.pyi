@@ -1697,11 +1697,12 @@ def match_any(x: Any, width: Any = 32) -> Any:
     """
 
 def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
-    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, or of zeros.
+    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, of a motion, or of zeros.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
-            elements; or one scalar for all entries; none: zeros.
+            elements; or one scalar for all entries; or a translation, rotation and scale, of which
+            tg.transform_compose makes it; none: zeros.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
@@ -1712,6 +1713,34 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
         out-of-range: `shape` is no pair of positive numbers.
     Gradient:
         that of each entry is the adjoint's entry.
+    """
+
+def matrix_from_cols(*columns: Any) -> Any:
+    """A matrix whose columns are given vectors.
+
+    Parameters:
+        *columns: N vectors (M,) of one type, M * N at most 1024.
+    Returns:
+        a matrix (M, N).
+    Raises:
+        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        that of each column is the adjoint's column.
+    """
+
+def matrix_from_rows(*rows: Any) -> Any:
+    """A matrix whose rows are given vectors.
+
+    Parameters:
+        *rows: M vectors (N,) of one type, M * N at most 1024.
+    Returns:
+        a matrix (M, N).
+    Raises:
+        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        that of each row is the adjoint's row.
     """
 
 def max(x: Any, y: Any) -> Any:
@@ -1938,7 +1967,7 @@ def neg(x: Any) -> Any:
     """
 
 def normalize(x: Any) -> Any:
-    """The vector divided by its length; zeros for a vector of length 0.
+    """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
     Parameters:
         x: a vector (N,) of floats.
@@ -1989,6 +2018,311 @@ def pow(x: Any, y: Any) -> Any:
         adjoint * y * x**(y - 1) for `x`; adjoint * x**y * log(x) for `y`, 0 where x <= 0. x**0 is constant.
     Source:
         special cases: ISO C, annex F.10.4.4.
+    """
+
+def quat_between_vectors(a: Any, b: Any) -> Any:
+    """The rotation by the smallest angle that turns the direction of `a` into that of `b`.
+
+    Parameters:
+        a, b: vectors (3,) of floats, of any length but 0; the directions must not be opposite.
+    Returns:
+        a quaternion of length 1.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
+    """The rotation by an angle about an axis, counterclockwise as seen from its tip.
+
+    Parameters:
+        axis: a vector (3,) of floats, of length 1.
+        angle: the angle in radians, a float.
+    Returns:
+        a quaternion: (axis * sin(angle / 2), cos(angle / 2)).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
+    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that stay where they are.
+
+    Parameters:
+        e: the angles in radians, by axis, a vector (3,) of floats.
+        i, j, k: the axes, integers from 0 to 2; those next to each other differ.
+    Returns:
+        a quaternion of length 1: qk * qj * qi.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula for `e`.
+    """
+
+def quat_from_matrix(mat: Any) -> Any:
+    """The rotation that a matrix stands for, by which column vectors are multiplied.
+
+    Parameters:
+        mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or (4, 4), of which the first 3 rows and
+            columns count.
+    Returns:
+        a quaternion of length 1; the largest of its components is positive where the trace is negative, else w is.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula, entry by entry.
+    Source:
+        Shepperd 1978, Quaternion from rotation matrix.
+    """
+
+def quat_identity(dtype: Any = ...) -> Any:
+    """The quaternion of no rotation: (0, 0, 0, 1).
+
+    Parameters:
+        dtype: the scalar type, one of floats; float32 by default.
+    Returns:
+        a quaternion.
+    Raises:
+        type-mismatch: `dtype` is no type of floats.
+    Gradient:
+        none: it is a constant.
+    """
+
+def quat_inverse(quat: Any) -> Any:
+    """The conjugate (-x, -y, -z, w), which is the inverse of a rotation.
+
+    Parameters:
+        quat: a quaternion of floats.
+    Returns:
+        a quaternion.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the conjugate of the adjoint.
+    """
+
+def quat_multiply(a: Any, b: Any) -> Any:
+    """The product of two quaternions, Hamilton's, which `a * b` is too: the rotation by `b`, then by `a`.
+
+    Parameters:
+        a, b: a quaternion of floats.
+    Returns:
+        a quaternion.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        quat_multiply(adjoint, quat_inverse(b)) for `a`, quat_multiply(quat_inverse(a), adjoint) for `b`.
+    """
+
+def quat_rotate(quat: Any, vec: Any) -> Any:
+    """A vector rotated: quat_to_matrix(quat) @ vec.
+
+    Parameters:
+        quat: a quaternion of floats.
+        vec: a vector (3,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        quat_rotate_inv(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+    """
+
+def quat_rotate_inv(quat: Any, vec: Any) -> Any:
+    """A vector rotated by the inverse of a rotation.
+
+    Parameters:
+        quat: a quaternion of floats.
+        vec: a vector (3,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        quat_rotate(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+    """
+
+def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
+    """The rotation by roll about x, then pitch about y, then yaw about z, axes that stay where they are.
+
+    Parameters:
+        roll, pitch, yaw: the angles in radians, floats.
+    Returns:
+        a quaternion of length 1: qz * qy * qx.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quat_slerp(a: Any, b: Any, t: Any) -> Any:
+    """The rotation between two at the share `t` of the way, which turns evenly about one axis, the shorter way.
+
+    Parameters:
+        a, b: quaternions of floats, of length 1; `b` of any length but 0.
+        t: a float: 0 gives `a`, 1 gives `b` or -b.
+    Returns:
+        a quaternion: `a` times the rotation by t * angle about the axis of quat_inverse(a) * b.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula, also where `a` is `b`.
+    """
+
+def quat_to_axis_angle(quat: Any) -> Any:
+    """The axis of a rotation and its angle, the smaller of the two possible ones.
+
+    Parameters:
+        quat: a quaternion of floats.
+    Returns:
+        a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
+    Raises:
+        type-mismatch: `quat` is a tile: there are two results.
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula; 0 where there is no rotation.
+    """
+
+def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
+    """The angles of rotations about the axes `i`, then `j`, then `k`, that make up a rotation.
+
+    With three different axes quat_from_euler(e, i, j, k) makes the rotation again, also where the second angle is a
+    quarter turn and the first is chosen to be 0. Where `i` is `k`, the third angle stands at the axis that is left.
+
+    Parameters:
+        q: a quaternion of floats.
+        i, j, k: the axes, integers from 0 to 2; those next to each other differ.
+    Returns:
+        a vector (3,) of radians, by axis: the second angle is from -pi / 2 to pi / 2, where `i` is `k` from 0 to
+        pi.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula for `q`.
+    Source:
+        Bernardes and Viollet 2022, Quaternion to Euler angles conversion.
+    """
+
+def quat_to_matrix(quat: Any) -> Any:
+    """The matrix of a rotation, by which column vectors are multiplied.
+
+    Parameters:
+        quat: a quaternion of floats.
+    Returns:
+        a matrix (3, 3).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula, entry by entry.
+    """
+
+def quat_to_rpy(q: Any) -> Any:
+    """The angles (roll, pitch, yaw) of a rotation, of which quat_rpy makes it again.
+
+    Where pitch is pi / 2 or -pi / 2, roll and yaw are not determined: tg.quat_to_euler(q, 0, 1, 2) chooses some.
+
+    Parameters:
+        q: a quaternion of floats.
+    Returns:
+        a vector (3,) of radians: roll and yaw from -pi to pi, pitch from -pi / 2 to pi / 2.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula; 0 for pitch where it is clamped.
+    """
+
+def quat_twist(axis: Any, q: Any) -> Any:
+    """The part of a rotation about an axis: what is left is a rotation about an axis at a right angle to it.
+
+    Parameters:
+        axis: a vector (3,) of floats, of length 1.
+        q: a quaternion of floats.
+    Returns:
+        a quaternion of length 1; the identity for a half turn about an axis at a right angle.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quat_twist_angle(axis: Any, q: Any) -> Any:
+    """The angle of the rotation about an axis that a rotation has, without its sign.
+
+    Parameters:
+        axis: a vector (3,) of floats, of length 1.
+        q: a quaternion of floats.
+    Returns:
+        a scalar, radians from 0 to pi where w is not negative, else up to 2 pi.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
+    """The angle of the rotation about an axis that a rotation has, negative for a clockwise one.
+
+    Parameters:
+        axis: a vector (3,) of floats, of length 1.
+        q: a quaternion of floats.
+    Returns:
+        a scalar, radians from -pi to pi where w is not negative, else from -2 pi to 2 pi.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def quaternion(*args: Any, dtype: Any = None) -> Any:
+    """A quaternion of given components, or of zeros.
+
+    Parameters:
+        *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion,
+            which is converted; none: zeros.
+        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+    Returns:
+        a quaternion.
+    Raises:
+        type-mismatch: a component has another dtype, is no float, or there are not 4 of them.
+        out-of-range: a literal does not fit the dtype.
+    Gradient:
+        that of each component is the adjoint's component.
     """
 
 def radians(x: Any) -> Any:
@@ -2125,6 +2459,21 @@ def sinh(x: Any) -> Any:
         adjoint * cosh(x).
     """
 
+def skew(vec: Any) -> Any:
+    """The matrix of a cross product: skew(vec) @ u is cross(vec, u).
+
+    Parameters:
+        vec: a vector (3,) of floats.
+    Returns:
+        a matrix (3, 3), the negative of its transpose.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the sum of the entries of the adjoint in which a component stands, with its sign.
+    """
+
 def softsign(x: Any) -> Any:
     """x / (1 + |x|), which goes from -1 to 1.
 
@@ -2138,6 +2487,96 @@ def softsign(x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + |x|)**2.
+    """
+
+def spatial_adjoint(r: Any, s: Any) -> Any:
+    """The matrix by which twists are seen from another frame, where `r` is a rotation and `s` is skew(p) @ r.
+
+    Parameters:
+        r, s: a matrix (3, 3) of floats.
+    Returns:
+        a matrix (6, 6): [[r, 0], [s, r]].
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the sum of the blocks of the adjoint in which each stands.
+    """
+
+def spatial_bottom(svec: Any) -> Any:
+    """The last three components of a spatial vector: its linear velocity or force.
+
+    Parameters:
+        svec: a spatial vector (6,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the adjoint for the last three components.
+    """
+
+def spatial_cross(a: Any, b: Any) -> Any:
+    """The cross product of two twists.
+
+    Parameters:
+        a, b: a spatial vector (6,) of floats.
+    Returns:
+        a spatial vector: (cross(wa, wb), cross(va, wb) + cross(wa, vb)).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def spatial_cross_dual(a: Any, b: Any) -> Any:
+    """The cross product of a twist and a wrench.
+
+    Parameters:
+        a, b: a spatial vector (6,) of floats.
+    Returns:
+        a spatial vector, a wrench: (cross(wa, wb) + cross(va, vb), cross(wa, vb)).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def spatial_dot(a: Any, b: Any) -> Any:
+    """The inner product of two spatial vectors: the power of a wrench and a twist.
+
+    Parameters:
+        a, b: a spatial vector (6,) of floats.
+    Returns:
+        a scalar.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        adjoint * b for `a`, adjoint * a for `b`.
+    """
+
+def spatial_top(svec: Any) -> Any:
+    """The first three components of a spatial vector: its angular velocity or torque.
+
+    Parameters:
+        svec: a spatial vector (6,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the adjoint for the first three components.
     """
 
 def sqrt(x: Any) -> Any:
@@ -3559,6 +3998,222 @@ def trace(m: Any) -> Any:
         the adjoint on the diagonal, 0 elsewhere.
     """
 
+def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
+    """The matrix that scales along the axes, then rotates, then translates.
+
+    Parameters:
+        position: a vector (3,) of floats, the translation.
+        rotation: a quaternion of floats, of length 1.
+        scale: a vector (3,) of floats.
+    Returns:
+        a matrix (4, 4): T @ R @ S.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_decompose(m: Any) -> Any:
+    """The translation, rotation and scale of a matrix of which transform_compose makes it.
+
+    Parameters:
+        m: a matrix (4, 4) of floats.
+    Returns:
+        a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
+    Raises:
+        type-mismatch: `m` is a tile: there are several results.
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_from_matrix(mat: Any) -> Any:
+    """The transform that a matrix stands for.
+
+    Parameters:
+        mat: a matrix (4, 4) of floats of a rotation and a translation, whose last row is not used.
+    Returns:
+        a transform.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_get_rotation(xform: Any) -> Any:
+    """The rotation of a transform, which `xform.q` is too.
+
+    Parameters:
+        xform: a transform of floats.
+    Returns:
+        a quaternion.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the adjoint for the last four components.
+    """
+
+def transform_get_translation(xform: Any) -> Any:
+    """The translation of a transform, which `xform.p` is too.
+
+    Parameters:
+        xform: a transform of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the adjoint for the first three components.
+    """
+
+def transform_identity(dtype: Any = ...) -> Any:
+    """The transform that moves nothing: (0, 0, 0, 0, 0, 0, 1).
+
+    Parameters:
+        dtype: the scalar type, one of floats; float32 by default.
+    Returns:
+        a transform.
+    Raises:
+        type-mismatch: `dtype` is no type of floats.
+    Gradient:
+        none: it is a constant.
+    """
+
+def transform_inverse(xform: Any) -> Any:
+    """The motion back.
+
+    Parameters:
+        xform: a transform of floats whose rotation has length 1.
+    Returns:
+        a transform.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_multiply(a: Any, b: Any) -> Any:
+    """The product of two transforms, which `a * b` is too: the motion `b`, then `a`.
+
+    Parameters:
+        a, b: a transform of floats.
+    Returns:
+        a transform: (quat_rotate(a.q, b.p) + a.p, a.q * b.q).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_point(mat: Any, point: Any) -> Any:
+    """A point moved: rotated, then translated.
+
+    Parameters:
+        xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
+        point: a vector (3,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        transform_vector of the transposed rotation and the adjoint for `point`; that of the formula for `xform`.
+    """
+
+def transform_to_matrix(xform: Any) -> Any:
+    """The matrix that moves points as a transform does.
+
+    Parameters:
+        xform: a transform of floats whose rotation has length 1.
+    Returns:
+        a matrix (4, 4).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_twist(t: Any, x: Any) -> Any:
+    """A twist (angular velocity, linear velocity) seen from another frame.
+
+    Parameters:
+        t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
+        x: a spatial vector (w, v) of floats.
+    Returns:
+        a spatial vector: (Rw, Rv + cross(p, Rw)).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transform_vector(mat: Any, vec: Any) -> Any:
+    """A direction moved: rotated, not translated.
+
+    Parameters:
+        xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
+        vec: a vector (3,) of floats.
+    Returns:
+        a vector (3,).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        transform_vector of the transposed rotation and the adjoint for `vec`; that of the formula for `xform`.
+    """
+
+def transform_wrench(t: Any, x: Any) -> Any:
+    """A wrench (torque, force) seen from another frame.
+
+    Parameters:
+        t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
+        x: a spatial vector (torque, force) of floats.
+    Returns:
+        a spatial vector: (R torque + cross(p, R force), R force).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
+    """
+
+def transformation(*args: Any, dtype: Any = None) -> Any:
+    """A transform of a translation and a rotation, which come first and last in its 7 components.
+
+    Parameters:
+        *args: a translation, a vector (3,), and a rotation, a quaternion, the identity by default; or the 7
+            components; or one scalar for all; or a transform, which is converted; none: zeros.
+        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+    Returns:
+        a transform.
+    Raises:
+        type-mismatch: a component has another dtype, is no float, or there are not 3 or 7 of them.
+        out-of-range: a literal does not fit the dtype.
+    Gradient:
+        that of each component is the adjoint's component.
+    """
+
 def transpose(m: Any) -> Any:
     """The transpose of a matrix.
 
@@ -3622,8 +4277,8 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
     """A vector of given components, of the elements of a tile, or of zeros.
 
     Parameters:
-        *args: the components, scalars of one dtype; one scalar fills all of `length`; a tile (N,), of which each
-            thread reads all elements, in a view of its own where it made one; none: zeros.
+        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile
+            (N,), of which each thread reads all elements, in a view of its own where it made one; none: zeros.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:
@@ -3635,6 +4290,22 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
         out-of-range: `length` is below 1.
     Gradient:
         that of each component is the adjoint's component.
+    """
+
+def velocity_at_point(qd: Any, r: Any) -> Any:
+    """The velocity of a point of a rigid body.
+
+    Parameters:
+        qd: the twist of the body, a spatial vector (w, v) of floats.
+        r: the point, a vector (3,) of floats from where the twist is taken.
+    Returns:
+        a vector (3,): v + cross(w, r).
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        that of the formula.
     """
 
 def where(condition: Any, x: Any, y: Any) -> Any:

@@ -156,6 +156,7 @@ def _excerpt(loc: Location | None) -> list[str]:
 
 _ARRAY_TYPE = re.compile(r"\barray<([^<>]*(?:<[^<>]*>)?[^<>]*),(\d)>")
 _COMPOSITE_TYPE = re.compile(r"\b(vec|mat)<(\d+)(?:,(\d+))?,(\w+)>")
+_ALGEBRA_TYPE = re.compile(r"\b(\w+)<(b?float\d+)>")
 _SUFFIXES = {
     "float16": "h", "float32": "", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
     "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
@@ -177,8 +178,15 @@ def _composite(found: re.Match[str]) -> str:
     return f"vector({n}, {scalar})" if kind == "vec" else f"matrix(({n}, {m}), {scalar})"
 
 
+def _of_algebra(found: re.Match[str]) -> str:
+    """quat and transformd where such a name exists, else quat[bfloat16]."""
+    kind, scalar = found.groups()
+    return f"{kind}{_SUFFIXES[scalar]}" if scalar in _SUFFIXES else f"{kind}[{scalar}]"
+
+
 def spoken(text: str) -> str:
     """A message with types as users write them: array1d[float32] for array<float32,1>, vec3 for vec<3,float32>."""
+    text = _ALGEBRA_TYPE.sub(_of_algebra, text)
     text = _PIPE_TYPE.sub(lambda m: f"tile_pipe[{m[1]}, {', '.join(m[2].split(','))}]", text)
     text = _BARRIER_TYPE.sub(lambda m: f"tg.{m[1]}", _COMPOSITE_TYPE.sub(_composite, text))
     text = _STACK_TYPE.sub(lambda m: f"tile_stack({m[2]}, {m[1]})", text)
@@ -211,7 +219,7 @@ class UnknownAttribute(CompileError, AttributeError):
 
     CODE = "unknown-attribute"
     MESSAGE = "{owner} has no attribute '{name}'"
-    HELP = "arrays and tiles have shape, dtype and ndim, tiles also size and T, vectors x, y, z, w"
+    HELP = "arrays and tiles have shape, dtype and ndim, tiles also size and T, vectors x, y, z, w, transforms p and q"
 
 
 class UnsupportedPython(CompileError):

@@ -190,6 +190,24 @@ class NumberPattern:
         return str(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class ElementPattern:
+    """An element of any dtype of floats, the same in all parameters of a function: `of` is that over float32, and
+    `described` it in words."""
+
+    of: ElementType
+    described: str
+
+    def __str__(self) -> str:
+        return self.described
+
+    def matches(self, t: object) -> bool:
+        """Whether a type is such an element's."""
+        return is_element(t) and scalar_of(t) in FLOATS and with_scalar(t, float32) == self.of
+
+
+FLOATS = (float16, bfloat16, float32, float64)
+
 Pattern: TypeAlias = TilePattern | InOutPattern | ConstantPattern | NumberPattern
 PATTERNS = (TilePattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
 
@@ -201,6 +219,15 @@ def _entry(n: Entry) -> str:
 def whole(form: Sequence[Entry]) -> Extents | None:
     """The name that all dimensions of a tile have, if there is one."""
     return next((n for n in form if isinstance(n, Extents)), None)
+
+
+def scalar_bound(annotations: Sequence[object], types: Sequence[object]) -> DType | None:
+    """The dtype that the arguments of a function give to its patterns of elements; None if none gives one."""
+    found = (
+        t for a, t in zip(annotations, types, strict=True) if isinstance(a, ElementPattern) and a.matches(t)
+    )
+    first: Any = next(found, None)
+    return None if first is None else scalar_of(first)
 
 
 class _Tile:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
+from tegula.algebra import QUATERNION, TRANSFORM, VECTOR, Algebra
 from tegula.dataclass import dataclass
 from tegula.fitting import fitted, listed, truncated
 
@@ -117,13 +118,15 @@ _BY_NUMPY_NAME: dict[str, DType] = {_ML_DTYPES.get(d, d.name): d for d in DTYPES
 
 @dataclass(frozen=True, slots=True)
 class VecType:
-    """A vector of `length` scalars, stored contiguously."""
+    """A vector of `length` scalars, stored contiguously, with the algebra of plain vectors or another."""
 
     length: int
     dtype: DType
+    algebra: Algebra = VECTOR
 
     def __str__(self) -> str:
-        return f"vec<{self.length},{self.dtype}>"
+        length = f"{self.length}," if self.algebra.is_plain else ""
+        return f"{self.algebra.name}<{length}{self.dtype}>"
 
     __repr__ = __str__
 
@@ -131,8 +134,9 @@ class VecType:
         """A vector of this type, as in tg.vec3(1.0, 2.0, 3.0); on the host a NumPy array of shape (length,).
 
         Parameters:
-            *values: the components, numbers of the dtype of the vector; or one number for all; or none, for zeros.
-                In kernels also one vector of this length, which is converted.
+            *values: the components, numbers of the dtype of the vector, or vectors of several; or one number for all;
+                or none, for zeros. One vector of this length is converted. Of a transform the rotation may be missing:
+                it is the identity. A quaternion has no number for all.
         Returns:
             the vector.
         Raises:
@@ -143,7 +147,15 @@ class VecType:
         Gradient:
             that of each component is the adjoint's component; the sum of all for one number that fills them.
         """
-        return _filled((self.length,), self.dtype, values)
+        parts: list[object] = []
+        for value in values:
+            parts.extend(cast(Any, value) if np.ndim(cast(Any, value)) else [value])
+        missing = self.length - len(parts)
+        if missing and missing == self.algebra.optional:
+            parts += self.algebra.unit[-missing:]
+        if len(parts) == 1 and not self.algebra.fills:
+            raise ValueError(f"{self} takes {self.length} numbers, got 1")
+        return _filled((self.length,), self.dtype, tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +319,11 @@ def scalar_of(t: ElementType) -> DType:
     return t if isinstance(t, DType) else t.dtype
 
 
+def algebra_of(t: object) -> Algebra:
+    """The algebra of a type: that of plain vectors unless it is one of vectors of another."""
+    return t.algebra if isinstance(t, VecType) else VECTOR
+
+
 def element_shape(t: ElementType) -> tuple[int, ...]:
     """() for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
     if isinstance(t, VecType):
@@ -325,7 +342,7 @@ def components(t: ElementType) -> int:
 def with_scalar(t: ElementType, scalar: DType) -> ElementType:
     """The element type of the same shape over another scalar type."""
     if isinstance(t, VecType):
-        return VecType(t.length, scalar)
+        return VecType(t.length, scalar, t.algebra)
     if isinstance(t, MatType):
         return MatType(t.rows, t.cols, scalar)
     return scalar
@@ -404,10 +421,18 @@ def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, Eleme
     return {prefix + key: make(d) for key, d in suffix.items()}
 
 
+def _of_floats(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
+    return {k: v for k, v in _short(prefix, make).items() if scalar_of(v).is_float}
+
+
 # vec2 .. vec4d, mat22 .. mat44d: the names users write, by suffix of the scalar type.
 NAMED_ELEMENTS: dict[str, ElementType] = {
     **{k: v for n in (2, 3, 4) for k, v in _short(f"vec{n}", partial(VecType, n)).items()},
     **{k: v for n in (2, 3, 4) for k, v in _short(f"mat{n}{n}", partial(MatType, n, n)).items()},
+    **_of_floats("quat", lambda t: VecType(4, t, QUATERNION)),
+    **_of_floats("transform", lambda t: VecType(7, t, TRANSFORM)),
+    **_of_floats("spatial_vector", partial(VecType, 6)),
+    **_of_floats("spatial_matrix", partial(MatType, 6, 6)),
 }
 
 
@@ -425,6 +450,23 @@ def matrix(shape: tuple[int, int], dtype: object) -> MatType:
     """The type of `shape` = (rows, cols) matrices of `dtype`; ValueError for more than MOST_COMPONENTS entries."""
     check_components(f"a matrix of shape {tuple(shape)}", shape[0] * shape[1])
     return MatType(shape[0], shape[1], scalar_of(element_type(dtype)))
+
+
+def quaternion(dtype: object) -> VecType:
+    """The type of quaternions (x, y, z, w) of `dtype`, a type of floats."""
+    return _of_algebra(QUATERNION, dtype)
+
+
+def transformation(dtype: object) -> VecType:
+    """The type of transforms of `dtype`, a type of floats: three numbers of a translation and four of a quaternion."""
+    return _of_algebra(TRANSFORM, dtype)
+
+
+def _of_algebra(algebra: Algebra, dtype: object) -> VecType:
+    scalar = scalar_of(element_type(dtype))
+    if not scalar.is_float:
+        raise TypeError(f"a {algebra.name} has floats as components, not {scalar}")
+    return VecType(algebra.length, scalar, algebra)
 
 
 def check_components(what: str, count: int) -> None:

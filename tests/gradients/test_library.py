@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.functions_of_vectors import OF_VECTORS
 from support.library_gradients import ONE, TWO, D, inputs
 from tegula.stdlib import FUNCTIONS
 
 
 def test_all_functions_are_here() -> None:
-    assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, "length"}
+    assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, *OF_VECTORS}
 
 
 @pytest.mark.machine_code

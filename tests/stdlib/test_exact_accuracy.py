@@ -23,12 +23,12 @@ from measured import (
 )
 
 from support.campaigns import chunks
+from support.functions_of_vectors import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.cpu
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 EXACT = {"mod", "round", "sign"}
-OF_VECTORS = {"length"}
 """What takes no numbers: tests/gradients and tests/semantics have it."""
 
 

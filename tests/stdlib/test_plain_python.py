@@ -12,13 +12,14 @@ import pytest
 from measured import KINDS, applied, arguments
 from numpy_primitives import install
 
+from support.functions_of_vectors import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.machine_code
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
-STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", "length")]
-"""All but the one with a loop, whose condition is not for arrays, and the one of vectors."""
+STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
+"""All but the one with a loop, whose condition is not for arrays, and those of vectors."""
 BRANCHING = ("sin", "cos", "tan")
 """What is large goes another way: one element at a time."""
 

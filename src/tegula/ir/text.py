@@ -34,6 +34,8 @@ from tegula.types import (
     TileType,
     Type,
     VecType,
+    quaternion,
+    transformation,
 )
 
 INDENT = "  "
@@ -422,7 +424,7 @@ def parse_type(text: str) -> Type | None:
     parts = _split(rest[:-1])
     try:
         return _TYPE_PARSERS[head](parts)
-    except (KeyError, ValueError, IndexError):
+    except (KeyError, ValueError, IndexError, TypeError):
         return None
 
 
@@ -438,7 +440,8 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _element(text: str) -> ElementType:
+def parse_element(text: str) -> ElementType:
+    """The element type whose `str` is the text; ValueError if there is none."""
     made = parse_type(text)
     if isinstance(made, DType | VecType | MatType):
         return made
@@ -457,12 +460,14 @@ def _flag(parts: list[str]) -> bool:
 
 _TYPE_PARSERS: dict[str, Callable[[list[str]], Type]] = {
     "vec": lambda p: VecType(int(p[0]), DTYPES[p[1]]),
+    "quat": lambda p: quaternion(DTYPES[p[0]]),
+    "transform": lambda p: transformation(DTYPES[p[0]]),
     "mat": lambda p: MatType(int(p[0]), int(p[1]), DTYPES[p[2]]),
-    "tile": lambda p: TileType(_element(p[0]), _shape(p[1]), _flag(p[2:])),
-    "buf": lambda p: BufType(_element(p[0]), _shape(p[1]), p[2], _flag(p[3:])),
-    "array": lambda p: ArrayType(_element(p[0]), int(p[1])),
-    "stack": lambda p: StackType(_element(p[0]), int(p[1])),
+    "tile": lambda p: TileType(parse_element(p[0]), _shape(p[1]), _flag(p[2:])),
+    "buf": lambda p: BufType(parse_element(p[0]), _shape(p[1]), p[2], _flag(p[3:])),
+    "array": lambda p: ArrayType(parse_element(p[0]), int(p[1])),
+    "stack": lambda p: StackType(parse_element(p[0]), int(p[1])),
     "mbarrier": lambda p: MbarrierType(int(p[0])),
     "named_barrier": lambda p: NamedBarrierType(int(p[0])),
-    "pipe": lambda p: PipeType(_element(p[0]), _shape(p[1]), int(p[2])),
+    "pipe": lambda p: PipeType(parse_element(p[0]), _shape(p[1]), int(p[2])),
 }

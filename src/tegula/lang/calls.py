@@ -46,12 +46,13 @@ from tegula.lang.state import (
     describe_type,
 )
 from tegula.ops import PUBLIC
-from tegula.ops.base import USES
+from tegula.ops.base import USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
+from tegula.signature import ElementPattern, scalar_bound
 from tegula.types import (
     BufType,
     DType,
@@ -65,6 +66,7 @@ from tegula.types import (
     float32,
     from_numpy,
     is_element,
+    scalar_of,
 )
 
 FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
@@ -433,7 +435,9 @@ class Calls(TracerState):
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
-        narrow = next((x.type for x in args if isinstance(x, Value) and x.type in (float16, bfloat16)), None)
+        self._check_one_dtype(f, args)
+        scalars = (scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type))
+        narrow = next((t for t in scalars if t in (float16, bfloat16)), None)
         if narrow is not None and f.in_float32:
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
@@ -443,6 +447,19 @@ class Calls(TracerState):
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
         return self.inlined(chosen, ordered, node)
+
+    def _check_one_dtype(self, f: FuncDef, args: Sequence[Any]) -> None:
+        """TypeRule where the arguments of a function of vectors have several dtypes."""
+        taken = [
+            x.type
+            for p, x in zip(f.definition.parameters, args, strict=False)
+            if isinstance(p.annotation, ElementPattern) and isinstance(x, Value) and is_element(x.type)
+        ]
+        other = next((t for t in taken if scalar_of(t) != scalar_of(taken[0])), None)
+        if other is not None:
+            raise TypeRule(
+                "", cast_help(taken[0], other), "MixedScalars", op=f.name, left=taken[0], right=other
+            )
 
     def _by_position(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
@@ -465,13 +482,15 @@ class Calls(TracerState):
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
         """The result of a function of 16-bit floats, computed in float32 and rounded once."""
-        wide = [
-            self.builder.cast(x, float32) if isinstance(x, Value) and x.type == narrow else x for x in args
-        ]
-        result = self.call_function(f, wide, {}, node)
+
+        def cast(x: Any, before: DType, to: DType) -> Any:
+            is_such = isinstance(x, Value) and is_element(x.type) and scalar_of(x.type) == before
+            return self.builder.cast(x, to) if is_such else x
+
+        result = self.call_function(f, [cast(x, narrow, float32) for x in args], {}, node)
         if isinstance(result, tuple):
-            return tuple(self.builder.cast(x, narrow) if x.type == float32 else x for x in result)
-        return self.builder.cast(result, narrow) if result.type == float32 else result
+            return tuple(cast(x, float32, narrow) for x in result)
+        return cast(result, float32, narrow)
 
     def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of the standard library applied to tiles, element by element."""
@@ -563,11 +582,13 @@ class Calls(TracerState):
 
     def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
+        common = scalar_bound([p.annotation for p in parameters], [given(x) for x in args])
         for p, x in zip(parameters, args, strict=True):
             if takes_constant(p.annotation):
                 names[p.name] = x
                 continue
-            like = p.annotation if is_element(p.annotation) else None
+            like = common if isinstance(p.annotation, ElementPattern) else p.annotation
+            like = like if is_element(like) else None
             names[p.name] = bound = self._parameter(x, like)
             if isinstance(bound, Value) and not bound.name:
                 bound.name = p.name

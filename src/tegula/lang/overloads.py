@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, StackAnnotation, TileAnnotation
-from tegula.signature import ConstantPattern
+from tegula.signature import ConstantPattern, ElementPattern
 from tegula.types import (
     DTYPES,
     ArrayType,
@@ -98,6 +98,10 @@ def match(wanted: Annotation, x: Any) -> int | None:
         return GENERIC
     if is_element(wanted):
         return _match_element(wanted, x)
+    if isinstance(wanted, ElementPattern):
+        if isinstance(x, int | float):
+            return _match_element(wanted.of, x)
+        return EXACT if wanted.matches(x) else None
     if isinstance(wanted, ConstantPattern):
         return _match_constant(wanted, x)
     if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):

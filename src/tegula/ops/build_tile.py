@@ -45,6 +45,7 @@ from tegula.types import (
     BufType,
     DType,
     TileType,
+    algebra_of,
     element_type,
     float32,
     float64,
@@ -126,7 +127,9 @@ def tile_ones(
         none: it is a constant.
     """
     t = element_type(dtype)
-    return stored(b, b.full(constant_shape(shape), b.const(1, t), t), storage)
+    one = algebra_of(t).one
+    made = b.of_numbers(one, t) if one else b.const(1, t)
+    return stored(b, b.full(constant_shape(shape), made, t), storage)
 
 
 @public("tile_empty")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tegula.algebra import QUATERNION
 from tegula.fitting import UnfitNumber, fitted
 from tegula.ir import REGISTRY, TypeRule, Value
 from tegula.ops import scalar as S
@@ -23,7 +24,9 @@ from tegula.types import (
     MatType,
     TileType,
     VecType,
+    algebra_of,
     components,
+    element_shape,
     element_type,
     float32,
     int32,
@@ -43,21 +46,32 @@ def convert(b: OpBuilder, to: ElementType, args: Sequence[Operand], kwargs: dict
 
 def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> Value:
     """A vector or matrix from no value (zeros), one scalar (all components), a value of the same shape (converted),
-    its components, or (matrices) its row vectors."""
+    its components, which vectors may hold, or (matrices) its row vectors."""
     if not args:
         return b.const(0, to)
-    first = args[0]
+    first, algebra = args[0], algebra_of(to)
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
-        made = b.cast(first, to.dtype)
-        require(made.type == to, f"cannot make a {to} from {describe(first)}")
-        return made
-    if len(args) == 1 and components(to) != 1:
+        alike = len(element_shape(first.type)) == len(element_shape(to))
+        if components(first.type) == components(to) and alike:
+            made = b.cast(first, to.dtype)
+            return made if made.type == to else b.one(VecMake, b.components_of(made), {"type": to})
+        if not algebra.optional:
+            raise TypeRule(f"cannot make a {to} from {describe(first)}")
+    if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    if isinstance(to, MatType) and len(args) == to.rows and all(
-        isinstance(x, Value) and isinstance(x.type, VecType) for x in args
-    ):  # fmt: skip
-        args = [part for row in args for part in b.components_of(row)]
-    return b.one(VecMake, [_component(b, x, to.dtype) for x in args], {"type": to})
+    if isinstance(to, MatType) and any(map(is_vector, args)):
+        what = f"the rows of {to} are vectors ({to.cols},)"
+        require(all(b.value(x).type == VecType(to.cols, to.dtype) for x in args), what)
+    parts = [part for x in args for part in (b.components_of(x) if is_vector(x) else [x])]
+    missing = components(to) - len(parts)
+    if missing and missing == algebra.optional:
+        parts += algebra.unit[-missing:]
+    return b.one(VecMake, [_component(b, x, to.dtype) for x in parts], {"type": to})
+
+
+def is_vector(x: Operand) -> bool:
+    """Whether an operand is a vector."""
+    return isinstance(x, Value) and isinstance(x.type, VecType)
 
 
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
@@ -119,8 +133,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     """A vector of given components, of the elements of a tile, or of zeros.
 
     Parameters:
-        *args: the components, scalars of one dtype; one scalar fills all of `length`; a tile (N,), of which each thread
-            reads all elements, in a view of its own where it made one; none: zeros.
+        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of
+            which each thread reads all elements, in a view of its own where it made one; none: zeros.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:
@@ -144,17 +158,19 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
         require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
         return b.const(0, VecType(int(length or 0), scalar or float32))
     values = [b.value(x, scalar) for x in args]
-    scalar = scalar or scalar_of(element(values[0].type))
-    return composite(b, VecType(length or len(values), scalar), values)
+    types = [element(x.type) for x in values]
+    count = sum(components(t) for t in types if not isinstance(t, MatType))
+    return composite(b, VecType(length or count, scalar or scalar_of(types[0])), values)
 
 
 @public("matrix")
 def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value:
-    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, or of zeros.
+    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, of a motion, or of zeros.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
-            elements; or one scalar for all entries; none: zeros.
+            elements; or one scalar for all entries; or a translation, rotation and scale, of which
+            tg.transform_compose makes it; none: zeros.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
@@ -168,6 +184,8 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     """
     if len(args) == 1 and b.is_tile(args[0]):
         return _elements(b, args[0], 2)
+    if len(args) == 3 and isinstance(args[1], Value) and algebra_of(args[1].type) == QUATERNION:
+        return b.value(b.call("transform_compose", *args))
     if shape is None:
         n = math.isqrt(len(args))
         require(
@@ -281,7 +299,7 @@ def length(b: OpBuilder, x: Operand) -> Value:
 
 @public("normalize")
 def normalize(b: OpBuilder, x: AVector) -> Value:
-    """The vector divided by its length; zeros for a vector of length 0.
+    """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
     Parameters:
         x: a vector (N,) of floats.
@@ -294,10 +312,11 @@ def normalize(b: OpBuilder, x: AVector) -> Value:
     """
     size = length(b, x)
     vec = _vector(b, x)
-    zero = b.const(0.0, element(size.type))
+    t, zero = element(vec.type), b.const(0.0, element(size.type))
+    unit = algebra_of(t).unit
     positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
     scaled = b.one(S.Div, [vec, b.one(VecSplat, [size], {"type": vec.type})])
-    return b.one(S.Select, [positive, scaled, b.const(0.0, element(vec.type))])
+    return b.one(S.Select, [positive, scaled, b.of_numbers(unit, t) if unit else b.const(0.0, t)])
 
 
 @public("cross")

@@ -32,6 +32,7 @@ from tegula.types import (
     TileType,
     Type,
     VecType,
+    algebra_of,
     bool_,
     element_shape,
     float32,
@@ -146,6 +147,10 @@ class OpBuilder(Builder):
         scalar = scalar_of(dtype)
         made = self.one(S.Const, [], {"value": checked_literal(value, scalar), "type": scalar})
         return made if dtype == scalar else self.one(VecSplat, [made], {"type": dtype})
+
+    def of_numbers(self, numbers: Sequence[float], t: ElementType) -> Value:
+        """A constant vector or matrix of given components."""
+        return self.one(VecMake, [self.const(x, scalar_of(t)) for x in numbers], {"type": t})
 
     def value(self, x: Operand, like: Type | None = None) -> Value:
         """x as a Value; a literal takes the scalar type of `like`, or int32, float32, bool."""
@@ -444,7 +449,7 @@ class OpBuilder(Builder):
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
             composite.append(isinstance(t, VecType | MatType))
-        if all(composite) and op not in ("add", "sub"):
+        if all(composite) and op not in ("add", "sub") and not self._multiplication(op, a, b):
             raise TypeRule(
                 f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined",
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
@@ -456,19 +461,32 @@ class OpBuilder(Builder):
         """Vectors and matrices: + and - between equals, * and / with a scalar, products with a matrix."""
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
+        function = self._multiplication(op, a, b)
+        if function:
+            self._same(op, a, b)
+            return self.call(function, a, b)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
         if both and op in ("add", "sub", "and", "or", "xor"):
             return self.one(REGISTRY[op], [a, b])
-        if not both and op in ("mul", "div", "mod", "floordiv"):
-            shape = ta if isinstance(ta, VecType | MatType) else tb
+        shape = ta if isinstance(ta, VecType | MatType) else tb
+        plain = algebra_of(shape).is_plain
+        if not both and op in (("mul", "div", "mod", "floordiv") if plain else ("mul", "div")):
             assert isinstance(shape, VecType | MatType)
             left, right = (self._splat(x, shape, op) for x in (a, b))
             return self.one(REGISTRY[op], [left, right])
         raise TypeRule(
             f"'{SYMBOLS[op]}' is not defined between {describe(a)} and {describe(b)}",
-            "for component-wise products use tg.cw_mul or tg.cw_div" if op in ("mul", "div") else "",
+            algebra_of(ta).help or algebra_of(tb).help or COMPONENTWISE if op in ("mul", "div") else "",
         )
+
+    def _multiplication(self, op: str, a: Operand, b: Operand) -> str:
+        """The name of the function that multiplies two elements, or tiles of them, of an algebra that has one; else
+        ""."""
+        types = [x.type for x in (a, b) if isinstance(x, Value)]
+        elements = [t.dtype if isinstance(t, TileType | BufType) else t for t in types]
+        multiplies = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
+        return algebra_of(elements[0]).multiply if multiplies else ""
 
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
         if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
@@ -583,8 +601,13 @@ def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
     parts = b.components_of(x)
     if isinstance(x.type, MatType):
         return [parts[r * x.type.cols : (r + 1) * x.type.cols] for r in range(x.type.rows)]
-    require(isinstance(x.type, VecType), f"expected a matrix or vector, got {x.type}")
+    algebra = algebra_of(x.type)
+    what = f"expected a matrix or vector, got {x.type}"
+    require(isinstance(x.type, VecType) and algebra.is_plain, what, algebra.help)
     return [[p] for p in parts] if column else [parts]
+
+
+COMPONENTWISE = "for component-wise products use tg.cw_mul or tg.cw_div"
 
 
 def _shape(x: Operand) -> object:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tegula.algebra import NamedPart
 from tegula.dataclass import dataclass
 from tegula.ir import Op, TypeRule, Value
 from tegula.ops import scalar as S
@@ -46,8 +47,6 @@ from tegula.types import (
     scalar_of,
     uint64,
 )
-
-COMPONENT_NAMES = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
 def _check_size(t: Type) -> None:
@@ -429,19 +428,38 @@ class KernelBuilder(OpBuilder):
             return len(t.shape) if name == "ndim" else math.prod(t.shape)
         if isinstance(t, TileType | BufType) and name == "T":
             return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
-        if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
-            return self._component(x, t, (COMPONENT_NAMES[name],))
+        part = t.algebra.part(name, t.length) if isinstance(t, VecType) else None
+        if isinstance(t, VecType) and part is not None:
+            return self._named_part(x, t, part)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
+    def _named_part(self, x: Value, t: VecType, part: NamedPart) -> Value:
+        """v.x, or t.p of a transform t."""
+        if part.algebra is None:
+            return self._component(x, t, (part.start,))
+        picked = tuple(range(part.start, part.start + part.count))
+        return self.one(VecPart, [x], {"picked": picked, "type": VecType(part.count, t.dtype, part.algebra)})
+
     def assign_attribute(self, x: Operand, name: str, value: Operand) -> Value:
-        """x.name = value for vector components: the new vector."""
+        """x.name = value for the named parts of a vector: the new vector."""
         t = x.type if isinstance(x, Value) else None
-        if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
-            return self._assign_component(x, t, (COMPONENT_NAMES[name],), value)
+        part = t.algebra.part(name, t.length) if isinstance(t, VecType) else None
+        if isinstance(t, VecType) and part is not None:
+            return self._assign_named(x, t, part, value)
         if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
             help = "use a view with that shape" if name == "shape" else "make a new one"
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
+
+    def _assign_named(self, x: Value, t: VecType, part: NamedPart, value: Operand) -> Value:
+        """x with another value of a named part."""
+        if part.algebra is None:
+            return self._assign_component(x, t, (part.start,), value)
+        made, wanted = self.value(value), VecType(part.count, t.dtype, part.algebra)
+        require(made.type == wanted, f"'{part.name}' of {t} is a {wanted}, got {made.type}")
+        parts = self.components_of(x)
+        parts[part.start : part.start + part.count] = self.components_of(made)
+        return self.one(VecMake, parts, {"type": t})
 
     def length(self, x: Operand) -> Operand:
         """len(x): the first dimension of a tile or array, the length of a vector, the rows of a matrix."""

@@ -9,8 +9,10 @@ from typing import Any
 
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.overloads import Parameter
 from tegula.ops import PUBLIC
-from tegula.ops.documented import Family, Kind, completed
+from tegula.ops.documented import Family, Kind, completed, in_rows
+from tegula.signature import ElementPattern
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType
 
 BOTH = frozenset({"mod"})
@@ -44,12 +46,22 @@ NUMBERS = Family(
     {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
 )
 """The text that docstrings of functions of numbers share."""
+OF_VECTORS = Family(
+    raises={
+        "mixed-scalar-types": "the arguments have not one dtype",
+        "out-of-range": "a literal does not fit its dtype",
+        "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
+    }
+)
+"""The text that docstrings of functions of vectors share."""
 
 
 def documentation(f: FuncDef) -> str:
     """The docstring of a library function: that of its first overload. For functions of numbers, the accepted dtypes
     are those of all overloads."""
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
+    if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
+        return completed(text, in_rows(map(_of_pattern, first.definition.parameters)), OF_VECTORS)
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
@@ -57,6 +69,16 @@ def documentation(f: FuncDef) -> str:
         return completed(text, f.rows)
     kind = _numbers({t.name for t in taken}, f.in_float32, several=len(names) > 1)
     return completed(text, [(kind, names)], NUMBERS)
+
+
+def _of_pattern(p: Parameter) -> tuple[Kind | None, str]:
+    """The kind and the name of a parameter; those of one pattern have one kind."""
+    return (_kind(p.annotation) if isinstance(p.annotation, ElementPattern) else None), p.name
+
+
+@cache
+def _kind(pattern: ElementPattern) -> Kind:
+    return Kind(f"{pattern.described}.")
 
 
 def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:

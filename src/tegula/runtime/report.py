@@ -23,15 +23,13 @@ from tegula.errors import (
     OutOfBounds,
     RunError,
 )
+from tegula.ir.text import parse_element
 from tegula.ops.debug import Print
 from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
 from tegula.source import Location
 from tegula.types import (
-    DTYPES,
     ElementType,
-    MatType,
-    VecType,
     components,
     element_shape,
     scalar_of,
@@ -210,16 +208,7 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _types(site: Site) -> list[ElementType]:
-    return [_parsed(t) if isinstance(t, str) else t for t in site.data["types"]]
-
-
-def _parsed(text: str) -> ElementType:
-    if text in DTYPES:
-        return DTYPES[text]
-    kind, rest = text[:-1].split("<")
-    *extents, name = rest.split(",")
-    sizes = [int(n) for n in extents]
-    return VecType(sizes[0], DTYPES[name]) if kind == "vec" else MatType(sizes[0], sizes[1], DTYPES[name])
+    return [parse_element(t) if isinstance(t, str) else t for t in site.data["types"]]
 
 
 def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:

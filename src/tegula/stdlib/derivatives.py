@@ -37,7 +37,7 @@ def _hypot_adjoint(x, y, r, g):
 def _length_adjoint(x, r, g):
     """At 0, where it has no derivative, it is 0."""
     size = tg.where(r > 0.0, r, g * 0.0 + 1.0)
-    return tg.where((r > 0.0) & (g != 0.0), x / size * g, type(x)(0.0))
+    return tg.where((r > 0.0) & (g != 0.0), x / size * g, type(x)())
 
 
 @func

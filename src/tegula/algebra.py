@@ -1,0 +1,85 @@
+"""What distinguishes quaternions and transforms, which are vectors in memory, from plain vectors.
+
+A type of vectors carries its algebra. Loads, stores, sums, gradients and code depend on the components alone; what
+multiplication means, which parts have names and what stands for 1 is asked here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPart:
+    """A named part of a vector: `count` components from `start`, a vector of `algebra`, or a scalar if that is None."""
+
+    name: str
+    start: int
+    count: int = 1
+    algebra: Algebra | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Algebra:
+    """An algebra of vectors. `length`: the number of components, 0 for any; `parts`: those with names; `one`: the
+    components of an element of `tile_ones`; `unit`: those of the element that changes nothing as a factor, which
+    normalize gives for zeros; `optional`: how many components at the end may be left out, for those of `unit`; `fills`:
+    whether one number stands for all components; `multiply`: the function that `*` of two elements calls, "" if there
+    is none; `help`: what to call with an element and a plain vector."""
+
+    name: str
+    length: int = 0
+    parts: tuple[NamedPart, ...] = ()
+    one: tuple[float, ...] = ()
+    unit: tuple[float, ...] = ()
+    optional: int = 0
+    fills: bool = True
+    multiply: str = ""
+    help: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> Any:
+        """There is one object for each algebra."""
+        return _named, (self.name,)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is that of plain vectors, whose components are alike."""
+        return not self.length
+
+    def part(self, name: str, length: int) -> NamedPart | None:
+        """The part with a name of a vector of `length` components; None if there is none."""
+        return next((p for p in self.parts if p.name == name and p.start + p.count <= length), None)
+
+
+_COORDINATES = tuple(NamedPart(name, k) for k, name in enumerate("xyzw"))
+
+VECTOR = Algebra("vec", parts=_COORDINATES)
+QUATERNION = Algebra(
+    "quat",
+    length=4,
+    parts=_COORDINATES,
+    one=(1.0, 0.0, 0.0, 0.0),
+    unit=(0.0, 0.0, 0.0, 1.0),
+    fills=False,
+    multiply="quat_multiply",
+    help="rotate a vector with tg.quat_rotate",
+)
+TRANSFORM = Algebra(
+    "transform",
+    length=7,
+    parts=(NamedPart("p", 0, 3, VECTOR), NamedPart("q", 3, 4, QUATERNION)),
+    one=(1.0,) * 7,
+    unit=(0.0, 0.0, 0.0, *QUATERNION.unit),
+    optional=4,
+    multiply="transform_multiply",
+    help="apply a transform with tg.transform_point or tg.transform_vector",
+)
+ALGEBRAS = {a.name: a for a in (VECTOR, QUATERNION, TRANSFORM)}
+
+
+def _named(name: str) -> Algebra:
+    return ALGEBRAS[name]

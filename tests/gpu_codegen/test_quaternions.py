@@ -1,0 +1,37 @@
+"""Quaternions and transforms as GPU code: values that threads hold in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import agree, same_bits
+from gpu_code import assembled
+from lowering import Launch, agrees
+from simt import run_together
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.target import get_cuda_target
+
+
+@tg.kernel
+def moved(a: tg.array[tg.quat], x: tg.array[tg.transform], o: tg.array[tg.transform]):
+    i = tg.tid()
+    turn = a[i] * tg.quat_inverse(a[i + 1])
+    o[i] = tg.transform(tg.quat_rotate(turn, x[i].p) + tg.vec3(1.0, 2.0, 3.0), turn) * x[i]
+
+
+@pytest.mark.machine_code
+def test_transforms_stay_in_registers() -> None:
+    rng = np.random.default_rng(0)
+    a = tg.array(rng.integers(-3, 4, (33, 4)), dtype=tg.quat)
+    x = tg.array(rng.integers(-3, 4, (32, 7)), dtype=tg.transform)
+    launch = Launch(moved, [a, x, tg.zeros(32, dtype=tg.transform)], (32,), 32)
+    want = agree(moved, launch.args, 32, 32)
+    lowered, spread = agrees(launch)
+    code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
+    got = [tg.clone(each) for each in launch.args]
+    run_together(code, moved, got, launch.dims, 1)
+    same_bits(got[2].numpy(), want[2])
+    text, made = assembled(code)
+    assert made.spill_bytes == 0 and ".local" not in text
