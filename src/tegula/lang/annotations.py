@@ -18,6 +18,7 @@ from tegula.signature import (
     TilePattern,
     constexpr,
 )
+from tegula.structs import StructType
 from tegula.types import ArrayType, BufType, ElementType, StackType, TileType, element_type, is_element
 
 
@@ -172,7 +173,17 @@ class _Arrays:
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 
-Annotation = ElementType | ArrayAnnotation | TileAnnotation | StackAnnotation | Pattern | Dtypes | type | _Any
+Annotation = (
+    ElementType
+    | StructType
+    | ArrayAnnotation
+    | TileAnnotation
+    | StackAnnotation
+    | Pattern
+    | Dtypes
+    | type
+    | _Any
+)
 GENERIC = "__tegula_annotation__"
 """The attribute of a class that has what the class itself stands for as an annotation."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
@@ -201,7 +212,7 @@ def resolve(annotation: object) -> Annotation:
     if get_origin(annotation) in (Union, UnionType):
         annotation = _present(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
-    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, *PATTERNS)
+    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, StructType, *PATTERNS)
     if isinstance(annotation, known) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)

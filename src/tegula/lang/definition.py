@@ -7,6 +7,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
@@ -114,7 +115,8 @@ class Definition:
             tree.args.vararg,
             tree.args.kwarg,
         ]
-        return next(self.source.location(a) for a in arguments if a is not None and a.arg == name)
+        whole = name.partition(".")[0]
+        return next(self.source.location(a) for a in arguments if a is not None and a.arg == whole)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -134,6 +136,14 @@ class Definition:
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of the result: {e}"
             raise TypeMismatch(self.location, what=what, help=ANNOTATIONS) from e
+
+    def typed(self, annotations: Sequence[Annotation]) -> Definition:
+        """The definition with other types for its parameters."""
+        made = copy(self)
+        made._parameters = [
+            replace(p, annotation=t) for p, t in zip(self.parameters, annotations, strict=True)
+        ]
+        return made
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
