@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from tegula.runtime.cuda.memory import in_words
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.launch import plan
 
@@ -229,6 +230,15 @@ def test_elements_with_arrays_are_moved() -> None:
     found = b.numpy()["data"]
     assert found["data"].tolist() == [values[1].data.ptr, values[0].data.ptr]
     assert found["shape"].tolist() == [[2, 3]] * 2 and found["ndim"].tolist() == [2, 2]
+
+
+def test_memory_of_structs_is_copied_in_words() -> None:
+    data = np.zeros((4, 6), Mixed.numpy_dtype())
+    data["inner"]["x"] = np.arange(24).reshape(4, 6)
+    part = data[::2, ::-3]
+    words = in_words(part)
+    assert words.dtype == np.uint64 and words.shape == (2, 2, 5)
+    assert (np.frombuffer(words.tobytes(), part.dtype).reshape(2, 2) == part).all()
 
 
 @pytest.mark.parametrize(
