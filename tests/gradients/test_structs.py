@@ -132,6 +132,19 @@ def test_every_field_has_its_derivative(kernel: Any) -> None:
             assert grad[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7), (k, at)
 
 
+def test_gradcheck_checks_every_leaf() -> None:
+    @tg.kernel
+    def products(a: tg.array[Point], b: tg.array[Point]):
+        i = tg.tid()
+        b[i].x = a[i].x * a[i].y[2]
+        b[i].y = a[i].y * a[i].x
+
+    data = nodes()["point"].copy()
+    a, b = (tg.array(data, dtype=Point, requires_grad=True) for _ in range(2))
+    assert tg.gradcheck(products, 4, inputs=[a], outputs=[b])
+    assert (a.numpy() == data).all()
+
+
 def test_tapes_know_arrays_of_structs_whole() -> None:
     @tg.kernel
     def copied(a: tg.array[Point], b: tg.array[Point]):
