@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from tegula.dataclass import replace
 from tegula.errors import WrongArguments
@@ -19,8 +19,10 @@ from tegula.source import Location
 from tegula.structs import FieldType, StructType
 from tegula.types import is_element
 
+T = TypeVar("T")
 
-def struct(cls: type, /) -> StructType:
+
+def struct(cls: type[T], /) -> type[T]:
     """Makes a class with annotated fields a struct, for the host and for kernels; a decorator.
 
     Parameters:
@@ -37,7 +39,9 @@ def struct(cls: type, /) -> StructType:
     if cls.__bases__ != (object,):
         raise RuntimeError(f"the struct {cls.__name__} has bases: structs must be defined as base classes")
     fields = {name: _field(cls, name, t) for name, t in _annotations(cls).items()}
-    return StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
+    # To type checkers a struct is the class: values have its fields, and annotations name it.
+    made: Any = StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
+    return made
 
 
 def _annotations(cls: type) -> Mapping[str, Any]:
