@@ -134,14 +134,14 @@ def test_every_field_has_its_derivative(kernel: Any) -> None:
 
 def test_gradcheck_checks_every_leaf() -> None:
     @tg.kernel
-    def products(a: tg.array[Point], b: tg.array[Point]):
+    def scaled(a: tg.array[Point], b: tg.array[Point]):
         i = tg.tid()
         b[i].x = a[i].x * a[i].y[2]
         b[i].y = a[i].y * a[i].x
 
     data = nodes()["point"].copy()
     a, b = (tg.array(data, dtype=Point, requires_grad=True) for _ in range(2))
-    assert tg.gradcheck(products, 4, inputs=[a], outputs=[b])
+    assert tg.gradcheck(scaled, 4, inputs=[a], outputs=[b])
     assert (a.numpy() == data).all()
 
 

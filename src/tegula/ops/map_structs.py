@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tegula.ir import Op, TypeRule, Value
+from tegula.ir import TypeRule, Value
 from tegula.ops.base import require
 from tegula.ops.builder import Function, OpBuilder, Operand, describe, is_tuple
 from tegula.ops.structs import Columns, Fields, StructValue, leaves, of_leaves, rebuilt
@@ -42,9 +42,9 @@ def map_structs(
     for k in range(1, count):
         made.append(b.map(lambda elements, k=k: leaf(elements, k), given))
     for one in made if count > 1 else ():
-        assert isinstance(one.owner, Op)
+        owner: Any = one.owner
         what = f"a mapped function that gives a struct of {count} fields is run for each of them"
-        pure = all(op.PURE for region in one.owner.regions for op in region.walk())
+        pure = all(op.PURE for region in owner.regions for op in region.walk())
         require(pure, f"{what}: it can neither print nor change memory", "do that in another map")
     return of_leaves(first.struct, made)
 
