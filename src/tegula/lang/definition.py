@@ -7,7 +7,6 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
@@ -139,7 +138,7 @@ class Definition:
 
     def typed(self, annotations: Sequence[Annotation]) -> Definition:
         """The definition with other types for its parameters."""
-        made = copy(self)
+        made = copy.copy(self)
         made._parameters = [
             replace(p, annotation=t) for p, t in zip(self.parameters, annotations, strict=True)
         ]
