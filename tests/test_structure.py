@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("fitting", "algebra"),
     ("types", "target"),
+    ("structs",),
     ("signature", "declaration"),
     ("layout",),
     ("ir",),

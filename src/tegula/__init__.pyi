@@ -33,6 +33,7 @@ from tegula.lang.decorators import func_replay as func_replay
 from tegula.lang.decorators import pipelined as pipelined
 from tegula.lang.decorators import static as static
 from tegula.lang.decorators import unrolled as unrolled
+from tegula.lang.structs import struct as struct
 from tegula.lang.typed import execute as exec
 from tegula.runtime.config import config as config
 from tegula.runtime.cuda.graph import Graph as Graph
@@ -3270,9 +3271,9 @@ def tile_map(op: Any, *args: Any) -> Any:
 
     Parameters:
         op: a @tg.func or a function of the language, of as many parameters as there are operands, that gives one
-            scalar, vector or matrix and uses no tiles.
+            scalar, vector, matrix or struct and uses no tiles.
         *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least one
-            tile.
+            tile. A function gets structs whole.
     Returns:
         a tile of the broadcast shape, of what `op` gives.
     Raises:
@@ -3542,12 +3543,14 @@ def tile_reduce(op: Any, t: Any, axis: Any = None, keepdims: Any = False) -> Any
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `op` is no function, `t` is no tile, or `op` gives another type.
+        type-mismatch: `op` is no function, `t` is no tile, `op` gives another type, or a tile of structs is to be
+            combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
-        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; others are refused (no-gradient).
+        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; of structs that of `op`; others are
+        refused (no-gradient).
     """
 
 def tile_reshape(t: Any, shape: Any) -> Any:

@@ -42,6 +42,7 @@ from tegula.lang.decorators import (
     ws,
 )
 from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunction
+from tegula.lang.structs import struct
 from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime.array import array

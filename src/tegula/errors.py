@@ -553,6 +553,20 @@ class UnfitNumber(TegulaError, ValueError):
         return rendered(self.CODE, None, self.message, (), self.help)
 
 
+class NoField(TegulaError, RuntimeError):
+    """A name that is no field of a struct, or a value that is no such struct."""
+
+    CODE: ClassVar[str] = "no-field"
+
+    def __init__(self, message: str, help: str = "") -> None:
+        self.message = message
+        self.help = help
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return rendered(self.CODE, None, self.message, (), self.help)
+
+
 class NoComparison(TegulaError, TypeError):
     """`==` or `!=` of a whole array on the host."""
 

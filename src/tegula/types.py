@@ -14,6 +14,24 @@ from tegula.dataclass import dataclass
 from tegula.fitting import fitted, listed, truncated
 
 
+class Compound:
+    """A type that arrays on the host have elements of and that kernels take apart: a struct (`structs.py`). To the
+    functions of this module it is a scalar type of its own."""
+
+    __slots__ = ()
+    kind = "s"
+    is_int = is_bool = is_signed = False
+
+    @property
+    def dtype(self) -> Compound:
+        """The type itself, as of its components."""
+        return self
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The layout in memory."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class DType:
     """A scalar type. `kind` is "b" (bool), "i" (signed), "u" (unsigned) or "f" (float); `bits` its width in memory."""
@@ -361,6 +379,8 @@ def is_element(t: object) -> TypeGuard[ElementType]:
 def to_numpy(t: DType) -> np.dtype:
     """The NumPy dtype of a scalar type (ml_dtypes for bfloat16 and the 8-bit floats)."""
     found = _NUMPY.get(t)
+    if isinstance(t, Compound):
+        return t.numpy_dtype()
     if found is None:
         import ml_dtypes
 
@@ -400,8 +420,8 @@ def element_type(annotation: object) -> ElementType:
     """The element type that a Python annotation or dtype argument stands for; TypeError if none.
 
     Python's float, int and bool mean float32, int32 and bool; NumPy's types mean those of the same name."""
-    if isinstance(annotation, DType | VecType | MatType):
-        return annotation
+    if isinstance(annotation, DType | VecType | MatType | Compound):
+        return cast("ElementType", annotation)
     for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):
         if annotation is builtin:
             return meant

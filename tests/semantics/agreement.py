@@ -14,6 +14,7 @@ from tegula.runtime.compile import trace
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation
+from tegula.runtime.struct_arguments import flattened
 
 
 def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:
@@ -30,6 +31,7 @@ def interpret(
     """Run a launch in the interpreter; arrays, which are on the CPU, change in place. The lines it printed."""
     assert all(str(a.device) == "cpu" for a in args if isinstance(a, tg.array)), "it would change copies"
     printed: list[str] = []
+    kernel, args = flattened(kernel, tuple(args))
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in args]
     interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append, debug)
     return printed
@@ -48,7 +50,8 @@ def agree(
     native = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
     interpret(kernel, reference, dims, block_dim)
     tg.launch(kernel, dims, inputs=native, block_dim=block_dim)
-    for name, want, got in zip((p.name for p in kernel.parameters), reference, native, strict=True):
+    names = (p.name for p in kernel.definition.parameters)
+    for name, want, got in zip(names, reference, native, strict=True):
         if isinstance(want, tg.array):
             same_bits(got.numpy(), want.numpy(), name)
     return [a.numpy() for a in native if isinstance(a, tg.array)]
@@ -57,8 +60,12 @@ def agree(
 def same_bits(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
     """Equal bit for bit, except that any NaN equals any NaN; AssertionError that shows both."""
     assert got.shape == want.shape and got.dtype == want.dtype
+    for field in got.dtype.names or ():
+        same_bits(got[field], want[field], f"{name}.{field}")
+    if got.dtype.names is not None:
+        return
     raw = np.dtype(f"u{got.dtype.itemsize}")
-    equal = got.view(raw) == want.view(raw)
+    equal = np.ascontiguousarray(got).view(raw) == np.ascontiguousarray(want).view(raw)
     if got.dtype.kind not in "biu":
         equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
     assert equal.all(), f"{name}: device\n{got}\ninterpreter\n{want}"

@@ -19,6 +19,7 @@ from tegula.signature import (
     TilePattern,
     constexpr,
 )
+from tegula.structs import StructType
 from tegula.types import ArrayType, BufType, ElementType, StackType, TileType, element_type, is_element
 
 
@@ -175,6 +176,7 @@ array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 
 Annotation = (
     ElementType
+    | StructType
     | ArrayAnnotation
     | TileAnnotation
     | StackAnnotation
@@ -212,7 +214,7 @@ def resolve(annotation: object) -> Annotation:
     if get_origin(annotation) in (Union, UnionType):
         annotation = _present(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
-    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, ElementPattern, *PATTERNS)
+    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, StructType, ElementPattern, *PATTERNS)
     if isinstance(annotation, known) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)

@@ -45,14 +45,17 @@ from tegula.lang.state import (
     TracerState,
     describe_type,
 )
+from tegula.lang.structs import construct
 from tegula.ops import PUBLIC
-from tegula.ops.base import USES, cast_help
+from tegula.ops.base import FIELDWISE, USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
+from tegula.ops.structs import Fields, call_by_field, has_struct, rebuilt
 from tegula.signature import ElementPattern, scalar_bound
+from tegula.structs import StructType
 from tegula.types import (
     BufType,
     DType,
@@ -164,6 +167,10 @@ class Calls(TracerState):
             return self.call_function(callee, args, kwargs, node)
         if isinstance(callee, LocalFunction):
             return self.call_local(callee, args, kwargs, node)
+        if isinstance(callee, StructType):
+            given = {key: self.argument(x, node) for key, x in kwargs.items()}
+            args = [self.argument(x, node) for x in args]
+            return construct(self.builder, callee, args, given, self.location(node))
         if callee is float or callee is int or callee is bool:
             return self.number(callee, args, kwargs, node)
         if isinstance(callee, DType | VecType | MatType):
@@ -191,7 +198,7 @@ class Calls(TracerState):
     def constants(self, x: Any) -> Any:
         """x with its constant Values as Python numbers."""
         if isinstance(x, tuple):
-            return tuple(self.constants(part) for part in x)
+            return rebuilt(x, map(self.constants, x))
         if isinstance(x, dict):
             return {key: self.constants(part) for key, part in x.items()}
         if isinstance(x, slice):
@@ -364,7 +371,12 @@ class Calls(TracerState):
 
     def _print_part(self, x: Any, parts: list[str | None], operands: list[Value]) -> None:
         """What one argument adds: literal text, or None and an operand."""
-        if isinstance(x, tuple):
+        if isinstance(x, Fields):
+            for k, (key, part) in enumerate(zip(x.struct.fields, x, strict=True)):
+                parts.append(f"{', ' if k else f'{x.struct}('}{key}=")
+                self._print_part(part, parts, operands)
+            parts.append(")" if len(x) else f"{x.struct}()")
+        elif isinstance(x, tuple):
             parts.append("(")
             for k, part in enumerate(x):
                 parts += [", "] if k else []
@@ -386,7 +398,7 @@ class Calls(TracerState):
         if isinstance(x, FUNCTIONS):
             return Passed(self, x, node)
         if isinstance(x, tuple):
-            return tuple(self.argument(part, node) for part in x)
+            return rebuilt(x, [self.argument(part, node) for part in x])
         if isinstance(x, np.generic):
             return self.builder.const(x.item(), from_numpy(x.dtype))
         return x
@@ -394,10 +406,17 @@ class Calls(TracerState):
     def public_call(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """The result of a call of a public function of the language."""
         function = PUBLIC[name]
+        structs = any(map(has_struct, (*args, *kwargs.values())))
+
+        def build(b: OpBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if structs:
+                return call_by_field(name, function, FIELDWISE.get(name), b, args, kwargs)
+            return function(b, *args, **kwargs)
+
         given = tuple(self.argument(x, node) for x in args)
         named = {key: self.argument(x, node) for key, x in kwargs.items()}
         try:
-            return self.with_constants(lambda a: function(self.builder, *a[0], **a[1]), (given, named))
+            return self.with_constants(lambda a: build(self.builder, a[0], a[1]), (given, named))
         except E.CompileError:
             raise
         except TypeRule as rule:
@@ -597,7 +616,7 @@ class Calls(TracerState):
     def _parameter(self, x: Any, like: Any = None) -> Any:
         """An argument as the callee sees it: tiles by reference, literals with their type."""
         if isinstance(x, tuple):
-            return tuple(self._parameter(part) for part in x)
+            return rebuilt(x, map(self._parameter, x))
         if isinstance(x, LITERALS):
             return self.builder.value(x, like)
         if isinstance(x, Value) and isinstance(x.type, BufType):
@@ -711,11 +730,11 @@ def _shown(p: inspect.Parameter) -> str:
 
 def given(x: Any) -> Any:
     """An argument as `overloads.match` takes it."""
-    if isinstance(x, Value):
+    if isinstance(x, Value | Fields):
         return x.type
     if isinstance(x, np.generic | np.ndarray):
         return constant_type(x)
-    return CALLEE if isinstance(x, (*FUNCTIONS, DType, VecType, MatType)) else x
+    return CALLEE if isinstance(x, (*FUNCTIONS, DType, VecType, MatType, StructType)) else x
 
 
 def signatures(f: FuncDef) -> str:

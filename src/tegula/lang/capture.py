@@ -16,6 +16,7 @@ from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
 from tegula.ops.table import LARGEST
 from tegula.source import Location
+from tegula.structs import StructType
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
 MOST_UNROLLED = 4096
@@ -89,7 +90,7 @@ Library = Mapping[str, FuncDef]
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     """A Python object as a binding; UnsupportedCapture if kernels cannot use the object, with `help` if
     that is given."""
-    if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction):
+    if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction | StructType):
         return x
     if isinstance(x, bool | int | float):
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)

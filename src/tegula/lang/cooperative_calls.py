@@ -22,6 +22,7 @@ from tegula.ops.cooperative import CooperativeCall, rule_region
 from tegula.ops.gradient import adjoint_type, has_adjoint
 from tegula.ops.lane import LaneUniform
 from tegula.ops.scalar import Add
+from tegula.ops.structs import Columns, grouped
 from tegula.ops.tile import TileEmpty, TileFull, TileMarkPartial, TileReshape, TileSlice
 from tegula.signature import (
     ConstantPattern,
@@ -38,6 +39,7 @@ from tegula.signature import (
     run_in,
 )
 from tegula.source import Location
+from tegula.structs import StructType
 from tegula.types import BufType, TileType, Type, int32, is_element, scalar_of
 
 if TYPE_CHECKING:
@@ -85,13 +87,18 @@ class _Call:
         self.f = f
         self.node = node
         self.name = name or f.name
+        self.patterns: dict[str, Pattern] = dict(f.patterns)
+        """The parameters; for a tile of structs one for each leaf."""
+        self.changed = [*f.changed]
+        self.structs: dict[str, tuple[StructType, list[str]]] = {}
+        """The parameters that are tiles of structs, with those of their leaves."""
 
     def build(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         tracer, f = self.tracer, self.f
         if not f.library:
             for part in ("variants", "rule"):
                 tracer.captures.attribute(f, part)
-        given = self._given(self.ordered(args, kwargs))
+        given = self._given(self._by_leaf(self.ordered(args, kwargs)))
         program = self._program(given)
         loc, keeps = self.builder.loc, tracer.keeps_calls
         inside, tracer.cooperative = tracer.cooperative, self.name
@@ -105,7 +112,7 @@ class _Call:
             self.builder.loc = loc
         made = self.builder.emit(CooperativeCall, [*given.values.values()], {"name": self.name}, regions)
         returned, changed = made[: len(f.results)], made[len(f.results) :]
-        for name, value in zip(f.changed, changed, strict=True):
+        for name, value in zip(self.changed, changed, strict=True):
             target = given.targets[name]
             assert isinstance(target.type, BufType)
             self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
@@ -125,6 +132,39 @@ class _Call:
                 self._place(), what=str(e), help=f"its signature: {self.signature}"
             ) from None
         return dict(zip(self.f.patterns, found, strict=True))
+
+    def _by_leaf(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with tiles of structs taken apart, which parameters for tiles of any dtype take."""
+        given: dict[str, Any] = {}
+        for name, x in found.items():
+            pattern = self.patterns[name]
+            tile = pattern.tile if isinstance(pattern, InOutPattern) else pattern
+            if not isinstance(x, Columns):
+                given[name] = x
+                continue
+            takes = (
+                isinstance(tile, TilePattern) and isinstance(tile.dtype, Dtypes) and not tile.dtype.members
+            )
+            if not takes:
+                self._wrong(name, f"{self.name} does not take tiles of the struct {x.struct} for '{name}'")
+            names = [f"{name}.{leaf.name}" for leaf in x.struct.leaves]
+            self.structs[name] = x.struct, names
+            self._replace(name, names)
+            given |= zip(names, x.leaves, strict=True)
+        return given
+
+    def _replace(self, name: str, leaves: Sequence[str]) -> None:
+        """Have several parameters of the same pattern in the place of one."""
+        split = {key: leaves if key == name else [key] for key in self.patterns}
+        self.patterns = {leaf: self.patterns[key] for key, each in split.items() for leaf in each}
+        self.changed = [leaf for key in self.changed for leaf in split.get(key, [key])]
+
+    def _whole_structs(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """What the parameters are in a program, where leaves are tiles of structs again."""
+        whole = dict(known)
+        for name, (struct, leaves) in self.structs.items():
+            whole[name] = grouped(Columns, struct, iter([known[leaf] for leaf in leaves]))
+        return whole
 
     @property
     def signature(self) -> str:
@@ -150,7 +190,7 @@ class _Call:
     def _given(self, found: Mapping[str, Any]) -> Given:
         given = Given({}, {}, {}, Unified({}, {}, {}))
         unifier, tiles = Unifier(), list[tuple[str, TilePattern, GivenTile]]()
-        for name, pattern in self.f.patterns.items():
+        for name, pattern in self.patterns.items():
             x = found[name]
             if isinstance(pattern, ConstantPattern):
                 given.constants[name] = self._constant(name, pattern, x)
@@ -171,7 +211,7 @@ class _Call:
             tiles.append((name, pattern, GivenTile(value.type.dtype, value.type.shape)))
         try:
             for name, value in given.values.items():
-                pattern = self.f.patterns[name]
+                pattern = self.patterns[name]
                 if isinstance(pattern, NumberPattern) and is_element(value.type):
                     unifier.dtype(name, pattern.dtype, value.type)
             given.unified = unifier.tiles(tiles)
@@ -179,7 +219,7 @@ class _Call:
             self._refuse(misfit)
         for name, value in given.values.items():
             t = value.type.dtype if isinstance(value.type, TileType) else value.type
-            given.values[name] = self._as(value, self._run_in(self.f.patterns[name], t))
+            given.values[name] = self._as(value, self._run_in(self.patterns[name], t))
         return given
 
     def _constant(self, name: str, pattern: ConstantPattern, x: Any) -> Any:
@@ -243,7 +283,7 @@ class _Call:
         with self.tracer.within(region):
             batched = [self._is_batched(name) for name in given.values]
             kept = [self._result_batched(p) for p in self.f.results] + [
-                self._is_batched(n) for n in self.f.changed
+                self._is_batched(n) for n in self.changed
             ]
 
             def run(values: list[Value]) -> list[Value]:
@@ -256,8 +296,9 @@ class _Call:
     def _run(self, program: FuncDef, values: dict[str, Value], given: Given) -> list[Value]:
         """Trace the program for one element of the batch. Returns its results, then the values of the tiles that it
         changes."""
-        objects = {name: self.tracer.new_object(values[name], "register") for name in self.f.changed}
-        returned = self._inlined(program, {**values, **objects, **given.constants})
+        objects = {name: self.tracer.new_object(values[name], "register") for name in self.changed}
+        known = self._whole_structs({**values, **objects, **given.constants})
+        returned = self._inlined(program, known)
         parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
         if len(parts) != len(self.f.results):
             count = "1 value" if len(parts) == 1 else f"{len(parts)} values"
@@ -311,9 +352,7 @@ class _Call:
         results = [v.type for v in body.yielded]
         region, (arguments, made, grads) = rule_region([v.type for v in body.args], results)
         names, count = list(given.values), len(self.f.results)
-        kept = [self._result_batched(p) for p in self.f.results] + [
-            self._is_batched(n) for n in self.f.changed
-        ]
+        kept = [self._result_batched(p) for p in self.f.results] + [self._is_batched(n) for n in self.changed]
         of_grads = [k for k, t in enumerate(results) if has_adjoint(t)]
         flags = [*map(self._is_batched, names), *kept, *(kept[k] for k in of_grads)]
         active = [name for name, v in zip(names, body.args, strict=True) if has_adjoint(v.type)]
@@ -330,7 +369,7 @@ class _Call:
                 scope["result"] = tuple(after[:count]) if self.f.gives_tuple else after[0]
             if count:
                 scope["grad"] = tuple(adjoint[:count]) if self.f.gives_tuple else adjoint[0]
-            scope |= {f"grad_{name}": g for name, g in zip(self.f.changed, adjoint[count:], strict=True)}
+            scope |= {f"grad_{name}": g for name, g in zip(self.changed, adjoint[count:], strict=True)}
             return self._grown(rule.function, {**scope, **given.constants}, [known[name] for name in active])
 
         with self.tracer.within(region):
@@ -357,7 +396,7 @@ class _Call:
     # Batches ---------------------------------------------------------------------------------------------------------
 
     def _is_batched(self, name: str) -> bool:
-        pattern = self.f.patterns[name]
+        pattern = self.patterns[name]
         return self._result_batched(pattern.tile if isinstance(pattern, InOutPattern) else pattern)
 
     def _result_batched(self, pattern: Pattern) -> bool:

@@ -15,6 +15,7 @@ from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.lang.named import Named
+from tegula.lang.structs import leaf_parameters
 from tegula.source import Location
 from tegula.types import Type
 
@@ -137,10 +138,11 @@ class KernelDef(Named):
         self.__module__ = definition.function.__module__
         self.__wrapped__ = definition.function
 
-    @property
+    @cached_property
     def parameters(self) -> list[Parameter]:
-        """Names, annotations and defaults; the error says which annotation stands for no type."""
-        return self.definition.parameters
+        """Names, annotations and defaults, one for each leaf of structs; the error says which annotation stands for no
+        type."""
+        return leaf_parameters(self.definition.parameters)
 
     def trace(
         self,

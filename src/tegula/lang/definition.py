@@ -114,7 +114,8 @@ class Definition:
             tree.args.vararg,
             tree.args.kwarg,
         ]
-        return next(self.source.location(a) for a in arguments if a is not None and a.arg == name)
+        whole = name.partition(".")[0]
+        return next(self.source.location(a) for a in arguments if a is not None and a.arg == whole)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -134,6 +135,14 @@ class Definition:
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of the result: {e}"
             raise TypeMismatch(self.location, what=what, help=ANNOTATIONS) from e
+
+    def typed(self, annotations: Sequence[Annotation]) -> Definition:
+        """The definition with other types for its parameters."""
+        made = copy.copy(self)
+        made._parameters = [
+            replace(p, annotation=t) for p, t in zip(self.parameters, annotations, strict=True)
+        ]
+        return made
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

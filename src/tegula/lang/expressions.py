@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,15 @@ import numpy as np
 from tegula import errors as E
 from tegula.ir import Op, Region, TypeRule, Value
 from tegula.lang import explain
-from tegula.lang.calls import Calls
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
+from tegula.lang.struct_places import StructElement, StructPlaces
 from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
+from tegula.ops.literals import SYMBOLS
+from tegula.ops.structs import INPLACE, Columns, Fields, StructValue
 from tegula.source import Location
 from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
 
@@ -47,11 +48,16 @@ SPECULATED = 12
 """The maximal number of pure ops that are evaluated unconditionally instead of in a branch."""
 
 
-class Expressions(Calls):
+class Expressions(StructPlaces):
     """The part of the tracer that evaluates expressions."""
 
     def expr(self, node: ast.expr) -> Any:
         """The value of an expression."""
+        found = self.unread(node)
+        return found.read(self) if isinstance(found, StructElement) else found
+
+    def unread(self, node: ast.expr) -> Any:
+        """The value of an expression, or the place of a struct in an array or tile, of which a field may be wanted."""
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
             what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
@@ -106,8 +112,14 @@ class Expressions(Calls):
         return f"did you mean '{close[0]}'?" if close else ""
 
     def _Attribute(self, node: ast.Attribute) -> Any:
-        owner = self.expr(node.value)
+        owner = self.unread(node.value)
         self.mark(node)
+        if isinstance(owner, StructElement):
+            return owner.field(self, node.attr)
+        if isinstance(owner, StructValue):
+            return owner.field(node.attr)
+        if isinstance(owner, Columns):
+            return self.attribute_of(owner, node.attr)
         if isinstance(owner, Opaque):
             self.captures.attribute(owner.object, node.attr)
         if isinstance(owner, Namespace | Opaque):
@@ -147,6 +159,8 @@ class Expressions(Calls):
         owner = self.expr(node.value)
         index = self.index(node.slice, owner)
         self.mark(node)
+        if isinstance(owner, Columns):
+            return StructElement(owner, index)
         if isinstance(owner, tuple):
             return self.item(owner, index, node)
         if not isinstance(owner, Value | np.ndarray):
@@ -159,6 +173,9 @@ class Expressions(Calls):
 
     def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
         """owner[i] for a tuple and a constant index or slice."""
+        if isinstance(owner, Fields):
+            what = f"a value of the struct {owner.struct} has no items"
+            raise E.TypeMismatch(self.location(node), what=what, help="name a field, as in s.x")
         (i,) = index if len(index) == 1 else (None,)
         bounds = [i.start, i.stop, i.step] if isinstance(i, slice) else [i]
         numbers = [None if b is None and isinstance(i, slice) else self.static(b) for b in bounds]
@@ -192,7 +209,12 @@ class Expressions(Calls):
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
         """The value of a binary operator."""
-        if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
+        if isinstance(left, Columns) or isinstance(right, Columns):
+            if op not in INPLACE:
+                raise TypeRule(f"'{SYMBOLS[op]}' is not defined for tiles of structs", "there are + and -")
+            return self.public_call(op, [left, right], {}, node)
+        tuples = isinstance(left, tuple) and isinstance(right, tuple)
+        if tuples and op == "add" and not isinstance(left, Fields) and not isinstance(right, Fields):
             return left + right
         for side in (left, right):
             if not isinstance(side, (Value, np.generic, np.ndarray, *LITERALS)):
@@ -279,6 +301,9 @@ class Expressions(Calls):
 
     def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
         """The result, in Python, of comparing dtypes, strings, None, functions or tuples of constants."""
+        if any(isinstance(x, Fields) for x in (left, right)):
+            what = f"cannot compare {describe_type(left)} and {describe_type(right)}"
+            raise E.TypeMismatch(self.location(node), what=what, help="compare their fields")
         builtin = {float: "float32", int: "int32", bool: "bool"}
         left, right = (
             str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right)
@@ -306,7 +331,7 @@ class Expressions(Calls):
             return True  # one that is left out is None
         if isinstance(x, Value | np.generic):
             return self.builder.truth(self.typed(x))
-        if x is None or isinstance(x, str | tuple):
+        if x is None or (isinstance(x, str | tuple) and not isinstance(x, Fields)):
             return bool(x)
         raise TypeRule(f"a condition must be a scalar, got {describe_type(x)}", "compare it, as in x > 0")
 
@@ -352,16 +377,6 @@ def dimensions(x: Any) -> int | None:
     if isinstance(t, TileType | BufType):
         return len(t.shape)
     return t.ndim if isinstance(t, ArrayType) else None
-
-
-def leaves(x: Any) -> list[Any]:
-    """The parts of a tuple, and of tuples in it; anything else alone."""
-    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
-
-
-def regrouped(like: Any, parts: Iterator[Any]) -> Any:
-    """The parts as tuples like those of `like`."""
-    return tuple(regrouped(part, parts) for part in like) if isinstance(like, tuple) else next(parts)
 
 
 def speculable(region: Region) -> bool:

@@ -13,7 +13,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Region, TypeRule, Value, root
 from tegula.ir.rewrite import is_made_in
 from tegula.lang.explain import made_at
-from tegula.lang.expressions import Expressions, leaves, regrouped, speculable
+from tegula.lang.expressions import Expressions, speculable
 from tegula.lang.state import (
     FAILED,
     FLAGS,
@@ -32,6 +32,7 @@ from tegula.lang.state import (
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.scalar import Select
+from tegula.ops.structs import alike, leaves, rebuilt, regrouped
 from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
@@ -121,11 +122,11 @@ class Joins(Expressions):
         return Merge(made.first, made.second, lambda results: Partly(rebuild(results)))
 
     def _merge_bound(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            return self._merge_tuples(name, list(zip(a, b, strict=True)), p, q)
+        if alike(a, b):
+            return self._merge_tuples(name, a, list(zip(a, b, strict=True)), p, q)
         if isinstance(a, tuple) and b is _DEAD or isinstance(b, tuple) and a is _DEAD:
             parts = [(x, _DEAD) for x in a] if isinstance(a, tuple) else [(_DEAD, x) for x in b]
-            return self._merge_tuples(name, parts, p, q)
+            return self._merge_tuples(name, b if a is _DEAD else a, parts, p, q)
         known = b if a is _DEAD else a
         if same_static(a, b) or ((a is _DEAD or b is _DEAD) and self._outlives(known, p, q)):
             return _keep(known)
@@ -144,12 +145,14 @@ class Joins(Expressions):
             return _keep(Conflict(conflict(name, known if a is _DEAD else a, known if b is _DEAD else b)))
         return Merge([first], [second], lambda results: self._rebuilt(name, next(results), a, b))
 
-    def _merge_tuples(self, name: str, parts: list[tuple[Binding, Binding]], p: Path, q: Path) -> Merge:
+    def _merge_tuples(
+        self, name: str, like: tuple[Binding, ...], parts: list[tuple[Binding, Binding]], p: Path, q: Path
+    ) -> Merge:
         merges = [_keep(x) if x is y else self._merge_bound(name, x, y, p, q) for x, y in parts]
         return Merge(
             [v for m in merges for v in m.first],
             [v for m in merges for v in m.second],
-            lambda results: tuple(m.rebuild(results) for m in merges),
+            lambda results: rebuilt(like, [m.rebuild(results) for m in merges]),
         )
 
     def _selectable(self, x: Binding, path: Path, like: Type | None) -> Value | None:
@@ -246,7 +249,8 @@ class Joins(Expressions):
         first, second = values
         if not isinstance(first, Value) and type(first) is type(second) and first == second:
             return first
-        if isinstance(first, tuple) != isinstance(second, tuple) or len(leaves(first)) != len(leaves(second)):
+        tuples = isinstance(first, tuple) or isinstance(second, tuple)
+        if tuples and not (alike(first, second) and len(leaves(first)) == len(leaves(second))):
             what = f"a conditional expression gives {describe_type(first)} or {describe_type(second)}"
             raise E.TypeMismatch(self.location(node), what=what)
         parts = [

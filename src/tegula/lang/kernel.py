@@ -18,6 +18,7 @@ from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
+from tegula.lang.structs import bindings_of, leaf_parameters
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
@@ -63,16 +64,16 @@ def trace(
 
     `library`: the functions of the standard library by name (none by default). `differentiable`: functions whose
     derivative is known by other means than their body are `call` ops. Raises a CompileError with all errors found."""
-    parameters = definition.parameters
+    parameters = leaf_parameters(definition.parameters)
     if len(parameters) != len(param_types):
         what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
         raise E.WrongArguments(definition.location, what=what)
     source = definition.source
     body = Region(param_types)
     builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)
-    names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
-    for name, value in names.items():
-        value.name = name
+    for p, value in zip(parameters, body.args, strict=True):
+        value.name = p.name
+    names = bindings_of(definition.parameters, body.args)
     captures = Captures(definition)
     frame = Frame(
         source,

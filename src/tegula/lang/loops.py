@@ -32,6 +32,7 @@ from tegula.lang.state import (
     Reported,
     describe_type,
     is_element_value,
+    is_handle,
 )
 from tegula.ops.base import element
 from tegula.ops.buffer import BufNew
@@ -39,6 +40,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
+from tegula.ops.structs import Columns, alike, leaves, rebuilt
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "write it after the loop; where the loop may break, under an if"
@@ -479,7 +481,8 @@ class Loops(Branches):
             before = self.frame.names.get(name, UNBOUND)
             if isinstance(before, MARKS) or name in assumed.held:
                 continue
-            if isinstance(before, Value) and isinstance(before.type, BufType) and name not in found.rebound:
+            in_place = is_object(before) or isinstance(before, Columns)
+            if in_place and name not in found.rebound:
                 continue
             made = self._entry(name, before, name in assumed.full, name in assumed.register)
             if made is not None:
@@ -498,17 +501,23 @@ class Loops(Branches):
                 name, x, [value], lambda args: self.merged_object(next(args), [x, None], register)
             )
         if isinstance(x, tuple):
-            parts = [self._entry(name, part, full, register) for part in x]
-            if any(p is None for p in parts):
-                return None
-            known = [p for p in parts if p is not None]
+            known: list[CarriedName] = []
+            for part in x:
+                made = self._kept(name, part) if is_kept(part) else self._entry(name, part, full, register)
+                if made is None:
+                    return None
+                known.append(made)
             return CarriedName(
                 name,
                 x,
                 [v for p in known for v in p.values],
-                lambda args: tuple(p.start(args) for p in known),
+                lambda args: rebuilt(x, [p.start(args) for p in known]),
             )
         return None
+
+    def _kept(self, name: str, x: Binding) -> CarriedName:
+        """A part of a tuple that stays what it is."""
+        return CarriedName(name, x, [], lambda args: x)
 
     def _body(
         self,
@@ -594,7 +603,10 @@ class Loops(Branches):
             return [self.handed_over(x)]
         if isinstance(x, tuple):
             likes = like if isinstance(like, tuple) and len(like) == len(x) else (None,) * len(x)
-            parts = [self._flat(part, known) for part, known in zip(x, likes, strict=True)]
+            parts = [
+                ([] if same_static(part, known) else None) if is_kept(part) else self._flat(part, known)
+                for part, known in zip(x, likes, strict=True)
+            ]
             return None if any(p is None for p in parts) else [v for p in parts if p is not None for v in p]
         return None
 
@@ -620,7 +632,9 @@ class Loops(Branches):
 
     def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(before, tuple) and isinstance(end, tuple):
-            return tuple(self._result(x, y, results) for x, y in zip(before, end, strict=True))
+            return rebuilt(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
+        if is_kept(end):
+            return end
         made = next(results)
         if not isinstance(made.type, TileType):
             return made
@@ -678,7 +692,9 @@ class Loops(Branches):
     def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
         """Add loop results for a binding that no iteration reads from the previous one."""
         with self.within(body.region):
-            values = self._flat(x)
+            values = self._flat(x, x)
+        if any(is_handle(part) and is_made_in(part, body.region) for part in leaves(x)):
+            values = None
         if values is None:
             kept = (
                 x
@@ -696,7 +712,9 @@ class Loops(Branches):
 
     def _carried_out(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(x, tuple):
-            return tuple(self._carried_out(name, part, results) for part in x)
+            return rebuilt(x, [self._carried_out(name, part, results) for part in x])
+        if is_kept(x):
+            return x
         made = next(results)
         if isinstance(made.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
             return self.merged_object(made, [None, x])
@@ -730,7 +748,12 @@ def _alike(before: Binding, end: Binding) -> bool:
     """Whether two bindings have the same structure of nested tuples."""
     if not isinstance(before, tuple) or not isinstance(end, tuple):
         return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
-    return len(before) == len(end) and all(map(_alike, before, end))
+    return alike(before, end) and all(map(_alike, before, end))
+
+
+def is_kept(x: Binding) -> bool:
+    """Whether a part of a tuple is nothing that control flow selects: an array, a function, None."""
+    return not isinstance(x, (tuple, *LITERALS)) and (not isinstance(x, Value) or is_handle(x))
 
 
 def _ops_using(arguments: Sequence[Value]) -> list[Op]:

@@ -11,6 +11,7 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, StackAnnotation, TileAnnotation
 from tegula.signature import ConstantPattern, ElementPattern
+from tegula.structs import StructType
 from tegula.types import (
     DTYPES,
     ArrayType,
@@ -31,12 +32,13 @@ NO_DEFAULT: Any = inspect.Parameter.empty
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: it is given by
-    name only."""
+    name only; `columns_of`: the array of structs that it is a leaf of."""
 
     name: str
     annotation: Annotation
     default: Any = NO_DEFAULT
     by_name: bool = False
+    columns_of: str = ""
 
     @property
     def wanted(self) -> str:
@@ -102,6 +104,8 @@ def match(wanted: Annotation, x: Any) -> int | None:
         if isinstance(x, int | float):
             return _match_element(wanted.of, x)
         return EXACT if wanted.matches(x) else None
+    if isinstance(wanted, StructType):
+        return EXACT if x is wanted else None
     if isinstance(wanted, ConstantPattern):
         return _match_constant(wanted, x)
     if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):

@@ -18,6 +18,7 @@ from tegula.ops.buffer import BufNew
 from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
+from tegula.ops.structs import Fields, rebuilt
 from tegula.source import FunctionSource, Location
 from tegula.types import (
     ArrayType,
@@ -279,7 +280,7 @@ class TracerState:
     def bound(self, x: Binding) -> Binding:
         """A binding with its literals as values, in tuples too."""
         if isinstance(x, tuple):
-            return tuple(part if isinstance(part, LITERALS) else self.bound(part) for part in x)
+            return rebuilt(x, [part if isinstance(part, LITERALS) else self.bound(part) for part in x])
         if isinstance(x, LITERALS):
             return self.builder.value(x)
         if not isinstance(x, Value):
@@ -335,6 +336,8 @@ def describe_type(x: Binding) -> str:
     """A binding in an error message."""
     if isinstance(x, Value):
         return str(x.type.tile) if isinstance(x.type, BufType) else str(x.type)
+    if isinstance(x, Fields):
+        return str(x.type)
     if isinstance(x, tuple):
         return f"({', '.join(map(describe_type, x))})"
     if isinstance(x, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 from typing import Any
 
 from tegula import errors as E
@@ -15,6 +16,7 @@ from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
 from tegula.ops.builder import LITERALS
 from tegula.ops.debug import Assert
+from tegula.ops.structs import Columns, Fields, StructValue, rebuilt
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
 
 UNSUPPORTED = {
@@ -103,7 +105,7 @@ class Statements(RoleTracer):
     def _returned(self, x: Any) -> Any:
         """Shared tiles leave a function as themselves, others by value."""
         if isinstance(x, tuple):
-            return tuple(self._returned(part) for part in x)
+            return rebuilt(x, map(self._returned, x))
         if isinstance(x, Value) and x in self.named_if:
             x = self.bound(x)
             self.objects.discard(x)
@@ -205,7 +207,7 @@ class Statements(RoleTracer):
             raise E.UnsupportedPython(self.location(target), what="'*' unpacking")
         if isinstance(value, Value) and isinstance(value.type, VecType):
             value = tuple(self.builder.subscript(value, (k,)) for k in range(value.type.length))
-        if not isinstance(value, tuple):
+        if not isinstance(value, tuple) or isinstance(value, Fields):
             what = f"cannot unpack {describe_type(value)}"
             raise E.TypeMismatch(self.location(target), what=what)
         if len(value) != len(target.elts):
@@ -224,7 +226,9 @@ class Statements(RoleTracer):
             if isinstance(before, Value) and isinstance(before.type, BufType):
                 with self.written((name, before), (node.value, value)):
                     self.builder.inplace(op, before, value)
-            elif isinstance(before, Value) and isinstance(before.type, ArrayType):
+            elif isinstance(before, Columns) and not isinstance(before.type, ArrayType):
+                self.update_tile(op, before, value)
+            elif isinstance(before, Value | Columns) and isinstance(before.type, ArrayType):
                 raise E.TypeMismatch(self.location(node), what="arrays cannot be changed as a whole")
             else:
                 with self.written((name, before), (node.value, value)):
@@ -244,7 +248,7 @@ class Statements(RoleTracer):
         if isinstance(node, ast.Subscript):
             return ItemTarget(self, node)
         if isinstance(node, ast.Attribute):
-            return AttributeTarget(self, node)
+            return self.place(node.value).field(node)
         return AssignTarget(self, node)
 
 
@@ -271,6 +275,10 @@ class AssignTarget:
         """Combine a value with what is at the target of the assignment."""
         self.set(self.tracer.binary(op, self.get(), value, self.node))
 
+    def field(self, node: ast.Attribute) -> AssignTarget:
+        """An attribute of what is here."""
+        return AttributeTarget(self.tracer, node, self)
+
 
 class NameTarget(AssignTarget):
     """A name as the target of an assignment."""
@@ -295,6 +303,14 @@ class ItemTarget(AssignTarget):
         self.owner = self.owner_place.get()
         self.index = tracer.index(node.slice, self.owner)
 
+    def field(self, node: ast.Attribute) -> AssignTarget:
+        """A field of a struct in an array or tile: the element of the array or tile of that field."""
+        if not isinstance(self.owner, Columns):
+            return super().field(node)
+        made = copy(self)
+        made.node, made.owner = node, self.owner.field(node.attr)
+        return made
+
     def element(self) -> Any:
         t = self.owner.type if isinstance(self.owner, Value) else None
         return getattr(t, "dtype", None)
@@ -307,12 +323,17 @@ class ItemTarget(AssignTarget):
 
     def get(self) -> Any:
         """The element, view or entry at the index."""
+        if isinstance(self.owner, Columns):
+            return self.tracer.by_index(self.owner, self.index)
         if isinstance(self.owner, tuple):
             return self.tracer.item(self.owner, self.index, self.node)
         return self._build(lambda i: self.tracer.builder.subscript(self.owner, i))
 
     def set(self, value: Any) -> None:
         """Write a value at the index."""
+        if isinstance(self.owner, Columns):
+            self.tracer.set_by_index(self.owner, self.index, value)
+            return
         self._require_memory()
         value = self.tracer.typed(value)
         made = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
@@ -321,6 +342,9 @@ class ItemTarget(AssignTarget):
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with what is at the index; additions are atomic."""
+        if isinstance(self.owner, Columns):
+            self.tracer.update_by_index(op, self.owner, self.index, value)
+            return
         self._require_memory()
         value = self.tracer.typed(value)
         made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
@@ -335,19 +359,26 @@ class ItemTarget(AssignTarget):
 
 
 class AttributeTarget(AssignTarget):
-    """owner.x of a vector."""
+    """owner.x of a vector or struct."""
 
-    def __init__(self, tracer: Statements, node: ast.Attribute) -> None:
+    def __init__(self, tracer: Statements, node: ast.Attribute, owner: AssignTarget) -> None:
         super().__init__(tracer, node)
-        self.owner_place = tracer.place(node.value)
-        self.owner = self.owner_place.get()
+        self.owner_place = owner
+        self.owner = owner.get()
         self.attribute = node.attr
 
     def get(self) -> Any:
-        """The component that the attribute names."""
+        """The component or field that the attribute names."""
+        if isinstance(self.owner, StructValue):
+            return self.owner.field(self.attribute)
+        if not isinstance(self.owner, Value):
+            return self.tracer.expr(self.node)
         return self.tracer.builder.attribute(self.owner, self.attribute)
 
     def set(self, value: Any) -> None:
-        """Write the component that the attribute names."""
+        """Write the component or field that the attribute names."""
+        if isinstance(self.owner, StructValue):
+            self.owner_place.set(self.tracer.with_field(self.owner, self.attribute, value))
+            return
         builder = self.tracer.builder
         self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tegula.ir import Op, TypeRule, Value
 from tegula.ir.fields import operand
+from tegula.ops.structs import FieldWise
 from tegula.types import (
     MOST_COMPONENTS,
     ArrayType,
@@ -34,8 +35,14 @@ FAMILIES: dict[str, Family] = {}
 """The family of each public function that has one, by the function's name: docstrings of a family share text."""
 
 
-def public(name: str, family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a build function available to kernels as `tg.<name>`.
+FIELDWISE: dict[str, FieldWise] = {}
+"""How public functions take structs, by name. Those that are not here refuse them."""
+
+
+def public(
+    name: str, family: Family | None = None, fields: FieldWise | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a build function available to kernels as `tg.<name>`. `fields`: how it takes structs.
 
     The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring, the kinds of
     its parameters and its family are the public documentation (`ops/documented.py`)."""
@@ -44,6 +51,8 @@ def public(name: str, family: Family | None = None) -> Callable[[Callable[..., A
         PUBLIC[name] = build
         if family is not None:
             FAMILIES[name] = family
+        if fields is not None:
+            FIELDWISE[name] = fields
         return build
 
     return register

@@ -18,6 +18,7 @@ from tegula.ops.exchange import (
 )
 from tegula.ops.kinds import NumbersOfEachThread, OfEachThread, Width, WidthOfBits
 from tegula.ops.lane import LaneIndex
+from tegula.ops.structs import moved
 from tegula.types import DTYPES, DType, float32, int32, scalar_of
 
 BOOLS = "count them: tg.bit_count(tg.lane_ballot(x))"
@@ -43,7 +44,7 @@ def _lane(b: OpBuilder, x: Operand, what: str) -> Value:
     return made
 
 
-@public("lane_shuffle")
+@public("lane_shuffle", fields=moved("x"))
 def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 32) -> Value:
     """The x of another lane of the segment of this thread.
 
@@ -84,7 +85,7 @@ def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: W
     return b.one(LaneCollect, [value, _lane(b, target, "a lane")], _width(width))
 
 
-@public("lane_xor")
+@public("lane_xor", fields=moved("x"))
 def lane_xor(b: OpBuilder, x: OfEachThread, mask: Operand, width: Width = 32) -> Value:
     """The x of the lane whose number in the segment is that of this one with the bits of a mask flipped.
 

@@ -12,6 +12,7 @@ from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ElementDtype, OfEachThread, Stack
 from tegula.ops.lane import LaneUniform
 from tegula.ops.stack import StackClear, StackCount, StackNew, StackPop, StackPush
+from tegula.ops.structs import SAME, STRUCT, moved
 from tegula.types import ArrayType, StackType, element_type
 
 
@@ -31,7 +32,7 @@ def block_dim(b: OpBuilder) -> int:
     return b.block_lanes
 
 
-@public("uniform")
+@public("uniform", fields=moved("x"))
 def uniform(b: OpBuilder, x: OfEachThread) -> Value:
     """The value of thread 0, the same in every thread of the block, or inside a role of the role.
 
@@ -133,7 +134,7 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
     return b.one(ArrayCas, [a, b.stored(expected, t), b.stored(value, t), *b.array_indices(a, index)])
 
 
-@public("tile_stack")
+@public("tile_stack", fields=moved("dtype"))
 def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
     """An empty stack, which all threads of the block push to and pop from.
 
@@ -162,7 +163,7 @@ def _stack(x: Operand) -> tuple[Value, StackType]:
     raise TypeRule(f"expected a tile stack, got {describe(x)}")
 
 
-@public("tile_stack_push")
+@public("tile_stack_push", fields=moved("s", "value", gives=SAME))
 def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand = True) -> Value:
     """Pushes the values of those threads that have one, in the order of the threads.
 
@@ -181,7 +182,7 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
     return b.one(StackPush, [stack, b.value(value, t.dtype), b.truth(has_value)])
 
 
-@public("tile_stack_pop")
+@public("tile_stack_pop", fields=moved("s", gives=(STRUCT, SAME)))
 def tile_stack_pop(b: OpBuilder, s: Stack) -> tuple[Any, ...]:
     """Takes one element for each thread, in the order of the threads from the top.
 
@@ -193,7 +194,7 @@ def tile_stack_pop(b: OpBuilder, s: Stack) -> tuple[Any, ...]:
     return tuple(b.emit(StackPop, [_stack(s)[0]]))
 
 
-@public("tile_stack_clear")
+@public("tile_stack_clear", fields=moved("s"))
 def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     """Empties a stack.
 
@@ -203,7 +204,7 @@ def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     b.emit(StackClear, [_stack(s)[0]])
 
 
-@public("tile_stack_count")
+@public("tile_stack_count", fields=moved("s", gives=SAME))
 def tile_stack_count(b: OpBuilder, s: Stack) -> Value:
     """The number of elements on a stack; may be called by some threads only.
 

@@ -26,6 +26,7 @@ from tegula.ops.kinds import (
     ScaledNumbers,
 )
 from tegula.ops.literals import fold_literals
+from tegula.ops.structs import added, moved
 from tegula.types import DType, element_type, scalar_of
 
 
@@ -75,7 +76,11 @@ def clamp(b: OpBuilder, x: AnyElements, low: AnyElements, high: AnyElements) -> 
     return minimum(b, maximum(b, x, low), high)
 
 
-@public("add", ELEMENTWISE)
+def _left(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+    return b.tile(x)
+
+
+@public("add", ELEMENTWISE, fields=added("x", "y", carried=_left))
 def add(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The sum x + y; integers wrap.
 
@@ -87,7 +92,7 @@ def add(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     return b.binary("add", x, y)
 
 
-@public("sub", ELEMENTWISE)
+@public("sub", ELEMENTWISE, fields=added("x", "y", carried=_left))
 def sub(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     """The difference x - y; integers wrap.
 
@@ -374,7 +379,7 @@ def copysign(b: OpBuilder, x: Floats, y: Floats) -> Operand:
     return b.elementwise(S.CopySign, [x, y])
 
 
-@public("where")
+@public("where", fields=moved("x", "y"))
 def where(b: OpBuilder, condition: Condition, x: Chosen, y: Chosen) -> Operand:
     """The value of x where a condition holds, else that of y; both are computed.
 
@@ -398,7 +403,7 @@ def where(b: OpBuilder, condition: Condition, x: Chosen, y: Chosen) -> Operand:
     return b.one(S.Select, [b.truth(test), left, right])
 
 
-@public("select")
+@public("select", fields=moved("value_if_false", "value_if_true"))
 def select(b: OpBuilder, condition: Condition, value_if_false: Chosen, value_if_true: Chosen) -> Operand:
     """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
     order.

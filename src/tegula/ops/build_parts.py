@@ -14,10 +14,11 @@ from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ATile, FirstAxis
+from tegula.ops.structs import added, moved
 from tegula.types import BufType, TileType, bool_, int32, scalar_of
 
 
-@public("tile_slice_indexed")
+@public("tile_slice_indexed", fields=moved("t"))
 def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: FirstAxis = 0) -> Operand:
     """The parts of a tile at given indices along a dimension, like t[indices].
 
@@ -65,7 +66,11 @@ def _scattered(
     return target, indices, b.stored(value, accessed(target.type, [i.type for i in indices]))
 
 
-@public("tile_scatter_add")
+def _unchanged(b: OpBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
+    return None
+
+
+@public("tile_scatter_add", fields=added("a", carried=_unchanged))
 def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
     """Adds the values of threads to elements of a tile: tile_scatter_add(a, i, ..., value, has_value).
 
@@ -91,7 +96,7 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
     _guarded(b, args[-1], lambda: b.emit(BufUpdate, [target, value, *indices], {"op": "add"}))
 
 
-@public("tile_scatter_masked")
+@public("tile_scatter_masked", fields=moved("a"))
 def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
     """Writes the values of threads to elements of a tile: tile_scatter_masked(a, i, ..., value, has_value).
 
@@ -165,7 +170,11 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     return b.one(BufRead, [whole])
 
 
-@public("tile_diag_add")
+def _first(b: OpBuilder, a: Operand, d: Operand) -> Value:
+    return b.tile(a)
+
+
+@public("tile_diag_add", fields=added("a", "d", carried=_first))
 def tile_diag_add(b: OpBuilder, a: Operand, d: Operand) -> Value:
     """A square tile with a vector added to its diagonal.
 

@@ -15,27 +15,32 @@ from tegula.ops.builder import (
     describe,
 )
 from tegula.ops.kinds import ALONG_AXIS, ATile, Axis, KeepDims
+from tegula.ops.map_structs import map_structs, reduce_structs
+from tegula.ops.structs import WHOLE, Columns, added, leaves
 from tegula.ops.tile import (
     TileReduce,
+    TileReshape,
+    TileSlice,
     dtype_of,
 )
 from tegula.types import (
     DType,
     TileType,
     float32,
+    int32,
     scalar_of,
 )
 
 
-@public("tile_map")
-def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
+@public("tile_map", fields=WHOLE)
+def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
     """A function applied to every element of tiles.
 
     Parameters:
         op: a @tg.func or a function of the language, of as many parameters as there are operands, that gives
-            one scalar, vector or matrix and uses no tiles.
+            one scalar, vector, matrix or struct and uses no tiles.
         *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least
-            one tile.
+            one tile. A function gets structs whole.
     Returns:
         a tile of the broadcast shape, of what `op` gives.
     Raises:
@@ -48,8 +53,9 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
     """
     require(hasattr(op, "call"), f"tile_map takes a function first, got {describe(op)}")
     require(1 <= len(args) <= 8, f"tile_map takes 1 to 8 operands, got {len(args)}")
-    require(any(b.is_tile(x) for x in args), "tile_map needs at least one tile")
-    return b.map(lambda elements: op.call(b, list(elements)), list(args))
+    given = leaves(args)
+    require(any(b.is_tile(x) for x in given), "tile_map needs at least one tile")
+    return map_structs(b, lambda elements: op.call(b, elements), args, given)
 
 
 def _reduce(
@@ -62,8 +68,10 @@ def _reduce(
     return b.one(TileReduce, [value], attrs, [region])
 
 
-@public("tile_reduce", ALONG_AXIS)
-def tile_reduce(b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+@public("tile_reduce", ALONG_AXIS, fields=WHOLE)
+def tile_reduce(
+    b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdims: KeepDims = False
+) -> Operand:
     """The elements of a tile combined by a function, in an order that is open.
 
     Elements of absent threads are skipped.
@@ -72,16 +80,34 @@ def tile_reduce(b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdim
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
     Raises:
-        type-mismatch: `op` is no function, `t` is no tile, or `op` gives another type.
+        type-mismatch: `op` is no function, `t` is no tile, `op` gives another type, or a tile of structs is to be
+            combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
     Gradient:
-        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; others are refused (no-gradient).
+        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; of structs that of `op`; others are
+        refused (no-gradient).
     """
     require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
+    if isinstance(t, Columns):
+        return reduce_structs(b, op, t, axis)
     return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
 
 
-@public("tile_sum", ALONG_AXIS)
+def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+    """The first elements along a dimension, which stand for what is not added."""
+    value = b.tile(a)
+    assert isinstance(value.type, TileType)
+    along = tile_axis(value.type.shape, axis)
+    if along is None:
+        value, along, keepdims = b.one(TileReshape, [value], {"shape": (value.type.size,)}), 0, True
+        assert isinstance(value.type, TileType)
+    kept = [(d, 1 if d == along else n) for d, n in enumerate(value.type.shape) if keepdims or d != along]
+    dims, shape = zip(*kept, strict=True)
+    starts = [b.const(0, int32) for _ in value.type.shape]
+    return b.one(TileSlice, [value, *starts], {"shape": shape, "dims": dims, "steps": (1,) * len(dims)})
+
+
+@public("tile_sum", ALONG_AXIS, fields=added("a", carried=_first_along))
 def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
 

@@ -32,6 +32,7 @@ from tegula.ops.kinds import (
     ThreadGrid,
 )
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
+from tegula.ops.structs import WHOLE, added, moved
 from tegula.ops.tile import (
     TileArange,
     TileAtomic,
@@ -100,7 +101,7 @@ def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
 # Construction --------------------------------------------------------------------------------------------------------
 
 
-@public("tile_zeros")
+@public("tile_zeros", fields=moved("dtype"))
 def tile_zeros(
     b: OpBuilder, shape: Shape, dtype: ElementDtype = float, storage: Storage = "register"
 ) -> Value:
@@ -132,7 +133,7 @@ def tile_ones(
     return stored(b, b.full(constant_shape(shape), made, t), storage)
 
 
-@public("tile_empty")
+@public("tile_empty", fields=moved("dtype"))
 def tile_empty(
     b: OpBuilder, shape: Shape, dtype: ElementDtype = float, storage: Storage = "register"
 ) -> Value:
@@ -150,7 +151,7 @@ def tile_empty(
     return stored(b, b.one(TileEmpty, [], {"type": made}), storage)
 
 
-@public("tile_full")
+@public("tile_full", fields=moved("value", "dtype"))
 def tile_full(
     b: OpBuilder, shape: Shape, value: Operand, dtype: Operand = None, storage: Storage = "register"
 ) -> Value:
@@ -180,7 +181,7 @@ MOST_COUNTED = 2**63 - 1
 COUNTED = "give it finite bounds, and a step that is not so small"
 
 
-@public("tile_arange")
+@public("tile_arange", fields=WHOLE)
 def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Storage = "register") -> Value:
     """A tile of evenly spaced numbers: start, start + step, and so on below stop.
 
@@ -219,11 +220,11 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     check_shape((count,))
     scalar = scalar_of(element_type(dtype if dtype is not None else float))
     help = "count in int or float and compare the elements, as in a > 0"
+    require(scalar.kind in "iuf", f"tile_arange() requires a numeric scalar dtype, got {scalar}", help)
     rounded = scalar.bits == 32 and scalar.is_float and abs(by) < 1e-46
     require_range(
         not rounded, f"tile_arange() step cannot be zero, as {step} is in float32", "give dtype=float64"
     )
-    require(not scalar.is_bool, f"tile_arange() requires a numeric scalar dtype, got {scalar}", help)
     for x in (start, step) if scalar.is_int else ():
         require(
             x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
@@ -248,7 +249,7 @@ def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
     return float32 if same else float64
 
 
-@public("tile_from_thread")
+@public("tile_from_thread", fields=moved("value"))
 def tile_from_thread(
     b: OpBuilder, shape: Shape, value: OfEachThread, thread_idx: Operand, storage: Storage = "register"
 ) -> Value:
@@ -369,7 +370,7 @@ def _array(x: Operand) -> tuple[Value, ArrayType]:
     raise TypeRule(f"expected an array, got {describe(x)}", culprit=x)
 
 
-@public("tile_load")
+@public("tile_load", fields=moved("a"))
 def tile_load(
     b: OpBuilder,
     a: Operand,
@@ -402,7 +403,7 @@ def tile_load(
     return stored(b, b.one(TileLoad, [array, filling, *_offsets(b, offset, len(shape))], attrs), storage)
 
 
-@public("tile_store")
+@public("tile_store", fields=moved("a", "t"))
 def tile_store(
     b: OpBuilder,
     a: Operand,
@@ -458,8 +459,14 @@ def _tile_atomic(op: str) -> None:
         operands = [array, value, *_offsets(b, offset, len(tile_shape(value)))]
         return b.one(TileAtomic, operands, {"op": op, "bounds_check": bool(bounds_check)})
 
+    def before(
+        b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, bounds_check: BoundsCheck = True
+    ) -> Value:
+        """What is there of elements that are not added."""
+        return tile_load(b, a, tile_shape(b.tile(t, partial=True)), offset, bounds_check=bounds_check)
+
     build.__doc__ = ATOMIC.format(**ATOMICS[op])
-    public(f"tile_atomic_{op}")(build)
+    public(f"tile_atomic_{op}", fields=added("a", "t", carried=before) if op == "add" else None)(build)
 
 
 for _op in ATOMICS:

@@ -18,6 +18,7 @@ from tegula.ops.builder import (
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ATile, ComponentType, FirstAxis, Shape
 from tegula.ops.scalar import Add, Mul
+from tegula.ops.structs import moved
 from tegula.ops.tile import (
     TileConcat,
     TilePermute,
@@ -46,7 +47,7 @@ def _view(
     return b.one(TileSlice, [b.tile(x), *starts], attrs)
 
 
-@public("tile_view")
+@public("tile_view", fields=moved("t"))
 def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = None) -> Value:
     """A view of part of a tile, like t[offset].
 
@@ -100,7 +101,7 @@ def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], wh
             )
 
 
-@public("tile_squeeze")
+@public("tile_squeeze", fields=moved("t"))
 def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """A view of a tile without dimensions of length 1.
 
@@ -132,7 +133,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     return _view(b, t, (zero, [shape[d] for d in kept], kept, [1] * len(kept)))
 
 
-@public("tile_reshape")
+@public("tile_reshape", fields=moved("t"))
 def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     """The elements of a tile, in row-major order, under another shape.
 
@@ -210,7 +211,7 @@ def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
     return line, place, [distances[d] * step if d >= 0 else 0 for d, step in steps]
 
 
-@public("tile_broadcast")
+@public("tile_broadcast", fields=moved("a"))
 def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
     """A tile repeated to a larger shape, by the rules of NumPy.
 
@@ -232,7 +233,7 @@ def is_permutation(axes: Operand, rank: int) -> bool:
     return all(type(d) is int for d in entries) and sorted(entries) == list(range(rank))
 
 
-@public("tile_permute")
+@public("tile_permute", fields=moved("a"))
 def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     """A view of a tile with its dimensions in another order: dimension k of the view is dimension axes[k].
 
@@ -260,7 +261,7 @@ def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     return b.one(TilePermute, [b.tile(a)], {"perm": order})
 
 
-@public("tile_transpose")
+@public("tile_transpose", fields=moved("a"))
 def tile_transpose(b: OpBuilder, a: Operand) -> Value:
     """A view of the transpose of a 2-D tile, like t.T.
 
@@ -291,7 +292,7 @@ def tile_astype(b: OpBuilder, t: ATile, dtype: ComponentType) -> Value:
     return b.tile(b.cast(b.tile(t, partial=True), scalar_of(element_type(dtype))), partial=True)
 
 
-@public("tile_assign")
+@public("tile_assign", fields=moved("dst", "src"))
 def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = None) -> None:
     """Copies a tile into another one, right also where the two overlap.
 
@@ -320,7 +321,7 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
     b.write(view, converted)
 
 
-@public("tile_concat")
+@public("tile_concat", fields=moved("tiles"))
 def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
     """Tiles joined along a dimension.
 
@@ -339,7 +340,7 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
     return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": tile_axis(tile_shape(tiles[0]), axis)})
 
 
-@public("tile_extract")
+@public("tile_extract", fields=moved("a"))
 def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     """The element of a tile at an index, like a[index]; threads may give different indices.
 
@@ -361,7 +362,7 @@ def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     return b.subscript(a, index)
 
 
-@public("copy")
+@public("copy", fields=moved("t"))
 def copy(b: OpBuilder, t: Operand) -> Value:
     """A copy of a tile, which has nothing in common with the original.
 

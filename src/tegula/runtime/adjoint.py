@@ -72,6 +72,11 @@ class Adjoint(Kernel):
         """Cached launches, which need not be planned again, by the types of the arguments."""
 
     @property
+    def has_structs(self) -> bool:
+        """False: its arguments are those of leaves."""
+        return False
+
+    @property
     def parameters(self) -> list[Parameter]:
         own = self.forward.parameters
         return [*own, *(Parameter(f"adj_{own[k].name}", ANY) for k in self.positions)]
@@ -248,6 +253,11 @@ class Part(Kernel):
         if place not in found.placed:
             found.placed[place] = Part(self.adjoint, step, found.captured, found.grid, place)
         return found.placed[place]
+
+    @property
+    def has_structs(self) -> bool:
+        """False: its arguments are those of leaves."""
+        return False
 
     @property
     def parameters(self) -> list[Parameter]:

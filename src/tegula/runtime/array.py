@@ -31,6 +31,7 @@ from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
+from tegula.structs import StructType, as_entries, entries, held_arrays
 from tegula.types import (
     ElementType,
     components,
@@ -75,6 +76,8 @@ class array:
     __slots__ = (
         *(
             "_grad",
+            "_held",
+            "_leaves",
             "_memory",
             "_ptr",
             "_requires_grad",
@@ -129,6 +132,8 @@ class array:
             self.requires_grad = True
         if isinstance(data, array):
             self._follow(data)
+        elif isinstance(made, StructType):
+            self._held = held_arrays(made, data)
 
     def _follow(self, source: array) -> None:
         """Have the gradient of an array that this one was made of: as a view of it, or, on a tape, as a copy."""
@@ -185,6 +190,8 @@ class array:
         self._requires_grad: bool | None = None
         self._source: tuple[array, Callable[[array], array] | None] | None = None
         self._shown: tuple[array, array] | None = None
+        self._leaves: tuple[array, ...] | None = None
+        self._held: Any = None
         self.dtype = dtype
         self.ndim = len(shape)
         self.device = device
@@ -304,6 +311,34 @@ class array:
             )
         self._grad = value
         self._requires_grad = value is not None
+
+    @property
+    def leaves(self) -> tuple[array, ...]:
+        """Of an array of structs: the array of each leaf, on the same memory. Gradients of floats are views of the
+        gradient."""
+        plain = self._source is None and self._requires_grad is None
+        if self._leaves is not None and plain:
+            return self._leaves
+        struct: Any = self.dtype
+        made = tuple(self._leaf(k) for k in range(len(struct.leaves)))
+        if plain:
+            self._leaves = made
+        return made
+
+    @property
+    def whole(self) -> array:
+        """The array of structs whose gradient this one's is part of, as a leaf; else the array itself."""
+        source = self._source[0] if self._source is not None else self
+        return source if isinstance(source.dtype, StructType) != isinstance(self.dtype, StructType) else self
+
+    def _leaf(self, k: int) -> array:
+        struct: Any = self.dtype
+        leaf = struct.leaves[k]
+        made = wrap(leaf.seen_in(self._data), leaf.stored, self.device)
+        plain = self._source is None and self._requires_grad is None
+        if not plain and scalar_of(leaf.stored).is_float:
+            made._source = self, lambda g: g.leaves[k]
+        return made
 
     def _view(self, data: np.ndarray, dtype: ElementType, grad: Callable[[array], array] | None) -> array:
         """An array on part of the same memory; `grad` makes the same view of the gradient."""
@@ -425,7 +460,8 @@ class array:
         Gradient:
             flows to `source` if it is an array (recorded by tapes).
         """
-        data, where = _found(source, self._data.dtype)
+        known = as_entries(self.dtype, source) if isinstance(self.dtype, StructType) else None
+        data, where = (known, CPU) if known is not None else _found(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
@@ -593,6 +629,8 @@ def laid_out_as(like: array, memory: array, first: int, dtype: ElementType) -> a
 def pattern(value: Any, dtype: ElementType) -> Any:
     """What to fill an array with: numbers that its scalar type holds."""
     scalar = scalar_of(dtype)
+    if isinstance(dtype, StructType):
+        return entries(dtype, value)
     if type(value) is int or (type(value) is float and scalar.is_float):
         low, high = plain_range(scalar)
         if low <= value <= high:
@@ -641,6 +679,9 @@ def _from_data(
     data: Any, dtype: ElementType | None, copy: bool, device: Device | None
 ) -> tuple[np.ndarray, Device]:
     """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
+    if isinstance(dtype, StructType):
+        found = as_entries(dtype, data)
+        data = data if found is None else found
     plain = _is_plain(data)
     source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     if dtype is None and plain:
@@ -649,7 +690,7 @@ def _from_data(
     where = device or (get_device() if copy and home is CPU else home)
     if not copy and source.dtype == target and where == home:
         return source, home
-    scalar = from_numpy(target)
+    scalar = scalar_of(dtype) if dtype is not None else from_numpy(target)
     made = allocate(source.shape, scalar, where)
     copied(made, where, source, home)
     return made, where

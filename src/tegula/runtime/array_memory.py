@@ -13,6 +13,7 @@ from tegula.errors import UnfitNumber
 from tegula.fitting import first_leaf, fitted, is_numeric, limits, new_extents
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
 from tegula.runtime.device import CPU, Device
+from tegula.structs import laid_out
 from tegula.types import (
     DType,
     ElementType,
@@ -107,7 +108,10 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
         return
     if home is not CPU:
         source = cuda_memory().download(home, source)
-    source = fitted(source, target.dtype, from_numpy(target.dtype).name)
+    if target.dtype.names is not None:
+        source = laid_out(source, target.dtype)
+    else:
+        source = fitted(source, target.dtype, from_numpy(target.dtype).name)
     if device is CPU:
         target[...] = source
     else:

@@ -46,9 +46,10 @@ def device_of(specialisation: tuple[Any, ...]) -> Device:
 class Description:
     """The properties of an array that launches need. `launch_id`: the number of its specialisation; `low`, `high`: the
     offsets from its address of its first byte and of the end of its last one; `rest`: the bytes that follow the address
-    in a kernel's arguments. `start`: the address modulo ALIGNMENT."""
+    in a kernel's arguments; `steps`: the strides of dimensions with several elements. `start`: the address modulo
+    ALIGNMENT."""
 
-    __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "strides")
+    __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "steps", "strides")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Description:
         home = () if device is CPU else (device,)
         self.launch_id = launch_id((dtype, rank, self.access, writeable, *home))
         self.shape, self.strides = shape, strides
+        self.steps = tuple(s for n, s in zip(shape, strides, strict=True) if n > 1)
         self.rest = struct.pack(f"<{2 * rank}q", *shape, *strides)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tegula.runtime.array import array
 from tegula.runtime.launch import launch
 from tegula.runtime.make_arrays import clone
 from tegula.runtime.recording import recording
+from tegula.structs import StructType
 from tegula.types import scalar_of
 
 
@@ -59,8 +60,10 @@ def gradcheck(
         no-gradient: the kernel has no gradient.
     """
     args = [*inputs, *outputs]
-    sources = [a for a in inputs if _has_gradient(a)]
-    targets = [a for a in outputs if _has_gradient(a)]
+    checked = [part for k, a in enumerate(args) for part in _parts(a, k)]
+    of_inputs = [part for part in checked if part.position < len(inputs)]
+    of_outputs = [part for part in checked if part.position >= len(inputs)]
+    sources, targets = [part.array for part in of_inputs], [part.array for part in of_outputs]
     if not sources or not targets:
         help = "make the arrays to check with requires_grad=True"
         raise LaunchError("gradcheck needs an input and an output with a gradient", help)
@@ -96,9 +99,8 @@ def gradcheck(
             array(shape=g.shape, dtype=g.dtype, device=g.device) if (g := grads.get(k)) is not None else None
             for k in range(len(args))
         ]
-        for a, w in zip(targets, weights, strict=True):
-            found = fresh[next(k for k, x in enumerate(args) if x is a)]
-            assert found is not None
+        for part, w in zip(of_outputs, weights, strict=True):
+            found = part.of(fresh)
             found.assign(w.astype(found.numpy().dtype))
         n = len(inputs)
         launch(
@@ -113,9 +115,8 @@ def gradcheck(
             record_tape=False,
         )
         products = []
-        for a, d in zip(sources, along, strict=True):
-            found = fresh[next(k for k, x in enumerate(args) if x is a)]
-            assert found is not None
+        for part, d in zip(of_inputs, along, strict=True):
+            found = part.of(fresh)
             products.append(np.array(found.numpy(), np.float64) * d)
         wanted, got = sum(float(x.sum()) for x in numeric), sum(float(x.sum()) for x in products)
         size = max(sum(float(np.abs(x).sum()) for x in part) for part in (numeric, products))
@@ -130,5 +131,22 @@ def gradcheck(
     return True
 
 
-def _has_gradient(a: Any) -> bool:
-    return isinstance(a, array) and a.requires_grad and scalar_of(a.dtype).is_float
+class _Part(NamedTuple):
+    """An array of floats that is checked: the argument at a position, or a leaf of it."""
+
+    array: array
+    position: int
+    leaf: int
+
+    def of(self, gradients: Sequence[array | None]) -> array:
+        """The part's gradient, of the gradients of arguments."""
+        found = gradients[self.position]
+        assert found is not None
+        return found if self.leaf < 0 else found.leaves[self.leaf]
+
+
+def _parts(a: Any, position: int) -> Iterator[_Part]:
+    if not isinstance(a, array) or not a.requires_grad:
+        return
+    leaves = enumerate(a.leaves) if isinstance(a.dtype, StructType) else [(-1, a)]
+    yield from (_Part(leaf, position, k) for k, leaf in leaves if scalar_of(leaf.dtype).is_float)

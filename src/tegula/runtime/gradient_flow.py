@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.records import Assigned, Differentiated, ElementRange, Record, Use
+from tegula.runtime.element_range import ElementRange
+from tegula.runtime.records import Assigned, Differentiated, Record, Use
 
 DETACH = "where a view is only read, `requires_grad = False` says that its elements are constant"
 

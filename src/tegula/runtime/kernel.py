@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
-from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.lang.structs import leaf_parameters
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
@@ -123,6 +124,8 @@ class Kernel(KernelDef):
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
+        self._typed: dict[tuple[Annotation, ...], Kernel] = {}
+        """Kernels for structs that parameters of any type were given."""
         self._packers: list[Packer] | None = None
 
     @property
@@ -172,6 +175,27 @@ class Kernel(KernelDef):
     def fast_path(self) -> FastPath:
         """The fast path to launch it (see `runtime.fast_path`)."""
         return make_fast_path(self.parameters, self.ready)
+
+    @cached_property
+    def has_structs(self) -> bool:
+        """Whether parameters are of structs, of which each leaf is an argument of a launch."""
+        written = self.definition.parameters
+        return any(leaf_parameters([p]) != [p] for p in written)
+
+    def for_types(self, annotations: tuple[Annotation, ...]) -> Kernel:
+        """The kernel with parameters of these types in the place of any type.
+
+        Parameters:
+            annotations: the type of each parameter.
+        Returns:
+            a kernel, the same for the same types.
+        Raises:
+            nothing.
+        """
+        found = self._typed.get(annotations)
+        if found is None:
+            found = self._typed[annotations] = Kernel(self.definition.typed(annotations), self.options)
+        return found
 
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation of a type that launches cannot pass."""

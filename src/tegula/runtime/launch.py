@@ -6,6 +6,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import zip_longest
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
+from tegula.runtime.struct_arguments import flattened, flattened_gradients, have_structs
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
@@ -207,7 +209,12 @@ def launch(
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         made = _plan(dims, block_dim)
-        part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
+        if kernel.has_structs or have_structs((*inputs, *outputs)):
+            pairs = [*zip_longest(inputs, adj_inputs), *zip_longest(outputs, adj_outputs)]
+            grads = flattened_gradients(kernel, (*inputs, *outputs), [grad for _, grad in pairs])
+            part, args = flattened(kernel, (*inputs, *outputs))
+        else:
+            part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
         if not run_adjoint(part, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
@@ -215,7 +222,7 @@ def launch(
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
-    if told:
+    if told and done is not None:
         _cache_launch(kernel, told, given, *done)
     return None
 
@@ -422,7 +429,7 @@ def launch_tiled(
     if options:
         return launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
     done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
-    if told:
+    if told and done is not None:
         _cache_launch(kernel, told, given, *done)
     return None
 
@@ -436,19 +443,21 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
-) -> tuple[Kernel, LaunchPlan, Any]:
-    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form."""
+) -> tuple[Kernel, LaunchPlan, Any] | None:
+    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form; None if structs
+    were taken apart."""
     if type(inputs) in LISTS and type(outputs) in LISTS:
         args = (*inputs, *outputs)
     else:
         args = arguments_of(kernel, inputs, outputs)
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
-        where = _place(device, stream, args)
+        where = _place(device, stream, flattened(kernel, args)[1])
     made = _plan(dims, block_dim, where)
     try:
         found = kernel.fast_path(made, args)
         if found is None:
+            kernel, args = flattened(kernel, args)
             if NoneType in map(type, args) or len(args) != len(kernel.packers):
                 kernel, args, _ = settled(kernel, args)
             found = resolve(kernel, made, args)
@@ -463,7 +472,7 @@ def _run(
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
-    return kernel, made, compiled
+    return None if kernel.has_structs else (kernel, made, compiled)
 
 
 def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
@@ -490,8 +499,11 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            one = settled(kernel, inputs, outputs)
-            needed = role_threads(one.kernel, one.arguments, ndim)
+            if kernel.has_structs:
+                needed = role_threads(*flattened(kernel, (*inputs, *outputs)), ndim)
+            else:
+                one = settled(kernel, inputs, outputs)
+                needed = role_threads(one.kernel, one.arguments, ndim)
             if needed is not None:
                 return needed
         return kernel.options.block_dim or config.block_dim

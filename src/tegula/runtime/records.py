@@ -12,77 +12,15 @@ import numpy as np
 from tegula.errors import LaunchError
 from tegula.runtime.addition import add
 from tegula.runtime.array import array
+from tegula.runtime.element_range import ElementRange
 from tegula.runtime.make_arrays import empty
 from tegula.runtime.recording import recording
-from tegula.types import components, element_bytes, scalar_of, to_numpy, with_scalar
+from tegula.types import components, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
-    from tegula.runtime.description import Description
     from tegula.runtime.fast_path import Form
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import LaunchPlan
-
-
-class ElementRange(NamedTuple):
-    """The addresses of an array's elements, without a reference to its memory."""
-
-    device: Any
-    ptr: int
-    size: int
-    """The size of an element in bytes."""
-    description: Description
-
-    @classmethod
-    def of(cls, a: array) -> ElementRange:
-        """The memory of an array."""
-        return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
-
-    def overlaps(self, other: ElementRange) -> bool:
-        """Whether two arrays share a byte."""
-        if self.device != other.device or not (self.low < other.high and other.low < self.high):
-            return False
-        if self.ptr == other.ptr and self.description is other.description:
-            return True
-        try:
-            return np.shares_memory(self._described(), other._described(), max_work=MOST_WORK)
-        except RuntimeError:  # too hard to tell
-            return True
-
-    def cover(self, other: ElementRange) -> bool:
-        """Whether these bytes include all bytes of another array."""
-        if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
-            return False
-        same = self.ptr == other.ptr and self.description is other.description
-        return same or self.description.access.dense
-
-    @property
-    def low(self) -> int:
-        """The address of the first byte."""
-        return self.ptr + self.description.low
-
-    @property
-    def high(self) -> int:
-        """The address after the last byte."""
-        return self.ptr + self.description.high
-
-    def _described(self) -> np.ndarray:
-        """A NumPy array with these addresses, for comparisons only: its elements must not be read."""
-        return np.asarray(_Interface(self))
-
-
-MOST_WORK: Any = 10_000
-"""The maximal number of steps in which NumPy decides whether two arrays share an element."""
-
-
-class _Interface:
-    def __init__(self, of: ElementRange) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (of.ptr, True),
-            "shape": of.description.shape,
-            "strides": of.description.strides,
-            "typestr": f"|V{of.size}",
-        }
 
 
 class Use(NamedTuple):

@@ -9,12 +9,14 @@ from tegula.dataclass import replace
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.captures import unchanged
+from tegula.lang.definition import Parameter
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.runtime import fast_path
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.description import SPECIALISATIONS, device_of
 from tegula.runtime.device import CPU, Device
+from tegula.runtime.element_range import ElementRange
 from tegula.runtime.kernel import Kernel, Specialisation
 from tegula.runtime.library import library
 from tegula.runtime.pack import adopted
@@ -54,7 +56,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[fast_path.key(plan.number, arrays)] = compiled
-        if kernel.native is None and compiled.device.is_cuda:
+        if kernel.native is None and compiled.device.is_cuda and not kernel.has_structs:
             from tegula.runtime.cuda.native import later
 
             kernel.native = later(kernel)
@@ -91,13 +93,18 @@ def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, b
     """The launch id of each argument's specialisation, with the argument's bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
-        names = ", ".join(p.name for p in kernel.parameters)
-        help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
-        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
+        raise wrong_count(kernel, kernel.parameters, len(args))
     try:
         return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
+
+
+def wrong_count(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> LaunchError:
+    """The error for a number of arguments that is not that of the parameters."""
+    names = ", ".join(p.name for p in parameters)
+    help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
+    return LaunchError(f"{kernel.name} takes {len(parameters)} arguments ({names}), got {count}", help)
 
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
@@ -117,11 +124,11 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
 
 def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
     """Pairs of array arguments that share bytes."""
-    arrays = [(k, a.low, a.high) for k, a in enumerate(args) if type(a) is array]
+    arrays = [(k, a, a.low, a.high) for k, a in enumerate(args) if type(a) is array]
     found: list[tuple[int, int]] = []
-    for at, (i, low, high) in enumerate(arrays):
-        for j, other_low, other_high in arrays[at + 1 :]:
-            if low < other_high and other_low < high:
+    for at, (i, a, low, high) in enumerate(arrays):
+        for j, other, other_low, other_high in arrays[at + 1 :]:
+            if low < other_high and other_low < high and ElementRange.of(a).overlaps(ElementRange.of(other)):
                 found.append((i, j))
     return found
 

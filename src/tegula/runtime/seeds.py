@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tegula.errors import LaunchError
 from tegula.runtime.addition import add
 from tegula.runtime.array import array
+from tegula.runtime.element_range import ElementRange
 from tegula.runtime.make_arrays import clone
-from tegula.runtime.records import ElementRange, Record, Use, clear, known_gradient
+from tegula.runtime.records import Record, Use, clear, known_gradient
+from tegula.structs import StructType
 from tegula.types import float32, scalar_of, with_scalar
 
 
@@ -19,7 +21,7 @@ class Seeds:
 
     def __init__(self, given: Mapping[array, Any] | None) -> None:
         self.given = (
-            None if given is None else [(target, _seed(target, seed)) for target, seed in given.items()]
+            None if given is None else [(target, _seed(target, seed)) for target, seed in _by_leaf(given)]
         )
 
     @property
@@ -94,6 +96,20 @@ def _gradient(target: array) -> array:
     grad = target.grad
     assert grad is not None
     return grad
+
+
+def _by_leaf(given: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
+    """Seeds by array, with those of arrays of structs by leaf."""
+    for target, seed in given.items():
+        if not isinstance(target.dtype, StructType):
+            yield target, seed
+            continue
+        if seed is not None and not isinstance(seed, array):
+            seed = array(seed, target.dtype, device=target.device)
+        if seed is not None and target.grad is None:
+            target.grad = seed
+        seeds = seed.leaves if seed is not None else (None,) * len(target.leaves)
+        yield from ((t, s) for t, s in zip(target.leaves, seeds, strict=True) if scalar_of(t.dtype).is_float)
 
 
 def _seed(target: array, seed: Any) -> array:

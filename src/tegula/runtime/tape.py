@@ -9,12 +9,14 @@ from tegula.errors import LaunchError
 from tegula.lang.captures import unchanged
 from tegula.runtime.adjoint import Adjoint, gradients
 from tegula.runtime.array import array
+from tegula.runtime.element_range import ElementRange
 from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
-from tegula.runtime.records import Assigned, Called, Differentiated, ElementRange, Launched, Record, clear
+from tegula.runtime.records import Assigned, Called, Differentiated, Launched, Record, clear
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
+from tegula.structs import StructType
 from tegula.types import components
 
 if TYPE_CHECKING:
@@ -95,7 +97,11 @@ class Tape:
         Raises:
             nothing.
         """
-        self.records.append(Assigned(target, source, new))
+        if not isinstance(target.dtype, StructType):
+            self.records.append(Assigned(target, source, new))
+            return
+        sources = source.leaves if source is not None else (None,) * len(target.leaves)
+        self.records += [Assigned(t, s, new) for t, s in zip(target.leaves, sources, strict=True)]
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
         """Notes that the adjoint of a kernel ran while the tape recorded.
@@ -222,7 +228,7 @@ class Tape:
 
     def _arrays(self) -> Iterator[array]:
         for record in self.records:
-            yield from record.arrays
+            yield from (a.whole for a in record.arrays)
 
     def zero(self) -> None:
         """Sets the gradients of all recorded arrays to 0, and lets the tape run backwards once more.

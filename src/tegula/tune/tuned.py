@@ -18,6 +18,7 @@ from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
+from tegula.runtime.struct_arguments import have_structs
 from tegula.tune.build import build_all, job
 from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
 from tegula.tune.clock import REPEATS, clock_for, timed
@@ -76,6 +77,10 @@ class Tuned(KernelChoice):
     ) -> tuple[Kernel, Any, int | None]:
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
         then as they were before. TuningError if none can be chosen."""
+        first = self.candidates[0].kernel
+        if first.has_structs or have_structs(args):
+            help = "launch one of its candidates, or pass the fields as parameters"
+            raise TuningError(f"kernel {first.name} takes structs, and such kernels are not tuned", help)
         found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
             dim = called(dim, found.values, "dim")

@@ -204,7 +204,16 @@ def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
 def _strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
     from tegula.runtime.cuda.strided import copy_strided
 
+    if target.dtype.names is not None:
+        target, source = in_words(target), in_words(source)
     copy_strided(stream, target, source)
+
+
+def in_words(data: np.ndarray) -> np.ndarray:
+    """Memory of structs as that of numbers of the size to which structs are aligned, in one dimension more."""
+    word = np.dtype(f"u{data.dtype.alignment}")
+    shape, strides = (*data.shape, data.dtype.itemsize // word.itemsize), (*data.strides, word.itemsize)
+    return described(address_of(data), shape, strides, word, data)
 
 
 def _is_pinned(where: Context, address: int) -> bool:

@@ -1,0 +1,106 @@
+"""Reading and changing structs in arrays and tiles, and fields of values, in kernels.
+
+An element of an array of structs is read as a whole only where it is used as one: what is asked of `a[i].x` is done to
+element i of the array of that field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import TypeRule
+from tegula.lang.calls import Calls
+from tegula.lang.state import describe_type
+from tegula.lang.structs import stored
+from tegula.ops.structs import Columns, Fields, StructValue, inplace, of_leaves, stored_leaf
+from tegula.types import ArrayType, StackType
+
+OF_MEMORY = ("shape", "dtype", "ndim", "size", "T")
+"""Attributes of arrays and tiles of structs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StructElement:
+    """A place in an array or tile of structs that nothing was read from yet."""
+
+    columns: Columns
+    index: tuple[Any, ...]
+
+    def field(self, tracer: StructPlaces, name: str) -> Any:
+        """A field of the element; a struct in it is a place too."""
+        column = self.columns.field(name)
+        made = StructElement(column, self.index) if isinstance(column, Columns) else None
+        return made or tracer.with_constants(lambda i: tracer.builder.subscript(column, i), self.index)
+
+    def read(self, tracer: StructPlaces) -> Any:
+        """The value of the element, or the view that an index with slices gives."""
+        return tracer.by_index(self.columns, self.index)
+
+
+class StructPlaces(Calls):
+    """The part of the tracer that reads and changes fields and elements."""
+
+    def attribute_of(self, owner: Columns, name: str) -> Any:
+        """An attribute of an array or tile of structs: that of its first leaf, with the struct for the dtype."""
+        if name == "dtype":
+            return owner.struct
+        if name not in OF_MEMORY or not owner.leaves:
+            help = f"take the field of an element: a[i].{name}" if owner.has(name) else ""
+            raise TypeRule("", help, "UnknownAttribute", owner=owner.type, name=name)
+        if name == "T":
+            return of_leaves(owner.struct, [self.builder.attribute(x, name) for x in owner.leaves])
+        return self.builder.attribute(owner.leaves[0], name)
+
+    def by_index(self, owner: Columns, index: Sequence[Any]) -> Fields:
+        """owner[index] of an array or tile of structs: a value, or a view."""
+        if isinstance(owner.type, StackType):
+            raise TypeRule(f"{owner.type} cannot be indexed")
+        made = [
+            self.with_constants(lambda i, x=x: self.builder.subscript(x, i), tuple(index))
+            for x in owner.leaves
+        ]
+        return of_leaves(owner.struct, made)
+
+    def set_by_index(self, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
+        """owner[index] = value."""
+        self._require_struct(owner, value)
+        for k, x in enumerate(owner.leaves):
+            part = stored_leaf(self.builder, value, k)
+            self.with_constants(lambda i, x=x, part=part: self.builder.assign_subscript(x, i, part), index)
+
+    def update_by_index(self, op: str, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
+        """owner[index] op= value, of tiles."""
+        if isinstance(owner.type, ArrayType):
+            help = "add to its fields, as in a[i].x += 1.0"
+            raise TypeRule(f"operators are not defined for values of the struct {owner.struct}", help)
+        self._require_struct(owner, value)
+        build = self.builder.update_subscript
+
+        def change(k: int) -> None:
+            x, part = owner.leaves[k], value.leaves[k]
+            self.with_constants(lambda i: build(op, x, i, part), index)
+
+        inplace(owner.struct, op, change)
+
+    def update_tile(self, op: str, target: Columns, value: Any) -> None:
+        """target op= value for a tile of structs."""
+        self._require_struct(target, value)
+        inplace(
+            target.struct,
+            op,
+            lambda k: self.builder.inplace(op, self.builder.buffer(target.leaves[k]), value.leaves[k]),
+        )
+
+    def _require_struct(self, owner: Columns, value: Any) -> None:
+        if not isinstance(value, Fields) or value.struct is not owner.struct:
+            what = (
+                f"{describe_type(owner)} holds values of {owner.struct}, the value is {describe_type(value)}"
+            )
+            raise TypeRule(what, f"make one: {owner.struct}(...)", culprit=value)
+
+    def with_field(self, owner: StructValue, name: str, value: Any) -> Fields:
+        """A value with another value of one field."""
+        t = owner.struct.fields.get(name)
+        owner.field(name)
+        return owner.changed(name, stored(self.builder, t, self.argument(value, None), name))

@@ -1,0 +1,154 @@
+"""Structs in the language: their declaration, their making in kernels, and parameters of them leaf by leaf."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from tegula.dataclass import replace
+from tegula.errors import WrongArguments
+from tegula.ir import TypeRule, Value
+from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
+from tegula.lang.overloads import Parameter, counted
+from tegula.ops.builder import operand_text
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.structs import Columns, Fields, StructValue, grouped
+from tegula.source import Location
+from tegula.structs import FieldType, StructType
+from tegula.types import is_element
+
+T = TypeVar("T")
+
+
+def struct(cls: type[T], /) -> type[T]:
+    """Makes a class with annotated fields a struct, for the host and for kernels; a decorator.
+
+    Parameters:
+        cls: a class without bases, whose fields are annotated with scalar, vector and matrix types, structs, and
+            arrays, as `tg.array[float]`.
+    Returns:
+        the struct, a type: called without arguments it makes a value, all zeros, with arrays None.
+    Raises:
+        TypeError: an annotation is no such type, or the name of a field is that of something that all structs have.
+        RuntimeError: the class has bases.
+    Gradient:
+        flows through fields of floats, and through arrays.
+    """
+    if cls.__bases__ != (object,):
+        raise RuntimeError(f"the struct {cls.__name__} has bases: structs must be defined as base classes")
+    fields = {name: _field(cls, name, t) for name, t in _annotations(cls).items()}
+    # To type checkers a struct is the class: values have its fields, and annotations name it.
+    made: Any = StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
+    return made
+
+
+def _annotations(cls: type) -> Mapping[str, Any]:
+    """The annotations of a class by name, with those that are text evaluated."""
+    found = inspect.get_annotations(cls)
+    if not any(isinstance(t, str) for t in found.values()):
+        return found
+    scope = sys._getframe(2)
+    module = sys.modules.get(cls.__module__)
+    return get_type_hints(cls, getattr(module, "__dict__", None), {**scope.f_globals, **scope.f_locals})
+
+
+def _field(cls: type, name: str, annotation: Any) -> FieldType:
+    """The type of a field; TypeError for an annotation that stands for none."""
+    found: Any = resolve(annotation) if annotation is not None else ANY
+    is_array = isinstance(found, ArrayAnnotation) and found.dtype is not ANY
+    if not (is_element(found) or isinstance(found, StructType) or is_array):
+        raise TypeError(
+            f"the field '{name}' of the struct {cls.__name__}: {annotation!r} is no scalar, vector or matrix type, no "
+            "struct and no array of such"
+        )
+    return found
+
+
+# In kernels ----------------------------------------------------------------------------------------------------------
+
+
+def construct(
+    b: KernelBuilder, struct: StructType, args: Sequence[Any], kwargs: Mapping[str, Any], loc: Location
+) -> StructValue:
+    """A value of a struct: of zeros, or of all fields, in order or by name."""
+    if not args and not kwargs:
+        return _zeros(b, struct)
+    given = dict(zip(struct.fields, args, strict=False))
+    unknown = [name for name in kwargs if name not in struct.fields]
+    if (
+        len(args) > len(struct.fields)
+        or unknown
+        or {*given, *kwargs} != {*struct.fields}
+        or (args and kwargs)
+    ):
+        have = counted(len(struct.fields), "field")
+        what = f"{struct} has {have}, got {counted(len(args) + len(kwargs), 'argument')}"
+        help = f"give none, or all: {struct}({', '.join(struct.fields)}), in order or all by name"
+        raise WrongArguments(
+            loc, what=f"{struct} has no field '{unknown[0]}'" if unknown else what, help=help
+        )
+    given |= kwargs
+    return StructValue(struct, [stored(b, t, given[name], name) for name, t in struct.fields.items()])
+
+
+def _zeros(b: KernelBuilder, struct: StructType) -> StructValue:
+    parts: list[Any] = []
+    for t in struct.fields.values():
+        parts.append(_zeros(b, t) if isinstance(t, StructType) else b.const(0, t) if is_element(t) else None)
+    return StructValue(struct, parts)
+
+
+def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
+    """A value as that of a field; TypeRule if it has another type. Literals take that of the field."""
+    if isinstance(t, StructType):
+        fits = isinstance(x, StructValue) and x.struct is t
+    elif is_element(t):
+        try:
+            x = b.stored(x, t)
+        except TypeRule:
+            fits = False
+        else:
+            fits = x.type == t
+    else:
+        fits = x is None or (isinstance(x, Value | Columns) and t.matches(x.type))
+    if not fits:
+        found = x.type if isinstance(x, Value | Fields) else operand_text(x)
+        raise TypeRule(f"the field '{name}' holds {t}, the value is {found}", culprit=x, expected=t)
+    return x
+
+
+# Parameters ----------------------------------------------------------------------------------------------------------
+
+
+def leaf_parameters(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """The parameters of launches: for those of structs, and of arrays of structs, one for each leaf."""
+    return [leaf for p in parameters for leaf in _leaves(p)]
+
+
+def _leaves(p: Parameter) -> Iterator[Parameter]:
+    t = p.annotation
+    if isinstance(t, StructType):
+        for leaf in t.leaves:
+            yield from _leaves(replace(p, name=f"{p.name}.{leaf.name}", annotation=leaf.type))
+    elif isinstance(t, ArrayAnnotation) and isinstance(t.dtype, StructType):
+        for leaf in t.dtype.leaves:
+            name, annotation = f"{p.name}.{leaf.name}", ArrayAnnotation(leaf.stored, t.ndim)
+            yield replace(p, name=name, annotation=annotation, columns_of=p.name)
+    else:
+        yield p
+
+
+def bindings_of(parameters: Sequence[Parameter], values: Sequence[Value]) -> dict[str, Any]:
+    """The parameters as a kernel sees them, by name, made of a value for each leaf."""
+    rest = iter(values)
+    return {p.name: _binding(p.annotation, rest) for p in parameters}
+
+
+def _binding(annotation: Any, rest: Iterator[Value]) -> Any:
+    if isinstance(annotation, StructType):
+        return StructValue(annotation, [_binding(t, rest) for t in annotation.fields.values()])
+    if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
+        return grouped(Columns, annotation.dtype, rest)
+    return next(rest)

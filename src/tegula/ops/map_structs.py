@@ -1,0 +1,109 @@
+"""Functions of whole elements of tiles of structs: maps that give structs, and what combines structs.
+
+A map has one result for each element: one that gives a struct becomes a map for each leaf, of which each computes what
+its leaf needs. Structs are combined in a tree of such maps, neighbours first, since ops that combine know one element
+type each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tegula.ir import TypeRule, Value
+from tegula.ops.base import require
+from tegula.ops.builder import Function, OpBuilder, Operand, describe, is_tuple
+from tegula.ops.structs import Columns, Fields, StructValue, leaves, of_leaves, rebuilt
+from tegula.ops.tile import TileConcat, TileReshape, TileSlice
+from tegula.types import TileType, int32, is_element
+
+
+def map_structs(
+    b: OpBuilder, function: Callable[[list[Operand]], Operand], args: Sequence[Operand], given: list[Operand]
+) -> Operand:
+    """A function of elements applied to tiles and values, some of them of structs. `given`: the leaves of `args`."""
+    results: list[Any] = []
+
+    def leaf(elements: list[Value], k: int) -> Operand:
+        rest = iter(elements)
+        found = function([_element(x, rest) for x in args])
+        results.append(found)
+        if not isinstance(found, Fields):
+            return found
+        require(
+            found.leaves, f"a mapped function gives a value of the struct {found.struct}, which has no fields"
+        )
+        return found.leaves[k]
+
+    made = [b.map(lambda elements: leaf(elements, 0), given)]
+    (first,) = results
+    if not isinstance(first, StructValue):
+        return made[0]
+    count = len(first.leaves)
+    for k in range(1, count):
+        made.append(b.map(lambda elements, k=k: leaf(elements, k), given))
+    for one in made if count > 1 else ():
+        owner: Any = one.owner
+        what = f"a mapped function that gives a struct of {count} fields is run for each of them"
+        pure = all(op.PURE for region in owner.regions for op in region.walk())
+        require(pure, f"{what}: it can neither print nor change memory", "do that in another map")
+    return of_leaves(first.struct, made)
+
+
+def _element(x: Operand, rest: Any) -> Operand:
+    """What stands for an element of an operand in a mapped function. Those of tiles of structs are values."""
+    if not is_tuple(x):
+        return next(rest)
+    parts = [_element(part, rest) for part in x]
+    return StructValue(x.struct, parts) if isinstance(x, Fields) else rebuilt(x, parts)
+
+
+def reduce_structs(b: OpBuilder, op: Function, t: Columns, axis: Operand) -> Operand:
+    """A tile of structs combined by a function of two of them, to a tile of one."""
+    require(
+        axis is None, f"tile_reduce combines a tile of the struct {t.struct} as a whole only: leave out axis="
+    )
+
+    def combine(elements: list[Operand]) -> Operand:
+        try:
+            made = op.call(b, elements)
+        except TypeRule as rule:
+            what = f"tile_reduce: no overload of {_quoted(op)} takes two values of the struct {t.struct}"
+            raise TypeRule(what, str(rule.fields.get("what", ""))) from None
+        if not isinstance(made, StructValue) or made.struct is not t.struct:
+            what = f"the function of tile_reduce must return the tile element type, the struct {t.struct}"
+            raise TypeRule(f"{what}, got {made.type if isinstance(made, Fields) else describe(made)}")
+        return made
+
+    parts = [_flat(b, x) for x in leaves(t)]
+    require(parts, f"the struct {t.struct} has no fields: there are no tiles of it")
+    while (n := _size(parts[0])) > 1:
+        pairs = n // 2
+        left, right = ([_part(b, x, start, pairs, 2) for x in parts] for start in (0, 1))
+        both = (of_leaves(t.struct, left), of_leaves(t.struct, right))
+        made: Any = map_structs(b, combine, both, [*left, *right])
+        rest = [_part(b, x, n - 1, 1, 1) for x in parts] if n % 2 else []
+        parts = made.leaves
+        if rest:
+            parts = [b.one(TileConcat, [x, y], {"axis": 0}) for x, y in zip(parts, rest, strict=True)]
+    return of_leaves(t.struct, parts)
+
+
+def _quoted(op: Function) -> str:
+    return f"'{getattr(op, 'name', 'the function')}'"
+
+
+def _flat(b: OpBuilder, x: Value) -> Value:
+    value = b.tile(x)
+    assert isinstance(value.type, TileType) and is_element(value.type.dtype)
+    return b.one(TileReshape, [value], {"shape": (value.type.size,)})
+
+
+def _size(x: Value) -> int:
+    assert isinstance(x.type, TileType)
+    return x.type.size
+
+
+def _part(b: OpBuilder, x: Value, start: int, count: int, step: int) -> Value:
+    """Elements of a tile with one dimension."""
+    attrs = {"shape": (count,), "dims": (0,), "steps": (step,)}
+    return b.one(TileSlice, [x, b.const(start, int32)], attrs)

@@ -1,0 +1,287 @@
+"""Structs in kernels: tuples of what their fields are, and functions that take them field by field.
+
+Ops never see a struct. A function of the language says, where it is defined, how it takes structs: `moved` if it only
+moves elements, so that it is called once for each leaf; `added` if it also adds them, which is done for numbers, while
+other leaves are carried; WHOLE if it looks at whole elements itself. Functions that say nothing refuse structs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias, TypeGuard
+
+from tegula.dataclass import dataclass
+from tegula.errors import likeness
+from tegula.ir import TypeRule, Value
+from tegula.structs import Leaf, StructType
+from tegula.types import (
+    ArrayType,
+    BufType,
+    StackType,
+    TileType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    is_element,
+    scalar_of,
+    uint32,
+    uint64,
+)
+
+ADDED = (int32, int64, uint32, uint64, float16, bfloat16, float32, float64)
+"""The scalar types of leaves that are added where structs are."""
+STORED = (
+    "pass the array as a parameter, or in a struct; kernels only move arrays that elements of arrays hold"
+)
+INPLACE = ("add", "sub")
+"""The operators that tiles of structs have."""
+
+
+class Fields(tuple[Any, ...]):
+    """What the fields of a struct are in a kernel, in order. `struct`: its type."""
+
+    struct: StructType
+
+    def __new__(cls, struct: StructType, parts: Iterable[Any]) -> Self:
+        made = super().__new__(cls, parts)
+        made.struct = struct
+        return made
+
+    def of(self, parts: Iterable[Any]) -> Self:
+        """The same struct with other parts for its fields."""
+        return type(self)(self.struct, parts)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a field of that name."""
+        return name in self.struct.fields
+
+    def field(self, name: str) -> Any:
+        """What a field is; TypeRule if there is none."""
+        if name not in self.struct.fields:
+            raise TypeRule(
+                "", likeness(name, self.struct.fields), "UnknownAttribute", owner=self.struct, name=name
+            )
+        found, t = self[list(self.struct.fields).index(name)], self.struct.fields[name]
+        in_memory = isinstance(self, Columns) or (isinstance(found, Value) and is_element(found.type))
+        if in_memory and not is_element(t) and not isinstance(t, StructType):
+            what = (
+                f"'{name}' of an element of the struct {self.struct} is an array, which kernels cannot read"
+            )
+            raise TypeRule(what, STORED)
+        return found
+
+    def changed(self, name: str, x: Any) -> Self:
+        """The same with something else for one field."""
+        self.field(name)
+        return self.of(x if key == name else part for key, part in zip(self.struct.fields, self, strict=True))
+
+    @property
+    def leaves(self) -> list[Any]:
+        """What the leaves are, in order."""
+        return leaves(self)
+
+    @property
+    def type(self) -> Any:
+        """The type in messages, and what annotations are compared with. No op has such a type."""
+        return self.struct
+
+
+class StructValue(Fields):
+    """A value of a struct: an element of an array or tile, or a variable."""
+
+
+class Columns(Fields):
+    """An array, tile or stack of structs: one for each field."""
+
+    @property
+    def type(self) -> Any:
+        first = next((x for x in self.leaves if isinstance(x, Value)), None)
+        t = None if first is None else first.type
+        struct: Any = self.struct
+        if isinstance(t, ArrayType):
+            return ArrayType(struct, t.ndim)
+        if isinstance(t, StackType):
+            return StackType(struct, t.capacity)
+        return TileType(struct, t.shape if isinstance(t, TileType | BufType) else ())
+
+
+def is_tuple(x: object) -> TypeGuard[tuple[Any, ...]]:
+    """Whether something is a tuple, as structs are too."""
+    return isinstance(x, tuple)
+
+
+def leaves(x: Any) -> list[Any]:
+    """The parts of a tuple, and of tuples in it; anything else alone."""
+    return [leaf for part in x for leaf in leaves(part)] if is_tuple(x) else [x]
+
+
+def regrouped(like: Any, parts: Iterator[Any]) -> Any:
+    """The parts as tuples and structs like those of `like`."""
+    if not is_tuple(like):
+        return next(parts)
+    return rebuilt(like, [regrouped(part, parts) for part in like])
+
+
+def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
+    """A tuple or struct like another one with other parts."""
+    return like.of(parts) if isinstance(like, Fields) else tuple(parts)
+
+
+def alike(x: Any, y: Any) -> bool:
+    """Whether two tuples have as many parts, and are of one struct if one of them is a struct."""
+    if not is_tuple(x) or not is_tuple(y) or type(x) is not type(y) or len(x) != len(y):
+        return False
+    return not isinstance(x, Fields) or not isinstance(y, Fields) or x.struct is y.struct
+
+
+def grouped(kind: type[Fields], struct: StructType, parts: Iterator[Any]) -> Any:
+    """A struct made of parts for its leaves."""
+    return kind(
+        struct,
+        [
+            grouped(kind, t, parts) if isinstance(t, StructType) else next(parts)
+            for t in struct.fields.values()
+        ],
+    )
+
+
+def has_struct(x: Any) -> bool:
+    """Whether an argument is a struct, a type of structs, or a tuple with such."""
+    if isinstance(x, Fields | StructType):
+        return True
+    return is_tuple(x) and any(map(has_struct, x))
+
+
+def is_added(leaf: Leaf) -> bool:
+    """Whether a leaf is added where structs are."""
+    return is_element(leaf.type) and scalar_of(leaf.type) in ADDED
+
+
+# Functions of the language -------------------------------------------------------------------------------------------
+
+STRUCT: Literal["struct"] = "struct"
+SAME: Literal["same"] = "same"
+Gives: TypeAlias = "str | tuple[str, ...]"
+"""What a function gives: STRUCT, made of what it gives for each leaf, or SAME, which is the same for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWise:
+    """How a function takes structs. `names`: the parameters that are of the struct, all of them if one is; `carried`:
+    gives the result for a leaf that is not added, from the function's arguments. None: the function only moves
+    elements, of any type."""
+
+    names: tuple[str, ...]
+    gives: Gives = STRUCT
+    carried: Callable[..., Any] | None = None
+
+
+def moved(*names: str, gives: Gives = STRUCT) -> FieldWise:
+    """The declaration of a function that only moves elements."""
+    return FieldWise(names, gives)
+
+
+def added(*names: str, carried: Callable[..., Any]) -> FieldWise:
+    """The declaration of a function that adds elements of tiles."""
+    return FieldWise(names, STRUCT, carried)
+
+
+WHOLE = FieldWise(())
+"""The declaration of a function that takes whole elements."""
+
+
+def call_by_field(
+    name: str,
+    build: Callable[..., Any],
+    how: FieldWise | None,
+    b: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """The result of a call of a function with structs among its arguments; TypeRule if it does not take them."""
+    if how is WHOLE:
+        return build(b, *args, **kwargs)
+    struct = _struct_of((*args, *kwargs.values()))
+    columns = any(isinstance(x, Columns) for x in (*args, *kwargs.values()))
+    if how is None or (how.carried is not None and not columns):
+        raise TypeRule(
+            f"{name} does not take values of the struct {struct}",
+            "take its fields, of tiles with tg.tile_map and a function that gives one",
+        )
+    for key, x in inspect.signature(build).bind(b, *args, **kwargs).arguments.items():
+        if key in how.names and not has_struct(x):
+            help = f"all of these are of one struct: {', '.join(how.names)}"
+            raise TypeRule(f"{name}: '{key}' must be of the struct {struct}", help, culprit=x)
+    made: list[Any] = []
+    for k, leaf in enumerate(struct.leaves):
+        function = build if how.carried is None or is_added(leaf) else how.carried
+        named = {key: _leaf_of(b, x, k) for key, x in kwargs.items()}
+        made.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
+    return _given(struct, made, how.gives)
+
+
+def _struct_of(xs: Iterable[Any]) -> StructType:
+    """The struct that arguments are of; TypeRule if they are of several."""
+    found = dict.fromkeys(_structs(xs))
+    if len(found) > 1:
+        raise TypeRule(f"the arguments are of different structs: {' and '.join(map(str, found))}")
+    return next(iter(found))
+
+
+def _structs(xs: Iterable[Any]) -> Iterator[StructType]:
+    for x in xs:
+        if isinstance(x, Fields | StructType):
+            yield x.struct if isinstance(x, Fields) else x
+        elif is_tuple(x):
+            yield from _structs(x)
+
+
+def _leaf_of(b: Any, x: Any, k: int) -> Any:
+    """What stands for an argument where a function is called for the k-th leaf."""
+    if isinstance(x, Fields):
+        return stored_leaf(b, x, k)
+    if isinstance(x, StructType):
+        return x.leaves[k].stored
+    return tuple(_leaf_of(b, part, k) for part in x) if is_tuple(x) else x
+
+
+def stored_leaf(b: Any, x: Fields, k: int) -> Any:
+    """A leaf as it is in arrays and tiles: of a field that is no array yet, zeros."""
+    found, leaf = x.leaves[k], x.struct.leaves[k]
+    if isinstance(x, Columns) or is_element(leaf.type):
+        return found
+    if found is None:
+        return b.const(0, leaf.stored)
+    if isinstance(found, Value) and found.type == leaf.stored:
+        return found
+    raise TypeRule(f"'{leaf.name}' of the struct {x.struct} is an array, which kernels cannot store", STORED)
+
+
+def _given(struct: StructType, made: Sequence[Any], gives: Gives) -> Any:
+    """What a function gives for a struct, from what it gave for each leaf."""
+    if not made:
+        raise TypeRule(f"the struct {struct} has no fields: there are no tiles of it")
+    if isinstance(gives, tuple):
+        return tuple(_given(struct, [x[k] for x in made], one) for k, one in enumerate(gives))
+    if gives == SAME or made[0] is None:
+        return made[0]
+    return of_leaves(struct, made)
+
+
+def of_leaves(struct: StructType, made: Sequence[Any]) -> Fields:
+    """A struct value, or an array, tile or stack of structs, made of its leaves."""
+    kind = StructValue if made and is_element(getattr(made[0], "type", None)) else Columns
+    return grouped(kind, struct, iter(made))
+
+
+def inplace(struct: StructType, op: str, change: Callable[[int], None]) -> None:
+    """Change a tile of structs, or an element of it, by an operator: `change(k)` for each leaf that is added."""
+    if op not in INPLACE:
+        kind = "bitwise inplace operators are" if op in ("and", "or", "xor") else "this operator is"
+        raise TypeRule(f"{kind} not defined for tiles of the struct {struct}", "there are += and -=")
+    for k, leaf in enumerate(struct.leaves):
+        if is_added(leaf):
+            change(k)

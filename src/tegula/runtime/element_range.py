@@ -1,0 +1,85 @@
+"""Where the elements of arrays lie, and whether two arrays share any."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tegula.types import element_bytes
+
+if TYPE_CHECKING:
+    from tegula.runtime.array import array
+    from tegula.runtime.description import Description
+
+
+class ElementRange(NamedTuple):
+    """The addresses of an array's elements, without a reference to its memory."""
+
+    device: Any
+    ptr: int
+    size: int
+    """The size of an element in bytes."""
+    description: Description
+
+    @classmethod
+    def of(cls, a: array) -> ElementRange:
+        """The memory of an array."""
+        return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
+
+    def overlaps(self, other: ElementRange) -> bool:
+        """Whether two arrays share a byte."""
+        if self.device != other.device or not (self.low < other.high and other.low < self.high):
+            return False
+        if self.ptr == other.ptr and self.description is other.description:
+            return True
+        if self._interleaves(other):
+            return False
+        try:
+            return np.shares_memory(self._described(), other._described(), max_work=MOST_WORK)
+        except RuntimeError:  # too hard to tell
+            return True
+
+    def _interleaves(self, other: ElementRange) -> bool:
+        """Whether the arrays lie between each other's elements, as the leaves of an array of structs do: bytes that all
+        steps of both are multiples of hold room for an element of each."""
+        step = gcd(*self.description.steps, *other.description.steps)
+        apart = (other.ptr - self.ptr) % step if step else 0
+        return step > 0 and apart >= self.size and apart + other.size <= step
+
+    def cover(self, other: ElementRange) -> bool:
+        """Whether these bytes include all bytes of another array."""
+        if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
+            return False
+        same = self.ptr == other.ptr and self.description is other.description
+        return same or self.description.access.dense
+
+    @property
+    def low(self) -> int:
+        """The address of the first byte."""
+        return self.ptr + self.description.low
+
+    @property
+    def high(self) -> int:
+        """The address after the last byte."""
+        return self.ptr + self.description.high
+
+    def _described(self) -> np.ndarray:
+        """A NumPy array with these addresses, for comparisons only: its elements must not be read."""
+        return np.asarray(_Interface(self))
+
+
+MOST_WORK: Any = 10_000
+"""The maximal number of steps in which NumPy decides whether two arrays share an element."""
+
+
+class _Interface:
+    def __init__(self, of: ElementRange) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (of.ptr, True),
+            "shape": of.description.shape,
+            "strides": of.description.strides,
+            "typestr": f"|V{of.size}",
+        }

@@ -1,0 +1,430 @@
+"""Struct types, and their values on the host.
+
+To the compiler a struct is the tuple of its leaves: structs in it are taken apart, and no op knows that there were any.
+An array of structs is one array for each leaf, with the bytes of the whole struct between elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, reduce
+from importlib import import_module
+from pickle import PicklingError
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import NoField, UnfitNumber, likeness, spoken
+from tegula.fitting import fitted, listed
+from tegula.types import (
+    Compound,
+    DType,
+    ElementType,
+    VecType,
+    components,
+    element_shape,
+    int64,
+    is_element,
+    scalar_of,
+    to_numpy,
+)
+
+FieldType: TypeAlias = Any
+"""The type of a field: an element type, a StructType, or the annotation of an array, which has `dtype` and `ndim`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A field that is no struct, of a struct or of one in it: the names that lead to it, and its type."""
+
+    path: tuple[str, ...]
+    type: FieldType
+
+    @property
+    def name(self) -> str:
+        """The names, joined by dots."""
+        return ".".join(self.path)
+
+    @property
+    def stored(self) -> ElementType:
+        """The element type in arrays and tiles: of an array the numbers that describe it."""
+        return self.type if is_element(self.type) else VecType(3 + 2 * self.type.ndim, int64)
+
+    def seen_in(self, data: np.ndarray) -> np.ndarray:
+        """The leaf in structured data of NumPy, with its components as the last dimensions."""
+        for name in self.path:
+            data = data[name]
+        if is_element(self.type):
+            return data
+        numbers = data["data"].view(np.int64)
+        shape, strides = (*numbers.shape, *element_shape(self.stored)), (*numbers.strides, numbers.itemsize)
+        return np.lib.stride_tricks.as_strided(numbers, shape, strides)
+
+
+class StructType(Compound):
+    """A struct, made of a class by `@tg.struct`. Called without arguments, it makes a value of zeros.
+
+    Parameters:
+        name: the name of the class.
+        fields: the types of the fields by name, in order.
+        module: the module that defines the class.
+        qualname: the name of the class in its module, with those of classes around it; its name by default.
+        doc: the docstring of the class.
+    Raises:
+        TypeError: a field has the name of something that all values have, as `assign`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fields: Mapping[str, FieldType],
+        module: str = "",
+        qualname: str = "",
+        doc: str | None = None,
+    ) -> None:
+        self.name = self.__name__ = name
+        self.__qualname__ = qualname or name
+        self.__module__ = module
+        self.__doc__ = doc
+        self.fields = dict(fields)
+        taken = [field for field in self.fields if hasattr(Struct, field)]
+        if taken:
+            raise TypeError(
+                f"a field of the struct {name} cannot be called '{taken[0]}': all structs have that"
+            )
+        self.cls = type(name, (Struct,), {"__module__": module, "__slots__": (), "type": self})
+
+    def __call__(self) -> Struct:
+        return self.cls()
+
+    def __copy__(self) -> StructType:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StructType:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the name; PicklingError if the module does not bind it to this struct."""
+        place = self.__module__, self.__qualname__
+        try:
+            found = _bound(*place)
+        except (AttributeError, ImportError):
+            found = None
+        if found is not self:
+            raise PicklingError(
+                f"the struct '{self.name}' cannot be pickled: module {self.__module__} has another object, or none, "
+                "under that name; define it at the top of a module"
+            )
+        return _bound, place
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        raise RuntimeError(
+            f"a class cannot be made of the struct {self.name}: structs must be defined as base classes"
+        )
+
+    def __instancecheck__(self, x: object) -> bool:
+        return type(x) is self.cls
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<struct {self.name}>"
+
+    @property
+    def vars(self) -> dict[str, FieldType]:
+        """The types of the fields by name, in order."""
+        return dict(self.fields)
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The fields that are no structs, of this one and of those in it, in order."""
+        return tuple(_leaves(self, ()))
+
+    @property
+    def is_float(self) -> bool:
+        """Whether there are floats in it, so that an array of it may have a gradient."""
+        return any(is_element(leaf.type) and scalar_of(leaf.type).is_float for leaf in self.leaves)
+
+    @property
+    def bits(self) -> int:
+        """Its width in memory."""
+        return 8 * self.numpy_dtype().itemsize
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The layout in memory as a structured type of NumPy: that of C.
+
+        Returns:
+            a dtype with an entry for each field: a vector of n has n numbers, a matrix (rows, columns), an array
+            its address, that of its gradient, lengths, strides and number of dimensions.
+        Raises:
+            nothing.
+        """
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> np.dtype[Any]:
+        return np.dtype([(name, *_in_numpy(t)) for name, t in self.fields.items()], align=True)
+
+    def require(self, name: str) -> None:
+        """NoField unless there is a field of that name."""
+        if name not in self.fields:
+            raise NoField(f"the struct {self.name} has no field '{name}'", likeness(name, self.fields))
+
+
+def _bound(module: str, name: str) -> Any:
+    """The object of a module with a qualified name."""
+    return reduce(getattr, name.split("."), import_module(module))
+
+
+def _leaves(struct: StructType, path: tuple[str, ...]) -> Iterator[Leaf]:
+    for name, t in struct.fields.items():
+        if isinstance(t, StructType):
+            yield from _leaves(t, (*path, name))
+        else:
+            yield Leaf((*path, name), t)
+
+
+def _in_numpy(t: FieldType) -> tuple[Any, ...]:
+    """What follows the name of a field in a structured type of NumPy."""
+    if isinstance(t, StructType):
+        return (t.numpy_dtype(),)
+    if is_element(t):
+        return (to_numpy(scalar_of(t)), element_shape(t))
+    each = (np.int64, (t.ndim,))
+    address = np.uint64
+    fields = [("data", address), ("grad", address), ("shape", *each), ("strides", *each), ("ndim", np.int64)]
+    return (np.dtype(fields),)
+
+
+class Struct:
+    """A value of a struct type on the host."""
+
+    __slots__ = ("_fields",)
+    type: StructType
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_fields", {name: _zero(t) for name, t in self.type.fields.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        fields = object.__getattribute__(self, "_fields")
+        if name in fields:
+            return fields[name]
+        raise AttributeError(
+            f"the struct {self.type.name} has no field '{name}': {likeness(name, self.type.fields)}"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.type.require(name)
+        self._fields[name] = converted(self.type.fields[name], value, name)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.type.fields]
+
+    def __copy__(self) -> Struct:
+        return self.type().assign(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.type, self._fields)
+
+    def __str__(self) -> str:
+        return f"{self.type.name}({', '.join(f'{name}={x}' for name, x in self._fields.items())})"
+
+    def __repr__(self) -> str:
+        return f"{self.type.name}({', '.join(f'{name}={x!r}' for name, x in self._fields.items())})"
+
+    def assign(self, value: Struct) -> Struct:
+        """Copies the fields of another value of the struct; arrays are shared.
+
+        Parameters:
+            value: the other value.
+        Returns:
+            the value itself.
+        Raises:
+            RuntimeError: `value` is of another type.
+        """
+        if not isinstance(value, Struct) or value.type is not self.type:
+            given = value.type.name if isinstance(value, Struct) else type(value).__name__
+            raise NoField(f"a {self.type.name} cannot be assigned a value of type {given}")
+        for name in self.type.fields:
+            setattr(self, name, getattr(value, name))
+        return self
+
+    def to(self, device: Any) -> Struct:
+        """The value with all its arrays on a device: those that are there already, and copies of others.
+
+        Parameters:
+            device: the device, or its name.
+        Returns:
+            a new value.
+        Raises:
+            launch: there is no such device.
+        Gradient:
+            flows through the copies where a tape records.
+        """
+        made = self.type()
+        for name, t in self.type.fields.items():
+            x = getattr(self, name)
+            setattr(made, name, x if is_element(t) or x is None else x.to(device))
+        return made
+
+    def numpy_value(self) -> tuple[Any, ...]:
+        """The value as an entry of a structured array of NumPy.
+
+        Returns:
+            a tuple of the fields: numbers, lists of them, and tuples for structs and arrays.
+        Raises:
+            nothing.
+        """
+        return tuple(_as_entry(t, getattr(self, name)) for name, t in self.type.fields.items())
+
+    def leaf(self, leaf: Leaf) -> Any:
+        """What it holds for a leaf, numbers as Python's.
+
+        Parameters:
+            leaf: a leaf of its type.
+        Returns:
+            a number, a vector or matrix, an array or None.
+        Raises:
+            nothing.
+        """
+        found: Any = self
+        for name in leaf.path:
+            found = getattr(found, name)
+        return _plain(leaf.type, found) if isinstance(leaf.type, DType) else found
+
+
+def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
+    made = struct()
+    for name, x in fields.items():
+        setattr(made, name, x)
+    return made
+
+
+def _zero(t: FieldType) -> Any:
+    """The value that a field begins with."""
+    return t() if is_element(t) or isinstance(t, StructType) else None
+
+
+def _plain(t: DType, x: Any) -> bool | int | float:
+    return float(x) if t.is_float else bool(x) if t.is_bool else int(x)
+
+
+def converted(t: FieldType, value: Any, name: str) -> Any:
+    """What a field holds after an assignment; TypeError or UnfitNumber for a value that does not fit."""
+    if value is None:
+        return _zero(t)
+    if isinstance(t, StructType):
+        return t().assign(value)
+    if not is_element(t):
+        return _array(t, value, name)
+    scalar = scalar_of(t)
+    data = fitted(listed(value, to_numpy(scalar)), to_numpy(scalar), scalar.name)
+    if isinstance(t, DType):
+        if data.shape != ():
+            raise TypeError(f"the field '{name}' holds a {spoken(str(t))}, got a value of shape {data.shape}")
+        return data[()] if isinstance(value, np.generic) else _plain(t, data)
+    if data.shape == ():
+        raise TypeError(f"Struct field '{name}' expects {spoken(str(t))} but got a single value")
+    if data.shape not in (element_shape(t), (components(t),)):
+        raise TypeError(f"the field '{name}' holds a {spoken(str(t))}, got a value of shape {data.shape}")
+    return t(*data.ravel())
+
+
+def _array(wanted: Any, value: Any, name: str) -> Any:
+    """An array as the value of a field; TypeError for anything else."""
+    dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
+    if dtype is None or ndim is None:
+        raise TypeError(f"Struct field '{name}' expects an array, got {type(value).__name__}")
+    if (
+        (is_element(dtype) or isinstance(dtype, StructType))
+        and is_type(wanted.dtype)
+        and dtype != wanted.dtype
+    ):
+        raise TypeError(f"Struct field '{name}' expects dtype {wanted.dtype}, got {dtype}")
+    if ndim != wanted.ndim and is_type(dtype):
+        raise TypeError(
+            f"Struct field '{name}' expects an array with {wanted.ndim} dimension(s), got {ndim} dimension(s)"
+        )
+    return value
+
+
+def is_type(x: object) -> bool:
+    """Whether something is a type that arrays have elements of."""
+    return is_element(x) or isinstance(x, StructType)
+
+
+def _as_entry(t: FieldType, x: Any) -> Any:
+    if isinstance(t, StructType):
+        return x.numpy_value()
+    if isinstance(t, DType):
+        return x
+    if is_element(t):
+        return np.asarray(x).reshape(element_shape(t)).tolist()
+    if x is None:
+        return (0, 0, (0,) * t.ndim, (0,) * t.ndim, 0)
+    grad = getattr(x, "grad", None)
+    return (x.ptr, 0 if grad is None else grad.ptr, x.shape, x.strides, x.ndim)
+
+
+def entries(struct: StructType, value: Any) -> np.ndarray:
+    """What an array of structs is filled with: a value of the struct, structured data of NumPy, or 0."""
+    found = as_entries(struct, value)
+    if found is not None:
+        return found
+    if isinstance(value, int | float) and value == 0:
+        return np.zeros((), struct.numpy_dtype())
+    return laid_out(np.asarray(value), struct.numpy_dtype())
+
+
+def laid_out(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
+    """Structured data of NumPy in another layout of the same fields; UnfitNumber for other data."""
+    if data.dtype == wanted:
+        return data
+    if data.dtype.names != wanted.names:
+        raise UnfitNumber(
+            f"expected values of a struct with the fields {', '.join(wanted.names or ())}, got data of NumPy's type "
+            f"{data.dtype}",
+            "make a list of values, or a structured array with the dtype that S.numpy_dtype() gives",
+        )
+    return data.astype(wanted)
+
+
+def as_entries(struct: StructType, data: Any) -> np.ndarray | None:
+    """Values of a struct, in lists or alone, as a structured array of NumPy; None for other data."""
+    found = np.empty((), object)
+    found[()] = data
+    if isinstance(data, list | tuple):
+        found = _objects(data)
+        if found is None:
+            return None
+    if not all(isinstance(x, Struct) and x.type is struct for x in found.ravel()):
+        return None
+    made = np.zeros(found.shape, struct.numpy_dtype())
+    for at in np.ndindex(*found.shape):
+        value: Any = found[at]
+        made[at] = value.numpy_value()
+    return made
+
+
+def held_arrays(struct: StructType, data: Any) -> list[Any]:
+    """The arrays in values of a struct, alone or in lists."""
+    if isinstance(data, list | tuple):
+        return [x for part in data for x in held_arrays(struct, part)]
+    if not isinstance(data, Struct):
+        return []
+    return [data.leaf(leaf) for leaf in struct.leaves if not is_element(leaf.type)]
+
+
+def _objects(data: Any) -> np.ndarray | None:
+    """Nested lists of one length in each depth as an array of objects; None for others."""
+    shape: list[int] = []
+    level: list[Any] = [data]
+    while level and all(isinstance(x, list | tuple) for x in level):
+        if len({len(x) for x in level}) != 1:
+            return None
+        shape.append(len(level[0]))
+        level = [x for part in level for x in part]
+    made = np.empty(len(level), object)
+    made[:] = level
+    return made.reshape(shape)

@@ -1,0 +1,13 @@
+"""A name that is no field of a struct."""
+
+import tegula as tg
+
+
+@tg.struct
+class Body:
+    mass: float
+    position: tg.vec3
+
+
+body = Body()
+body.mas = 2.0

@@ -1,0 +1,266 @@
+"""Structs on the host: values, their fields, arrays of them, and launches that take them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.runtime.cuda.memory import in_words
+from tegula.runtime.element_range import ElementRange
+from tegula.runtime.launch import plan
+
+
+@tg.struct
+class Inner:
+    """What is inside."""
+
+    x: float
+    v: tg.vec3
+
+
+@tg.struct
+class Outer:
+    inner: Inner
+    half: tg.float16
+    flag: bool
+    m: tg.mat22d
+    data: tg.array2d[float]
+
+
+@tg.struct
+class Mixed:
+    small: tg.int8
+    inner: Inner
+    wide: tg.float64
+    flag: bool
+
+
+def test_a_value_begins_as_zeros_and_converts_what_it_is_assigned() -> None:
+    s = Outer()
+    assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.any()
+    s.inner.x, s.inner.v, s.flag, s.m = 3, (1, 2, 3), True, [1, 2, 3, 4]
+    s.half = 1 / 3
+    assert s.inner.x == 3.0 and s.inner.v.dtype == np.float32 and s.m.tolist() == [[1, 2], [3, 4]]
+    assert s.half == float(np.float16(1 / 3)) and isinstance(s, Outer) and not isinstance(s, Inner)
+    assert str(s.inner) == "Inner(x=3.0, v=[1. 2. 3.])" and list(Outer.vars) == [
+        "inner",
+        "half",
+        "flag",
+        "m",
+        "data",
+    ]
+    assert Inner.__doc__ == "What is inside."
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("haf", 1.0, "has no field 'haf'\nhelp: did you mean 'half'"),
+        ("half", 1e9, "does not fit"),
+        ("half", [1.0, 2.0], "holds a float16"),
+        ("m", 1.0, "single value"),
+        ("m", [1.0, 2.0, 3.0], "holds a mat22d"),
+        ("inner", 1.0, "cannot be assigned a value of type float"),
+        ("data", [1.0], "expects an array, got list"),
+        ("data", tg.zeros((2, 2), dtype=int), "expects dtype float32, got int32"),
+        ("data", tg.zeros(2), r"2 dimension\(s\), got 1"),
+    ],
+)
+def test_what_does_not_fit_a_field_is_refused(name: str, value: Any, error: str) -> None:
+    with pytest.raises((RuntimeError, TypeError, ValueError), match=error):
+        setattr(Outer(), name, value)
+
+
+def test_assigning_a_struct_copies_it() -> None:
+    inner, s = Inner(), Outer()
+    inner.x = 1.0
+    s.inner = inner
+    inner.x = 2.0
+    assert s.inner.x == 1.0
+    s.data = tg.ones((1, 1))
+    t = Outer().assign(s)
+    s.inner.x = 5.0
+    assert t.inner.x == 1.0 and t.data is s.data and copy.copy(t).inner.x == 1.0
+    assert t.to("cpu").data is s.data
+    with pytest.raises(RuntimeError, match="a Outer cannot be assigned a value of type Inner"):
+        t.assign(inner)
+
+
+def test_declarations_that_stand_for_no_struct_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="structs must be defined as base classes"):
+
+        class Derived(Inner):
+            y: float
+
+    with pytest.raises(RuntimeError, match="structs must be defined as base classes"):
+
+        @tg.struct
+        class Subclass(dict):
+            y: float
+
+    with pytest.raises(TypeError, match=r"the field 'y' of the struct Text: <class 'str'> is no scalar"):
+
+        @tg.struct
+        class Text:
+            y: str
+
+    with pytest.raises(TypeError, match="cannot be called 'assign'"):
+
+        @tg.struct
+        class Taken:
+            assign: float
+
+
+def test_the_layout_is_that_of_c() -> None:
+    layout = Mixed.numpy_dtype()
+    offsets = {name: layout.fields[name][1] for name in layout.names}
+    assert offsets == {"small": 0, "inner": 4, "wide": 24, "flag": 32} and layout.itemsize == 40
+    assert layout["inner"]["v"] == np.dtype((np.float32, 3))
+    s = Mixed()
+    s.small, s.inner.v, s.flag = -3, (1, 2, 3), True
+    assert s.numpy_value() == (-3, (0.0, [1.0, 2.0, 3.0]), 0.0, True)
+
+
+def test_arrays_are_made_of_values_and_of_structured_data() -> None:
+    values = [Mixed() for _ in range(3)]
+    for k, s in enumerate(values):
+        s.small, s.inner.v = k, (k, 0, 1)
+    a = tg.array(values, dtype=Mixed)
+    assert a.shape == (3,) and a.numpy()["inner"]["v"].tolist() == [[k, 0, 1] for k in range(3)]
+    data = a.numpy().copy()
+    shared = tg.array(data, dtype=Mixed, copy=False)
+    data["wide"] = 7
+    assert (shared.numpy()["wide"] == 7).all() and (tg.array(data, dtype=Mixed).numpy() == data).all()
+    packed = data.astype([(name, data.dtype[name]) for name in data.dtype.names])
+    assert (tg.array(packed, dtype=Mixed).numpy() == data).all()
+    assert tg.array([values, values], dtype=Mixed).shape == (2, 3)
+    assert (tg.full(2, values[2], dtype=Mixed).numpy() == a.numpy()[2]).all()
+    a.assign([values[1]] * 3)
+    assert (a.numpy()["small"] == 1).all() and not tg.zeros(2, dtype=Mixed).numpy()["flag"].any()
+    with pytest.raises(ValueError, match="values of a struct with the fields small, inner, wide, flag"):
+        tg.array([1.0, 2.0], dtype=Mixed)
+    same = pickle.loads(pickle.dumps(a))
+    assert same.dtype is Mixed and (same.numpy() == a.numpy()).all()
+    assert (copy.deepcopy(a).numpy() == a.numpy()).all()
+
+
+def test_a_local_struct_is_no_name_to_pickle() -> None:
+    @tg.struct
+    class Local:
+        x: float
+
+    with pytest.raises(pickle.PicklingError, match="'Local' cannot be pickled"):
+        pickle.dumps(Local())
+    assert pickle.loads(pickle.dumps(Mixed())).small == 0
+
+
+@tg.kernel
+def filled(s: Outer, a: tg.array[Mixed], b: tg.array[Any], c: Any, n: int):
+    i = tg.tid()
+    a[i].inner.x = s.inner.x + s.data[0, 0] + float(n)
+    b[i] = c
+    a[i].wide = tg.float64(b[i].x)
+
+
+@pytest.mark.machine_code
+def test_launches_take_structs_for_parameters_of_any_type() -> None:
+    s, c = Outer(), Inner()
+    s.inner.x, s.data, c.x = 2.0, tg.full((1, 1), 3.0), 9.0
+    a, b = tg.zeros(4, dtype=Mixed), tg.zeros(4, dtype=Inner)
+    for _ in range(2):
+        tg.launch(filled, 4, inputs=[s, a, b, c, 1])
+    assert a.numpy()["inner"]["x"].tolist() == [6.0] * 4 and a.numpy()["wide"].tolist() == [9.0] * 4
+    assert (b.numpy()["x"] == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "error"),
+    [
+        (0, Inner(), "argument 's': expected a value of the struct Outer, got Inner"),
+        (0, 1.0, "argument 's': expected a value of the struct Outer, got float"),
+        (1, tg.zeros(4, dtype=Inner), r"argument 'a': expected array1d\[Mixed\], got array1d\[Inner\]"),
+        (1, tg.zeros(4), r"argument 'a': expected array1d\[Mixed\], got array1d\[float32\]"),
+    ],
+)
+def test_launches_refuse_other_structs(at: int, value: Any, error: str) -> None:
+    s = Outer()
+    s.data = tg.zeros((1, 1))
+    args: list[Any] = [s, tg.zeros(4, dtype=Mixed), tg.zeros(4, dtype=Inner), Inner(), 1]
+    args[at] = value
+    with pytest.raises(tg.LaunchError, match=error):
+        tg.launch(filled, 4, inputs=args)
+
+
+def test_a_wrong_number_of_arguments_is_counted_as_written() -> None:
+    with pytest.raises(tg.LaunchError, match=r"filled takes 5 arguments \(s, a, b, c, n\), got 1"):
+        tg.launch(filled, 4, inputs=[Outer()])
+
+
+@pytest.mark.machine_code
+def test_launches_with_arrays_of_structs_take_the_fast_path() -> None:
+    @tg.kernel
+    def scaled(a: tg.array[Inner], f: float):
+        i = tg.tid()
+        a[i].x *= f
+
+    a = tg.array(np.ones(3, Inner.numpy_dtype()), dtype=Inner)
+    tg.launch(scaled, 3, inputs=[a, 2.0])
+    assert scaled.fast_path(plan((3,), 256), (*a.leaves, 2.0)) is not None
+    tg.launch(scaled, 3, inputs=[a, 2.0])
+    assert a.numpy()["x"].tolist() == [4.0] * 3
+
+
+@pytest.mark.machine_code
+def test_elements_with_arrays_are_moved() -> None:
+    @tg.kernel
+    def reversed_order(a: tg.array[Outer], b: tg.array[Outer]):
+        i = tg.tid()
+        b[i] = a[a.shape[0] - 1 - i]
+
+    values = [Outer() for _ in range(2)]
+    for s in values:
+        s.data = tg.ones((2, 3))
+    a, b = tg.array(values, dtype=Outer), tg.zeros(2, dtype=Outer)
+    tg.launch(reversed_order, 2, inputs=[a, b])
+    found = b.numpy()["data"]
+    assert found["data"].tolist() == [values[1].data.ptr, values[0].data.ptr]
+    assert found["shape"].tolist() == [[2, 3]] * 2 and found["ndim"].tolist() == [2, 2]
+
+
+def test_memory_of_structs_is_copied_in_words() -> None:
+    data = np.zeros((4, 6), Mixed.numpy_dtype())
+    data["inner"]["x"] = np.arange(24).reshape(4, 6)
+    part = data[::2, ::-3]
+    words = in_words(part)
+    assert words.dtype == np.uint64 and words.shape == (2, 2, 5)
+    assert (np.frombuffer(words.tobytes(), part.dtype).reshape(2, 2) == part).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shared"),
+    [
+        ((0, 4, 16), (4, 12, 16), False),
+        ((0, 4, 16), (4, 12, 8), True),
+        ((0, 8, 16), (4, 4, 16), True),
+        ((0, 4, 16), (32, 4, -16), True),
+        ((0, 4, 16), (36, 4, -16), False),
+        ((0, 4, 24), (4, 4, 36), False),
+        ((0, 4, 24), (12, 4, 36), True),
+    ],
+)
+def test_arrays_between_each_others_elements_share_no_bytes(
+    a: tuple[int, int, int], b: tuple[int, int, int], shared: bool
+) -> None:
+    memory = np.zeros(512, np.uint8)
+
+    def array(start: int, size: int, step: int) -> tg.array:
+        data = np.lib.stride_tricks.as_strided(memory[start:].view(np.float32), (4, size // 4), (step, 4))
+        return tg.array(data, dtype=tg.types.vector(size // 4, float) if size > 4 else None, copy=False)
+
+    first, second = (ElementRange.of(array(*x)) for x in (a, b))
+    assert first.overlaps(second) == second.overlaps(first) == shared
