@@ -1726,6 +1726,7 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
         a matrix (rows, columns) of at most 1024 entries.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
+        mixed-scalar-types: a translation, rotation and scale have not one dtype.
         not-constant: `shape` is known at run time only.
         out-of-range: `shape` is no pair of positive numbers.
     Gradient:

@@ -177,6 +177,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
         a matrix (rows, columns) of at most 1024 entries.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
+        mixed-scalar-types: a translation, rotation and scale have not one dtype.
         not-constant: `shape` is known at run time only.
         out-of-range: `shape` is no pair of positive numbers.
     Gradient:
