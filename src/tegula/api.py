@@ -44,6 +44,7 @@ from tegula.lang.decorators import (
 from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunction
 from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
+from tegula.runtime import host_calls as _host_calls
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import (

@@ -16,7 +16,7 @@ from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.ops import scalar as S
-from tegula.ops.builder import LITERALS
+from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
 from tegula.ops.control import If, Yield
 from tegula.source import Location
 from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
@@ -114,6 +114,8 @@ class Expressions(Calls):
             return attribute(owner, node.attr, self.library, self.location(node))
         if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):
             return getattr(owner, node.attr)
+        if isinstance(owner, np.ndarray) and owner.size <= MOST_OF_VECTOR:
+            owner = self.builder.value(owner)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
         return self.builder.attribute(owner, node.attr)

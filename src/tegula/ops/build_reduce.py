@@ -27,7 +27,7 @@ from tegula.types import (
 )
 
 
-@public("tile_map")
+@public("tile_map", rest=("a", "b"))
 def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
     """A function applied to every element of tiles.
 
@@ -63,7 +63,7 @@ def _reduce(
 
 
 @public("tile_reduce", ALONG_AXIS)
-def tile_reduce(b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+def tile_reduce(b: OpBuilder, op: Function, a: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The elements of a tile combined by a function, in an order that is open.
 
     Elements of absent threads are skipped.
@@ -72,13 +72,13 @@ def tile_reduce(b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdim
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
     Raises:
-        type-mismatch: `op` is no function, `t` is no tile, or `op` gives another type.
+        type-mismatch: `op` is no function, `a` is no tile, or `op` gives another type.
         wrong-arguments: `op` does not take two arguments.
     Gradient:
         of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; others are refused (no-gradient).
     """
     require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
-    return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
+    return _reduce(b, a, lambda x, y: op.call(b, [x, y]), axis, keepdims)
 
 
 @public("tile_sum", ALONG_AXIS)
@@ -136,13 +136,13 @@ def tile_max(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
 
 
 @public("tile_dot")
-def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
+def tile_dot(build: OpBuilder, a: Operand, b: Operand) -> Value:
     """The sum of the products of the elements of two tiles.
 
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, c: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
@@ -151,16 +151,16 @@ def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
         type-mismatch: there is no tile, or one of bools or matrices.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
-        adjoint * c for `a`, adjoint * a for `c`.
+        adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
     from tegula.ops.build_vector import dot
 
     def product(x: Value, y: Value) -> Operand:
-        return b.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(b, x, y)
+        return build.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(build, x, y)
 
-    return tile_sum(b, b.map(lambda args: product(*args), [a, c]))
+    return tile_sum(build, build.map(lambda args: product(*args), [a, b]))
 
 
 @public("tile_axpy")
