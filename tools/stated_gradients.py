@@ -94,13 +94,13 @@ def _reached(function: FunctionType, names: Names) -> Iterator[object]:
 
 def _builds(function: FunctionType) -> bool:
     """Whether a function has a builder, or is a method of one."""
-    return function.__code__.co_varnames[:1] in (("b",), ("self",))
+    return function.__code__.co_varnames[:1] in (("b",), ("build",), ("self",))
 
 
 def _takes_operands(build: Callable[..., Any]) -> bool:
     """Whether a function makes values of its parameters, which are not all constants then."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(build)))
-    parameters = set(inspect.signature(build).parameters) - {"b"}
+    parameters = {*inspect.signature(build).parameters} - {*build.__code__.co_varnames[:1]}
     return any(
         isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)

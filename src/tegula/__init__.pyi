@@ -457,11 +457,11 @@ def acos(x: Any) -> Any:
         polynomials by the Remez algorithm (tools/minimax.py).
     """
 
-def add(x: Any, y: Any) -> Any:
-    """The sum x + y; integers wrap.
+def add(a: Any, b: Any) -> Any:
+    """The sum a + b; integers wrap.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+        a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -533,20 +533,20 @@ def atan2(y: Any, x: Any) -> Any:
         special cases: ISO C, annex F.10.1.4.
     """
 
-def atomic_add(a: Any, *args: Any) -> Any:
-    """Adds a value to the element at a[i, ...], atomically, once for each thread.
+def atomic_add(arr: Any, *args: Any) -> Any:
+    """Adds a value to the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_add(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_add(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of any dtype but bool.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, for the value; refused (no-gradient) for what is returned.
@@ -554,20 +554,20 @@ def atomic_add(a: Any, *args: Any) -> Any:
         PTX ISA, atom.add.
     """
 
-def atomic_and(a: Any, *args: Any) -> Any:
-    """Stores the bitwise and of a value and the element at a[i, ...], atomically, once for each thread.
+def atomic_and(arr: Any, *args: Any) -> Any:
+    """Stores the bitwise and of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_and(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_and(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of integers.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -575,19 +575,19 @@ def atomic_and(a: Any, *args: Any) -> Any:
         PTX ISA, atom.and.
     """
 
-def atomic_cas(a: Any, *args: Any) -> Any:
+def atomic_cas(arr: Any, *args: Any) -> Any:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
-    atomic_cas(a, i, ..., expected, value).
+    atomic_cas(arr, i, ..., compare, value).
 
     Each thread does it once.
 
     Parameters:
-        a: an array of scalars.
-        *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of `a`.
+        arr: an array of scalars.
+        *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of scalars, arguments are missing, an index is no integer, or a value has
+        type-mismatch: `arr` is no array of scalars, arguments are missing, an index is no integer, or a value has
             another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
@@ -596,20 +596,20 @@ def atomic_cas(a: Any, *args: Any) -> Any:
         PTX ISA, atom.cas.
     """
 
-def atomic_exch(a: Any, *args: Any) -> Any:
-    """Exchanges the element for a value at a[i, ...], atomically, once for each thread.
+def atomic_exch(arr: Any, *args: Any) -> Any:
+    """Exchanges the element for a value at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_exch(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_exch(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of any dtype.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of any dtype.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -617,20 +617,20 @@ def atomic_exch(a: Any, *args: Any) -> Any:
         PTX ISA, atom.exch.
     """
 
-def atomic_max(a: Any, *args: Any) -> Any:
-    """Stores the larger of a value and the element at a[i, ...], atomically, once for each thread.
+def atomic_max(arr: Any, *args: Any) -> Any:
+    """Stores the larger of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_max(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_max(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of any dtype but bool.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -638,20 +638,20 @@ def atomic_max(a: Any, *args: Any) -> Any:
         PTX ISA, atom.max.
     """
 
-def atomic_min(a: Any, *args: Any) -> Any:
-    """Stores the smaller of a value and the element at a[i, ...], atomically, once for each thread.
+def atomic_min(arr: Any, *args: Any) -> Any:
+    """Stores the smaller of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_min(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_min(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of any dtype but bool.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -659,20 +659,20 @@ def atomic_min(a: Any, *args: Any) -> Any:
         PTX ISA, atom.min.
     """
 
-def atomic_or(a: Any, *args: Any) -> Any:
-    """Stores the bitwise or of a value and the element at a[i, ...], atomically, once for each thread.
+def atomic_or(arr: Any, *args: Any) -> Any:
+    """Stores the bitwise or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_or(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_or(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of integers.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -680,20 +680,20 @@ def atomic_or(a: Any, *args: Any) -> Any:
         PTX ISA, atom.or.
     """
 
-def atomic_sub(a: Any, *args: Any) -> Any:
-    """Subtracts a value from the element at a[i, ...], atomically, once for each thread.
+def atomic_sub(arr: Any, *args: Any) -> Any:
+    """Subtracts a value from the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_sub(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_sub(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of any dtype but bool.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, negated, for the value; refused (no-gradient) for what is returned.
@@ -701,20 +701,20 @@ def atomic_sub(a: Any, *args: Any) -> Any:
         PTX ISA, atom.add of the negative value.
     """
 
-def atomic_xor(a: Any, *args: Any) -> Any:
-    """Stores the bitwise exclusive or of a value and the element at a[i, ...], atomically, once for each thread.
+def atomic_xor(arr: Any, *args: Any) -> Any:
+    """Stores the bitwise exclusive or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_xor(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_xor(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of integers.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
+            value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -722,11 +722,11 @@ def atomic_xor(a: Any, *args: Any) -> Any:
         PTX ISA, atom.xor.
     """
 
-def bit_and(x: Any, y: Any) -> Any:
-    """The bitwise and x & y; logical for bools.
+def bit_and(a: Any, b: Any) -> Any:
+    """The bitwise and a & b; logical for bools.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+        a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -753,11 +753,11 @@ def bit_count(x: Any) -> Any:
         none: integers have no gradient.
     """
 
-def bit_or(x: Any, y: Any) -> Any:
-    """The bitwise or x | y; logical for bools.
+def bit_or(a: Any, b: Any) -> Any:
+    """The bitwise or a | b; logical for bools.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+        a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -770,11 +770,11 @@ def bit_or(x: Any, y: Any) -> Any:
         none: integers have no gradient.
     """
 
-def bit_xor(x: Any, y: Any) -> Any:
-    """The bitwise exclusive or x ^ y; logical for bools.
+def bit_xor(a: Any, b: Any) -> Any:
+    """The bitwise exclusive or a ^ b; logical for bools.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+        a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -829,19 +829,19 @@ def brev(x: Any) -> Any:
         none: integers have no gradient.
     """
 
-def cast(x: Any, dtype: Any) -> Any:
-    """The value x converted to another scalar type, component by component.
+def cast(a: Any, dtype: Any) -> Any:
+    """The value a converted to another scalar type, component by component.
 
     Floats are rounded to nearest, halves to even. Floats to integers truncate, saturate at the ends of the type
     and give 0 for NaN; integers to narrower integers wrap.
 
     Parameters:
-        x: a scalar, vector, matrix, tile or literal.
+        a: a scalar, vector, matrix, tile or literal.
         dtype: the scalar type; of a vector or matrix type, that of its components.
     Returns:
-        a value of the shape of `x` with components of `dtype`.
+        a value of the shape of `a` with components of `dtype`.
     Raises:
-        type-mismatch: `x` is no scalar, vector, matrix or tile; `dtype` is no element type.
+        type-mismatch: `a` is no scalar, vector, matrix or tile; `dtype` is no element type.
         out-of-range: a literal does not fit an integer type.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
@@ -971,26 +971,26 @@ def cosh(x: Any) -> Any:
         adjoint * sinh(x).
     """
 
-def cross(x: Any, y: Any) -> Any:
+def cross(a: Any, b: Any) -> Any:
     """The cross product of two vectors of three components.
 
     Parameters:
-        x, y: vectors (3,) of one type but bool.
+        a, b: vectors (3,) of one type but bool.
     Returns:
         a vector (3,) of that type.
     Raises:
-        type-mismatch: an operand has not three components, or is of bools; `x` or `y` is no vector.
+        type-mismatch: an operand has not three components, or is of bools; `a` or `b` is no vector.
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        cross(y, adjoint) for `x`, cross(adjoint, x) for `y`.
+        cross(b, adjoint) for `a`, cross(adjoint, a) for `b`.
     """
 
-def cw_div(x: Any, y: Any) -> Any:
+def cw_div(a: Any, b: Any) -> Any:
     """The component-wise quotient of two vectors or matrices.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+        a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -1001,14 +1001,14 @@ def cw_div(x: Any, y: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        adjoint / y for `x`, -adjoint * x / y**2 for `y`.
+        adjoint / b for `a`, -adjoint * a / b**2 for `b`.
     """
 
-def cw_mul(x: Any, y: Any) -> Any:
+def cw_mul(a: Any, b: Any) -> Any:
     """The component-wise product of two vectors or matrices.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+        a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -1038,13 +1038,13 @@ def degrees(x: Any) -> Any:
         adjoint * 180 / pi.
     """
 
-def div(x: Any, y: Any) -> Any:
-    """The quotient of two numbers, x / y.
+def div(a: Any, b: Any) -> Any:
+    """The quotient of two numbers, a / b.
 
     Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
             takes the dtype of the other operand.
     Returns:
         a value of the wider of the two types.
@@ -1055,21 +1055,21 @@ def div(x: Any, y: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        adjoint / y for `x`, -adjoint * x / y**2 for `y`; none through integers.
+        adjoint / b for `a`, -adjoint * a / b**2 for `b`; none through integers.
     """
 
-def dot(x: Any, y: Any) -> Any:
+def dot(a: Any, b: Any) -> Any:
     """The inner product of two vectors, summed from the first component on.
 
     Parameters:
-        x, y: vectors (N,) of one type but bool.
+        a, b: vectors (N,) of one type but bool.
     Returns:
         a scalar of their dtype.
     Raises:
-        type-mismatch: the types differ, or are of bools; `x` or `y` is no vector.
+        type-mismatch: the types differ, or are of bools; `a` or `b` is no vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        adjoint * y for `x`, adjoint * x for `y`.
+        adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
@@ -1237,13 +1237,13 @@ def floor(x: Any) -> Any:
         IEEE 754-2008, roundToIntegralTowardNegative.
     """
 
-def floordiv(x: Any, y: Any) -> Any:
-    """The quotient x // y, rounded down.
+def floordiv(a: Any, b: Any) -> Any:
+    """The quotient a // b, rounded down.
 
     An integer divided by 0 gives 0.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
             takes the dtype of the other operand.
     Returns:
         a value of the wider of the two types; of floats, the floor of the rounded quotient.
@@ -1345,15 +1345,15 @@ def identity(n: Any, dtype: Any = ...) -> Any:
         none: it is a constant.
     """
 
-def isfinite(x: Any) -> Any:
-    """Whether x is a number: neither an infinity nor a NaN.
+def isfinite(a: Any) -> Any:
+    """Whether a is a number: neither an infinity nor a NaN.
 
     Parameters:
-        x: a scalar, vector, matrix or tile of floats.
+        a: a scalar, vector, matrix or tile of floats.
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -1361,15 +1361,15 @@ def isfinite(x: Any) -> Any:
         IEEE 754-2008, isFinite.
     """
 
-def isinf(x: Any) -> Any:
-    """Whether x is an infinity of either sign.
+def isinf(a: Any) -> Any:
+    """Whether a is an infinity of either sign.
 
     Parameters:
-        x: a scalar, vector, matrix or tile of floats.
+        a: a scalar, vector, matrix or tile of floats.
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -1377,15 +1377,15 @@ def isinf(x: Any) -> Any:
         IEEE 754-2008, isInfinite.
     """
 
-def isnan(x: Any) -> Any:
-    """Whether x is a NaN.
+def isnan(a: Any) -> Any:
+    """Whether a is a NaN.
 
     Parameters:
-        x: a scalar, vector, matrix or tile of floats.
+        a: a scalar, vector, matrix or tile of floats.
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -1588,34 +1588,34 @@ def lane_xor(x: Any, mask: Any, width: Any = 32) -> Any:
         PTX ISA, shfl.sync.bfly.
     """
 
-def length(x: Any) -> Any:
-    """The length of a vector of floats: sqrt(dot(x, x)).
+def length(a: Any) -> Any:
+    """The length of a vector of floats: sqrt(dot(a, a)).
 
     Squares of components may overflow or vanish; tg.hypot of two scalars does without.
 
     Parameters:
-        x: a vector (N,) of floats, or a tile of such vectors.
+        a: a vector (N,) of floats, or a tile of such vectors.
     Returns:
-        a scalar of the dtype of `x`; a tile of scalars of a tile.
+        a scalar of the dtype of `a`; a tile of scalars of a tile.
     Raises:
-        type-mismatch: `x` is no vector of floats, or tile of such vectors.
+        type-mismatch: `a` is no vector of floats, or tile of such vectors.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        adjoint * x / length(x); 0 at length 0.
+        adjoint * a / length(a); 0 at length 0.
     """
 
-def length_sq(x: Any) -> Any:
-    """The squared length of a vector: dot(x, x).
+def length_sq(a: Any) -> Any:
+    """The squared length of a vector: dot(a, a).
 
     Parameters:
-        x: a vector (N,) of any dtype but bool.
+        a: a vector (N,) of any dtype but bool.
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `x` is of bools; `x` is no vector.
+        type-mismatch: `a` is of bools; `a` is no vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        2 * adjoint * x.
+        2 * adjoint * a.
     """
 
 def log(x: Any) -> Any:
@@ -1714,16 +1714,18 @@ def match_any(x: Any, width: Any = 32) -> Any:
     """
 
 def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
-    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, of a motion, or of zeros.
+    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a type
+    of matrices.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
             elements; or one scalar for all entries; or a translation, rotation and scale, of which
-            tg.transform_compose makes it; none: zeros.
+            tg.transform_compose makes it; none: zeros. A shape and a scalar type: that type of matrices, also in
+            annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
-        a matrix (rows, columns) of at most 1024 entries.
+        a matrix (rows, columns) of at most 1024 entries; or the type.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
         mixed-scalar-types: a translation, rotation and scale have not one dtype.
@@ -1761,14 +1763,14 @@ def matrix_from_rows(*rows: Any) -> Any:
         that of each row is the adjoint's row.
     """
 
-def max(x: Any, y: Any) -> Any:
-    """The larger of x and y, component by component.
+def max(a: Any, b: Any) -> Any:
+    """The larger of a and b, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
+        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
             the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -1860,14 +1862,14 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
         PTX ISA, mbarrier.try_wait.parity.
     """
 
-def min(x: Any, y: Any) -> Any:
-    """The smaller of x and y, component by component.
+def min(a: Any, b: Any) -> Any:
+    """The smaller of a and b, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
+        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
             the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -1882,14 +1884,14 @@ def min(x: Any, y: Any) -> Any:
         IEEE 754-2019, minimumNumber.
     """
 
-def mod(x: Any, y: Any) -> Any:
-    """The remainder x % y, with the sign of x.
+def mod(a: Any, b: Any) -> Any:
+    """The remainder a % b, with the sign of a.
 
-    The remainder of the truncated quotient: of floats exact, NaN where x is infinite or y is 0; of integers 0
-    where y is 0.
+    The remainder of the truncated quotient: of floats exact, NaN where a is infinite or b is 0; of integers 0
+    where b is 0.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+        a, b: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:
@@ -1899,18 +1901,18 @@ def mod(x: Any, y: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        the adjoint for `x`; that times minus the truncated quotient for `y`.
+        the adjoint for `a`; that times minus the truncated quotient for `b`.
     Source:
         C's fmod; floats of the standard library.
     """
 
-def mul(x: Any, y: Any) -> Any:
-    """The product x * y: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
+def mul(a: Any, b: Any) -> Any:
+    """The product a * b: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
 
     Integers wrap. A product that is added to something may be rounded once with the sum (docs/semantics.md).
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; or matrices
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; or matrices
             (M, K) and (K, N), a vector standing for a column on the right and a row on the left.
     Returns:
         a value of the wider of the two types; a matrix (M, N) of matrices.
@@ -1984,34 +1986,34 @@ def neg(x: Any) -> Any:
         the negative of the adjoint.
     """
 
-def normalize(x: Any) -> Any:
+def normalize(a: Any) -> Any:
     """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
     Parameters:
-        x: a vector (N,) of floats.
+        a: a vector (N,) of floats.
     Returns:
-        a vector of the type of `x`.
+        a vector of the type of `a`.
     Raises:
-        type-mismatch: `x` holds no floats; `x` is no vector.
+        type-mismatch: `a` holds no floats; `a` is no vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        (adjoint - y * dot(y, adjoint)) / length(x) with y the result; 0 at length 0.
+        (adjoint - y * dot(y, adjoint)) / length(a) with y the result; 0 at length 0.
     """
 
-def outer(x: Any, y: Any) -> Any:
-    """The outer product of two vectors: entry (i, j) is x[i] * y[j].
+def outer(a: Any, b: Any) -> Any:
+    """The outer product of two vectors: entry (i, j) is a[i] * b[j].
 
     Parameters:
-        x, y: vectors (M,) and (N,) of one dtype but bool, M * N at most 1024.
+        a, b: vectors (M,) and (N,) of one dtype but bool, M * N at most 1024.
     Returns:
         a matrix (M, N).
     Raises:
-        type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools; `x` or `y` is no
+        type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools; `a` or `b` is no
             vector.
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        adjoint @ y for `x`, transpose(adjoint) @ x for `y`.
+        adjoint @ b for `a`, transpose(adjoint) @ a for `b`.
     Source:
         BLAS ger.
     """
@@ -2407,12 +2409,12 @@ def rsqrt(x: Any) -> Any:
         -adjoint / 2 * x**-1.5.
     """
 
-def select(condition: Any, value_if_false: Any, value_if_true: Any) -> Any:
+def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
     """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
     order.
 
     Parameters:
-        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
         value_if_false, value_if_true: values of one type: scalars, vectors, matrices, tiles that broadcast, or
             literals.
     Returns:
@@ -2640,11 +2642,11 @@ def store_wait(pending: Any = 0, read: Any = False) -> None:
         PTX ISA, cp.async.bulk.wait_group.
     """
 
-def sub(x: Any, y: Any) -> Any:
-    """The difference x - y; integers wrap.
+def sub(a: Any, b: Any) -> Any:
+    """The difference a - b; integers wrap.
 
     Parameters:
-        x, y: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
+        a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal takes the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
@@ -2654,7 +2656,7 @@ def sub(x: Any, y: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        the adjoint for `x`, its negative for `y`.
+        the adjoint for `a`, its negative for `b`.
     """
 
 def table(data: Any, dtype: Any = None) -> Any:
@@ -3015,13 +3017,13 @@ def tile_diag_add(a: Any, d: Any) -> Any:
         the adjoint for `a`, its diagonal for `d`.
     """
 
-def tile_dot(a: Any, c: Any) -> Any:
+def tile_dot(a: Any, b: Any) -> Any:
     """The sum of the products of the elements of two tiles.
 
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, c: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
@@ -3030,7 +3032,7 @@ def tile_dot(a: Any, c: Any) -> Any:
         type-mismatch: there is no tile, or one of bools or matrices.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
-        adjoint * c for `a`, adjoint * a for `c`.
+        adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
@@ -3286,33 +3288,33 @@ def tile_map(op: Any, *args: Any) -> Any:
         that of `op`, element by element.
     """
 
-def tile_matmul(a: Any, c: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True) -> Any:
+def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True) -> Any:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
-    With `out`, out = alpha * a @ c + beta * out; without, the result is alpha * a @ c. Products are summed in
+    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in
     the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
     scales leaves no trace, not even a NaN, and is not read if the 0 is a constant.
 
     Parameters:
-        a, c: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
+        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
         out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
             multiply. CPUs do not.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
-            and `a` and `c` must not change. True by default.
+            and `a` and `b` must not change. True by default.
     Returns:
         nothing with `out`; else a tile (M, N) of the dtype of `a`.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `c`, or `out` is not (M, N).
+        shape-mismatch: the columns of `a` are not the rows of `b`, or `out` is not (M, N).
         type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers,
             a factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
-        alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum of
-        adjoint * (a @ c) for `alpha`, of adjoint * out for `beta`.
+        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for what `out` was; the sum of
+        adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
     Source:
         BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
     """
@@ -3530,7 +3532,7 @@ def tile_pipe_release(pipe: Any) -> None:
         of the kernel as it is without roles: see docs/gradients.md.
     """
 
-def tile_reduce(op: Any, t: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The elements of a tile combined by a function, in an order that is open.
 
     Elements of absent threads are skipped.
@@ -3538,13 +3540,13 @@ def tile_reduce(op: Any, t: Any, axis: Any = None, keepdims: Any = False) -> Any
     Parameters:
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
-        t: a tile.
+        a: a tile.
         axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `op` is no function, `t` is no tile, `op` gives another type, or a tile of structs is to be
+        type-mismatch: `op` is no function, `a` is no tile, `op` gives another type, or a tile of structs is to be
             combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
         not-constant: `axis` is known at run time only.
@@ -4004,15 +4006,15 @@ def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         none: it is a constant.
     """
 
-def trace(m: Any) -> Any:
+def trace(a: Any) -> Any:
     """The sum of the diagonal of a matrix.
 
     Parameters:
-        m: a square matrix (N, N) of any dtype but bool.
+        a: a square matrix (N, N) of any dtype but bool.
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `m` is not square, or of bools; `m` is no matrix.
+        type-mismatch: `a` is not square, or of bools; `a` is no matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the adjoint on the diagonal, 0 elsewhere.
@@ -4234,15 +4236,15 @@ def transformation(*args: Any, dtype: Any = None) -> Any:
         that of each component is the adjoint's component.
     """
 
-def transpose(m: Any) -> Any:
+def transpose(a: Any) -> Any:
     """The transpose of a matrix.
 
     Parameters:
-        m: a matrix (M, N); tiles have tg.tile_transpose.
+        a: a matrix (M, N); tiles have tg.tile_transpose.
     Returns:
         a matrix (N, M).
     Raises:
-        type-mismatch: `m` is no matrix.
+        type-mismatch: `a` is no matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the transpose of the adjoint.
@@ -4294,15 +4296,16 @@ def untile(a: Any) -> Any:
     """
 
 def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
-    """A vector of given components, of the elements of a tile, or of zeros.
+    """A vector of given components, of the elements of a tile, or of zeros; or a type of vectors.
 
     Parameters:
         *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile
-            (N,), of which each thread reads all elements, in a view of its own where it made one; none: zeros.
+            (N,), of which each thread reads all elements, in a view of its own where it made one; none: zeros. A
+            length and a scalar type: that type of vectors, also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:
-        a vector (length,).
+        a vector (length,); or the type.
     Raises:
         type-mismatch: a component has another dtype, their number is not `length`, or there are more than 1024; a
             tile has another rank, or elements that are no scalars.
@@ -4328,15 +4331,16 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
         that of the formula.
     """
 
-def where(condition: Any, x: Any, y: Any) -> Any:
-    """The value of x where a condition holds, else that of y; both are computed.
+def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
+    """The value of value_if_true where a condition holds, else that of value_if_false; both are computed.
 
     Parameters:
-        condition: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
-        x, y: values of one type: scalars, vectors, matrices, tiles that broadcast, or literals.
+        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        value_if_true, value_if_false: values of one type: scalars, vectors, matrices, tiles that broadcast, or
+            literals.
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant condition
-        `x` or `y` itself.
+        `value_if_true` or `value_if_false` itself.
     Raises:
         type-mismatch: the condition is a float, or no scalar or tile; the values to choose from differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.

@@ -45,6 +45,7 @@ from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunctio
 from tegula.lang.structs import struct
 from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
+from tegula.runtime import host_calls as _host_calls
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import (

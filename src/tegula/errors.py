@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -137,11 +136,11 @@ def rendered(
 ) -> str:
     """An error as it is printed."""
     place = f"{loc}: " if loc else ""
-    lines = [f"{place}error[{code}]: {spoken(message)}", *_excerpt(loc)]
+    lines = [f"{place}error[{code}]: {message}", *_excerpt(loc)]
     for at, text in notes:
-        lines += [f"{at}: note: {spoken(text)}", *_excerpt(at)]
+        lines += [f"{at}: note: {text}", *_excerpt(at)]
     if help:
-        lines.append(f"help: {spoken(help)}")
+        lines.append(f"help: {help}")
     return "\n".join(lines)
 
 
@@ -152,47 +151,6 @@ def _excerpt(loc: Location | None) -> list[str]:
         return []
     caret = " " * loc.column + "^" * max(1, min(loc.end_column, len(text)) - loc.column)
     return [f"  {text}", f"  {caret}"]
-
-
-_ARRAY_TYPE = re.compile(r"\barray<([^<>]*(?:<[^<>]*>)?[^<>]*),(\d)>")
-_COMPOSITE_TYPE = re.compile(r"\b(vec|mat)<(\d+)(?:,(\d+))?,(\w+)>")
-_ALGEBRA_TYPE = re.compile(r"\b(\w+)<(b?float\d+)>")
-_SUFFIXES = {
-    "float16": "h", "float32": "", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
-    "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
-}  # fmt: skip
-_BUFFER_TYPE = re.compile(r"\bbuf<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
-_STACK_TYPE = re.compile(r"\bstack<([^<>]*(?:<[^<>]*>)?),(\d+)>")
-_BARRIER_TYPE = re.compile(r"\b(mbarrier|named_barrier)<\d+>")
-_TILE_TYPE = re.compile(r"\b(?:partial )?tile<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
-
-
-_PIPE_TYPE = re.compile(r"\bpipe<(\w+),\[([\d,]*)\],\d+>")
-
-
-def _composite(found: re.Match[str]) -> str:
-    """vec3d and mat22 where such a name exists, else vector(5, float32) and matrix((2, 3), float32)."""
-    kind, n, m, scalar = found.groups()
-    if scalar in _SUFFIXES and n in "234" and m in (None, n):
-        return f"{kind}{n}{m or ''}{_SUFFIXES[scalar]}"
-    return f"vector({n}, {scalar})" if kind == "vec" else f"matrix(({n}, {m}), {scalar})"
-
-
-def _of_algebra(found: re.Match[str]) -> str:
-    """quat and transformd where such a name exists, else quat[bfloat16]."""
-    kind, scalar = found.groups()
-    return f"{kind}{_SUFFIXES[scalar]}" if scalar in _SUFFIXES else f"{kind}[{scalar}]"
-
-
-def spoken(text: str) -> str:
-    """A message with types as users write them: array1d[float32] for array<float32,1>, vec3 for vec<3,float32>."""
-    text = _ALGEBRA_TYPE.sub(_of_algebra, text)
-    text = _PIPE_TYPE.sub(lambda m: f"tile_pipe[{m[1]}, {', '.join(m[2].split(','))}]", text)
-    text = _BARRIER_TYPE.sub(lambda m: f"tg.{m[1]}", _COMPOSITE_TYPE.sub(_composite, text))
-    text = _STACK_TYPE.sub(lambda m: f"tile_stack({m[2]}, {m[1]})", text)
-    text = _BUFFER_TYPE.sub(lambda m: f"tile<{m[1]},[{m[2]}]>", text)
-    text = _ARRAY_TYPE.sub(r"array\2d[\1]", text)
-    return _TILE_TYPE.sub(lambda m: f"tile[{m[1]}, {', '.join(n.strip() for n in m[2].split(','))}]", text)
 
 
 # Names and source ----------------------------------------------------------------------------------------------------
@@ -334,6 +292,14 @@ class WrongArguments(CompileError, TypeError):
     CODE = "wrong-arguments"
     MESSAGE = "{what}"
     HELP = "help(tg.NAME) shows the signature of a function of the language"
+
+
+class OutsideKernel(CompileError):
+    """A call in Python of a function that needs a block of threads."""
+
+    CODE = "outside-kernel"
+    MESSAGE = "{name} works inside kernels only: {what}"
+    HELP = "call it in a @tg.kernel, and start that with tg.launch or tg.launch_tiled"
 
 
 class VariableChangesType(CompileError):

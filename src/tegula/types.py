@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from tegula.algebra import QUATERNION, TRANSFORM, VECTOR, Algebra
+from tegula.composite import Composite, Matrix, Vector, composite
 from tegula.dataclass import dataclass
 from tegula.fitting import fitted, listed, truncated
 
@@ -46,6 +47,11 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
+        return self.name
+
     def __repr__(self) -> str:
         return f"tg.{self.name}"
 
@@ -53,15 +59,15 @@ class DType:
         """There is one object for each type."""
         return _named, (self.name,)
 
-    def __call__(self, value: object = 0) -> np.generic:
+    def __call__(self, value: object = 0) -> Any:
         """A number of this type, as in tg.float32(2): in kernels the cast of a value, tg.cast; on the host the NumPy
         scalar. Integers are made of floats by truncating.
 
         Parameters:
-            value: a number; in kernels also a vector, matrix or tile, of which each component is converted; 0 by
+            value: a number, vector or matrix, in kernels also a tile, of which each component is converted; 0 by
                 default.
         Returns:
-            the number; in kernels a value of the shape of `value` with components of this type.
+            a value of the shape of `value` with components of this type.
         Raises:
             number: on the host: `value` is outside of the type, or no number.
             type-mismatch: in kernels: `value` is no scalar, vector, matrix or tile, or there are several arguments.
@@ -75,8 +81,10 @@ class DType:
             data = truncated(data)
         elif self.is_bool:
             data = data != 0
-        made: Any = fitted(data, wanted, self.name)[()]
-        return made
+        made: Any = fitted(data, wanted, self.name)
+        if isinstance(value, Vector | Matrix):
+            return composite(of_shape(value.shape, self), np.array(made))
+        return made[()]
 
     @property
     def is_float(self) -> bool:
@@ -142,19 +150,47 @@ class VecType:
     dtype: DType
     algebra: Algebra = VECTOR
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         length = f"{self.length}," if self.algebra.is_plain else ""
         return f"{self.algebra.name}<{length}{self.dtype}>"
 
+    def __str__(self) -> str:
+        return _named_element(self, "")
+
     __repr__ = __str__
 
-    def __call__(self, *values: object) -> np.ndarray:
-        """A vector of this type, as in tg.vec3(1.0, 2.0, 3.0); on the host a NumPy array of shape (length,).
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """(length,)."""
+        return (self.length,)
+
+    @property
+    def memory_dtype(self) -> np.dtype:
+        """NumPy's type of the components."""
+        return to_numpy(self.dtype)
+
+    @property
+    def short_name(self) -> str:
+        """The name that begins the text of a value: vec3f, or vector(5, float32)."""
+        return short_name(self)
+
+    def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
+        """The type of vectors or matrices of another shape with the same dtype."""
+        return of_shape(shape, self.dtype)
+
+    def __instancecheck__(self, value: object) -> bool:
+        """Whether a value of the host is of this type."""
+        return isinstance(value, Composite) and value.type == self
+
+    def __call__(self, *values: object) -> Vector:
+        """A vector of this type, as in tg.vec3(1.0, 2.0, 3.0); on the host a small value with the algebra of kernels.
 
         Parameters:
             *values: the components, numbers of the dtype of the vector, or vectors of several; or one number for all;
-                or none, for zeros. One vector of this length is converted. Of a transform the rotation may be missing:
-                it is the identity. A quaternion has no number for all.
+                or none, for zeros. One vector of this length is converted. On the host also a list or array of them. Of
+                a transform the rotation may be missing: it is the identity. A quaternion has no number for all.
         Returns:
             the vector.
         Raises:
@@ -173,7 +209,7 @@ class VecType:
             parts += self.algebra.unit[-missing:]
         if len(parts) == 1 and not self.algebra.fills:
             raise ValueError(f"{self} takes {self.length} numbers, got 1")
-        return _filled((self.length,), self.dtype, tuple(parts))
+        return _filled(self, tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +220,47 @@ class MatType:
     cols: int
     dtype: DType
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         return f"mat<{self.rows},{self.cols},{self.dtype}>"
+
+    def __str__(self) -> str:
+        return _named_element(self, "")
 
     __repr__ = __str__
 
-    def __call__(self, *values: object) -> np.ndarray:
-        """A matrix of this type, as in tg.mat22(1.0, 2.0, 3.0, 4.0); on the host a NumPy array of shape (rows, cols).
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """(rows, cols)."""
+        return (self.rows, self.cols)
+
+    @property
+    def memory_dtype(self) -> np.dtype:
+        """NumPy's type of the entries."""
+        return to_numpy(self.dtype)
+
+    @property
+    def short_name(self) -> str:
+        """The name that begins the text of a value: mat22f, or matrix((2, 3), float32)."""
+        return short_name(self)
+
+    def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
+        """The type of vectors or matrices of another shape with the same dtype."""
+        return of_shape(shape, self.dtype)
+
+    def __instancecheck__(self, value: object) -> bool:
+        """Whether a value of the host is of this type."""
+        return isinstance(value, Composite) and value.type == self
+
+    def __call__(self, *values: object) -> Matrix:
+        """A matrix of this type, as in tg.mat22(1.0, 2.0, 3.0, 4.0); on the host a small value with the algebra of
+        kernels.
 
         Parameters:
             *values: the entries, row by row, numbers of the dtype of the matrix; or the rows, as vectors; or one
-                number for all entries; or none, for zeros. In kernels also one matrix of this shape, which is
-                converted.
+                matrix of this shape, which is converted; or one number for all entries; or none, for zeros. On the host
+                also a list or array of them.
         Returns:
             the matrix.
         Raises:
@@ -206,17 +271,47 @@ class MatType:
         Gradient:
             that of each entry is the adjoint's entry; the sum of all for one number that fills them.
         """
-        return _filled((self.rows, self.cols), self.dtype, values)
+        return _filled(self, values)
 
 
-def _filled(shape: tuple[int, ...], dtype: DType, values: tuple[Any, ...]) -> np.ndarray:
+def _filled(t: VecType | MatType, values: tuple[Any, ...]) -> Any:
+    wanted, count = t.memory_dtype, math.prod(t.extents)
     if len(values) <= 1 and np.ndim(values[0] if values else 0) == 0:
-        values = tuple(values[:1] or (0,)) * math.prod(shape)
-    wanted = to_numpy(dtype)
-    data = fitted(listed(values, wanted), wanted, dtype.name)
-    if data.size != math.prod(shape):
-        raise ValueError(f"{math.prod(shape)} numbers of {dtype} are needed, or one for all, got {data.size}")
-    return data.reshape(shape)
+        values = tuple(values[:1] or (0,)) * count
+    data = fitted(listed(values, wanted), wanted, t.dtype.name)
+    if data.size != count:
+        raise ValueError(f"{count} numbers of {t.dtype} are needed, or one for all, got {data.size}")
+    return composite(t, np.array(data).reshape(t.extents))
+
+
+def of_shape(shape: tuple[int, ...], dtype: DType) -> VecType | MatType:
+    """The type of vectors (one length) or matrices (rows and columns); ValueError for an empty one."""
+    if 0 in shape:
+        raise ValueError("a vector or matrix has 1 or more components")
+    return VecType(shape[0], dtype) if len(shape) == 1 else MatType(shape[0], shape[1], dtype)
+
+
+SUFFIXES = {
+    "float16": "h", "float32": "f", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
+    "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
+}  # fmt: skip
+"""What the names of vector and matrix types end in, by the scalar type."""
+
+
+def short_name(t: VecType | MatType) -> str:
+    """vec3f and mat22d where such a name exists, else vector(5, float32) and matrix((2, 3), float32)."""
+    return _named_element(t, SUFFIXES["float32"])
+
+
+def _named_element(t: VecType | MatType, of_float32: str) -> str:
+    """The name of a type of elements, which ends in `of_float32` where that is its scalar type."""
+    suffix = of_float32 if t.dtype == float32 else SUFFIXES.get(t.dtype.name)
+    if not algebra_of(t).is_plain:
+        return f"{algebra_of(t).name}[{t.dtype}]" if suffix is None else f"{algebra_of(t).name}{suffix}"
+    kind = "vec" if isinstance(t, VecType) else "mat"
+    if suffix is not None and set(t.extents) <= {2, 3, 4} and len(set(t.extents)) == 1:
+        return f"{kind}{''.join(map(str, t.extents))}{suffix}"
+    return f"vector({t.length}, {t.dtype})" if isinstance(t, VecType) else f"matrix({t.extents}, {t.dtype})"
 
 
 ElementType: TypeAlias = DType | VecType | MatType
@@ -233,9 +328,14 @@ class TileType:
     shape: tuple[int, ...]
     partial: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         partial = ",partial" if self.partial else ""
-        return f"tile<{self.dtype},[{','.join(map(str, self.shape))}]{partial}>"
+        return f"tile<{self.dtype.notation},[{','.join(map(str, self.shape))}]{partial}>"
+
+    def __str__(self) -> str:
+        return f"tile{_contents(self.dtype, *self.shape)}"
 
     @property
     def size(self) -> int:
@@ -254,9 +354,14 @@ class BufType:
     storage: str = "register"
     partial: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         partial = ",partial" if self.partial else ""
-        return f"buf<{self.dtype},[{','.join(map(str, self.shape))}],{self.storage}{partial}>"
+        return f"buf<{self.dtype.notation},[{','.join(map(str, self.shape))}],{self.storage}{partial}>"
+
+    def __str__(self) -> str:
+        return str(self.tile)
 
     @property
     def tile(self) -> TileType:
@@ -271,8 +376,13 @@ class ArrayType:
     dtype: ElementType
     ndim: int
 
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
+        return f"array<{self.dtype.notation},{self.ndim}>"
+
     def __str__(self) -> str:
-        return f"array<{self.dtype},{self.ndim}>"
+        return f"array{self.ndim}d{_contents(self.dtype)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +392,13 @@ class StackType:
     dtype: ElementType
     capacity: int
 
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
+        return f"stack<{self.dtype.notation},{self.capacity}>"
+
     def __str__(self) -> str:
-        return f"stack<{self.dtype},{self.capacity}>"
+        return f"tile_stack({self.capacity}, {self.dtype})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +409,13 @@ class PipeType:
     shape: tuple[int, ...]
     stages: int
 
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
+        return f"pipe<{self.dtype.notation},[{','.join(map(str, self.shape))}],{self.stages}>"
+
     def __str__(self) -> str:
-        return f"pipe<{self.dtype},[{','.join(map(str, self.shape))}],{self.stages}>"
+        return f"tile_pipe{_contents(self.dtype, *self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +424,13 @@ class MbarrierType:
 
     stages: int
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         return f"mbarrier<{self.stages}>"
+
+    def __str__(self) -> str:
+        return "tg.mbarrier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +439,13 @@ class NamedBarrierType:
 
     warps: int
 
-    def __str__(self) -> str:
+    @property
+    def notation(self) -> str:
+        """The type in the text of the IR."""
         return f"named_barrier<{self.warps}>"
+
+    def __str__(self) -> str:
+        return "tg.named_barrier"
 
 
 Type: TypeAlias = (
@@ -344,11 +474,7 @@ def algebra_of(t: object) -> Algebra:
 
 def element_shape(t: ElementType) -> tuple[int, ...]:
     """() for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
-    if isinstance(t, VecType):
-        return (t.length,)
-    if isinstance(t, MatType):
-        return (t.rows, t.cols)
-    return ()
+    return t.extents if isinstance(t, VecType | MatType) else ()
 
 
 @cache
@@ -430,15 +556,24 @@ def element_type(annotation: object) -> ElementType:
         return found
     given = getattr(annotation, "type", None)
     text = repr(annotation) if given is None else f"a value of type {given}"
+    if isinstance(annotation, tuple):
+        text = f"a tuple of {len(cast(tuple[Any, ...], annotation))}"
     raise TypeError(f"{text} is not an element type such as tg.float32 or tg.vec3")
 
 
+def host_value(t: ElementType, data: np.ndarray) -> Any:
+    """An element as a value of the host: a number of NumPy's, or a vector or matrix, on the memory of `data`."""
+    return data[()] if isinstance(t, DType) else composite(t, data)
+
+
+def _contents(*parts: object) -> str:
+    """What an annotation has in brackets."""
+    return f"[{', '.join(map(str, parts))}]"
+
+
 def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
-    suffix = {
-        "h": float16, "f": float32, "d": float64, "b": int8, "ub": uint8, "s": int16, "us": uint16,
-        "i": int32, "ui": uint32, "l": int64, "ul": uint64, "": float32,
-    }  # fmt: skip
-    return {prefix + key: make(d) for key, d in suffix.items()}
+    made = {prefix + suffix: make(DTYPES[name]) for name, suffix in SUFFIXES.items()}
+    return {**made, prefix: made[prefix + "f"]}
 
 
 def _of_floats(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:

@@ -171,3 +171,32 @@ def test_element_types_of_parameters() -> None:
 
 def _typed(x: float, y: tg.float64, z: tg.int64):
     pass
+
+
+def test_arguments_have_the_names_of_the_language() -> None:
+    """Operands are a and b; indices and values of what takes any number of them have names too."""
+
+    @kernel
+    def k(a: tg.array2d[int], out: array1d[int]):
+        tg.atomic_add(arr=a, i=0, j=1, value=2)
+        tg.atomic_add(a, 0, j=1, value=tg.min(a=3, b=2))
+        tg.atomic_cas(a, 1, 1, compare=0, value=9)
+        t = tg.tile_zeros(4, dtype=int)
+        tg.tile_scatter_add(t, i=1, value=3, has_value=True, atomic=True)
+        u = tg.tile_map(tg.add, a=t, b=t)
+        out[0] = tg.tile_extract(u, i=1)
+        out[1] = tg.tile_dot(a=u, b=u)[0]
+        out[2] = tg.where(cond=out[0] > 0, value_if_true=7, value_if_false=8)
+        out[3] = tg.mod(a=out[0], b=4) + int(tg.dot(a=tg.vec2(1.0), b=tg.vec2(2.0)))
+
+    a, out = np.zeros((2, 2), np.int32), np.zeros(4, np.int32)
+    launched(k, a, out, dims=(1,), block_dim=1)
+    assert a.tolist() == [[0, 4], [0, 9]]
+    assert out.tolist() == [6, 36, 7, 6]
+    with pytest.raises(E.WrongArguments, match="tile_map has no parameter 'c'"):
+
+        @kernel
+        def wrong():
+            tg.tile_map(tg.add, tg.tile_zeros(4), c=1)
+
+        traced(wrong)

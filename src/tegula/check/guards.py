@@ -100,10 +100,10 @@ def _term(kernel: Kernel, v: Value) -> Term:
         return int(op.value)
     if isinstance(op, BranchLike):
         ends = (region.yielded[op.results.index(v)] for region in op.alternatives)
-        return ["if", str(v.type), "", *(_term(kernel, x) for x in (*op.decisive, *ends))]
+        return ["if", v.type.notation, "", *(_term(kernel, x) for x in (*op.decisive, *ends))]
     assert isinstance(op, Op)
     compares = op.pred if isinstance(op, Cmp) else ""
-    return [op.NAME, str(v.type), compares, *(_term(kernel, x) for x in op.operands)]
+    return [op.NAME, v.type.notation, compares, *(_term(kernel, x) for x in op.operands)]
 
 
 def leaves(t: Term) -> list[Leaf]:

@@ -16,6 +16,7 @@ from tegula.errors import (
 )
 from tegula.ir import Kernel, Op, Value, ViewLike
 from tegula.ops.array import ArrayView
+from tegula.types import ArrayType
 
 
 @dataclass(slots=True)
@@ -103,4 +104,4 @@ class RunReport:
                 if isinstance(made_by, ArrayView)
                 else None
             )
-        return "an array" if str(value.type).startswith("array") else "a tile"
+        return "an array" if isinstance(value.type, ArrayType) else "a tile"

@@ -95,7 +95,7 @@ class _Printer:
         number = self.numbers[value] = f"%{len(self.numbers)}"
         type_text = self.types.get(value.type)
         if type_text is None:
-            type_text = self.types[value.type] = str(value.type)
+            type_text = self.types[value.type] = value.type.notation
         name = value.name
         if not name:
             return f"{number}: {type_text}"
@@ -140,7 +140,7 @@ class _Printer:
             inner = ", ".join([self.attribute(v) for v in value])
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         if kind in _TYPES:
-            return str(value)
+            return value.notation
         if kind is Location:
             return self.location(value)
         raise InternalError(f"an attribute of type {kind.__name__} has no text form: {value!r}")
@@ -415,7 +415,7 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "nan": mat
 
 @cache
 def parse_type(text: str) -> Type | None:
-    """The type whose `str` is the text, or None."""
+    """The type whose `notation` is the text, or None."""
     if text in DTYPES:
         return DTYPES[text]
     head, _, rest = text.partition("<")

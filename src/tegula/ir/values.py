@@ -32,7 +32,7 @@ class Value:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"%{self.name or '?'}: {self.type}"
+        return f"{self.name or 'a value'} of type {self.type}"
 
 
 class Access(StrEnum):

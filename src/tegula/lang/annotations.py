@@ -42,7 +42,7 @@ class ArrayAnnotation:
     ndim: int | _Any
 
     def __str__(self) -> str:
-        return f"array<{self.dtype},{self.ndim}>"
+        return f"array{self.ndim}d[{self.dtype}]"
 
     def __or__(self, other: object) -> ArrayAnnotation:
         """`tg.array[T] | None`: None may always stand for an array."""
@@ -61,7 +61,7 @@ class TileAnnotation:
     shape: tuple[int | _Any, ...]
 
     def __str__(self) -> str:
-        return f"tile<{self.dtype},[{','.join(map(str, self.shape))}]>"
+        return f"tile[{', '.join(map(str, (self.dtype, *self.shape)))}]"
 
     def matches(self, t: object) -> bool:
         """Whether a type is a tile of this dtype and shape."""

@@ -47,7 +47,7 @@ from tegula.lang.state import (
 )
 from tegula.lang.structs import construct
 from tegula.ops import PUBLIC
-from tegula.ops.base import FIELDWISE, USES, cast_help
+from tegula.ops.base import FIELDWISE, REST, USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
@@ -406,6 +406,7 @@ class Calls(TracerState):
     def public_call(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """The result of a call of a public function of the language."""
         function = PUBLIC[name]
+        args, kwargs = by_position(name, function, args, kwargs)
         structs = any(map(has_struct, (*args, *kwargs.values())))
 
         def build(b: OpBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -574,7 +575,7 @@ class Calls(TracerState):
         written = [*node.args]
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
-            types = [None if given(x) is CALLEE else explain.scalar(x) for x in args]
+            types = [explain.scalar(x) if isinstance(given(x), DType | int | float) else None for x in args]
             if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
             wanted = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
@@ -700,6 +701,21 @@ class Calls(TracerState):
             what = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=what)
         return result
+
+
+def by_position(
+    name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a public function, those with names that stand for what its `*` parameter takes by position."""
+    rest = REST.get(name, ())
+    if not any(key in rest for key in kwargs):
+        return args, kwargs
+    _, *parameters = inspect.signature(function).parameters.values()
+    names = [*(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD), *rest]
+    # The first ones are given by position, and what has a name comes after them.
+    named = [n for n in names[min(len(args), len(names) - len(rest)) :] if n in kwargs]
+    others = {key: x for key, x in kwargs.items() if key not in named}
+    return [*args, *(kwargs[n] for n in named)], others
 
 
 def misfit(

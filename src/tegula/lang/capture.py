@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tegula.composite import Composite
 from tegula.dataclass import dataclass
 from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
@@ -96,6 +97,8 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
     if isinstance(x, np.generic) and counterpart(x.dtype) is not None:
         return x
+    if isinstance(x, Composite):
+        return x.numpy()
     if isinstance(x, np.ndarray) and counterpart(x.dtype) is not None:
         if x.ndim == 0:
             return x[()]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tegula.composite import Composite
 from tegula.lang.definition import Definition
 
 Fetch = Callable[[Any], Any]
@@ -66,7 +67,9 @@ def _attribute(owner: object, name: str) -> Any:
 
 def _may_change(x: object) -> bool:
     """Whether the contents of an object may change."""
-    return isinstance(x, list | dict | np.ndarray) or (isinstance(x, tuple) and any(map(_may_change, x)))
+    return isinstance(x, list | dict | np.ndarray | Composite) or (
+        isinstance(x, tuple) and any(map(_may_change, x))
+    )
 
 
 class _Content:
@@ -82,6 +85,8 @@ class _Content:
 
 def _content(x: Any) -> object:
     """A snapshot of a value. Two snapshots are equal only if kernels cannot tell the two values apart."""
+    if isinstance(x, Composite):
+        x = x.numpy()
     if isinstance(x, np.ndarray):
         return (np.ndarray, x.dtype.str, x.shape, x.tobytes())
     if isinstance(x, list | tuple):

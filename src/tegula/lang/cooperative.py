@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, get_args, get_origin
 
 from tegula.declaration import Parts, Rule, Variant
-from tegula.errors import TypeMismatch
+from tegula.errors import OutsideKernel, TypeMismatch
 from tegula.lang.annotations import TileAnnotation, resolve
 from tegula.lang.definition import Definition, FuncDef
 from tegula.ops.documented import Kind, Row, assembled, in_rows, joined, split
@@ -122,7 +122,7 @@ class CooperativeDef(FuncDef, Parts):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the NumPy reference: outside kernels the function is its reference."""
         if self.numpy is None:
-            raise RuntimeError(f"{self.name} works inside kernels only")
+            raise OutsideKernel(None, name=self.name, what="tiles are of a block of threads")
         return self.numpy(*args, **kwargs)
 
 

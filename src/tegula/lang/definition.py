@@ -12,7 +12,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from tegula.dataclass import replace
-from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
+from tegula.errors import SourceNotFound, TypeMismatch
+from tegula.evaluation import evaluate
 from tegula.lang.annotations import (
     ANY,
     Annotation,
@@ -23,7 +24,7 @@ from tegula.lang.annotations import (
 )
 from tegula.lang.flow import Flow
 from tegula.lang.named import Named
-from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
+from tegula.lang.overloads import Parameter
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.ops.documented import Row
 from tegula.signature import ConstantPattern
@@ -266,32 +267,9 @@ class FuncDef(Named):
         return tuple(f for f in self.definitions if f in last.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call, outside kernels, the Python function whose parameters fit the arguments best. WrongArguments if none
-        of several fits."""
-        if len(self.definitions) == 1:
-            return self.definition.function(*args, **kwargs)
-        return self._fitting(args, kwargs).definition.function(*args, **kwargs)
-
-    def _fitting(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FuncDef:
-        best: tuple[int, FuncDef] | None = None
-        for candidate in self.overloads:
-            parameters = candidate.definition.parameters
-            try:
-                found = ordered(candidate.name, parameters, args, kwargs)
-            except TypeError:
-                continue
-            types = [on_the_host(p.annotation, x) for p, x in zip(parameters, found, strict=True)]
-            cost = fit(parameters, types, args, kwargs)
-            if cost is not None and (best is None or cost <= best[0]):
-                best = (cost, candidate)
-        if best is not None:
-            return best[1]
-        types = [*map(described, args), *(f"{key}={described(x)}" for key, x in kwargs.items())]
-        notes = [
-            (f.definition.location, signature_text(f.name, [p.wanted for p in f.definition.parameters]))
-            for f in self.overloads
-        ]
-        raise WrongArguments(None, what=f"no overload fits {signature_text(self.name, types)}", notes=notes)
+        """Call the function in Python: the result has the bits that it has in kernels. CompileError where a kernel with
+        such a call could not be compiled, or where the function needs a block of threads."""
+        return evaluate(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<tegula function {self.name}>"
@@ -307,7 +285,8 @@ class PublicFunction:
         self.__signature__ = signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{self.name} works inside kernels only")
+        """Call the function in Python, as in a kernel; CompileError where it needs a block of threads."""
+        return evaluate(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<tegula function {self.name}{self.__signature__ or ''}>"

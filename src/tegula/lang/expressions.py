@@ -15,7 +15,7 @@ from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.lang.struct_places import StructElement, StructPlaces
 from tegula.ops import scalar as S
-from tegula.ops.builder import LITERALS
+from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
 from tegula.ops.control import If, Yield
 from tegula.ops.literals import SYMBOLS
 from tegula.ops.structs import INPLACE, Columns, Fields, StructValue
@@ -126,6 +126,8 @@ class Expressions(StructPlaces):
             return attribute(owner, node.attr, self.library, self.location(node))
         if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):
             return getattr(owner, node.attr)
+        if isinstance(owner, np.ndarray) and owner.size <= MOST_OF_VECTOR:
+            owner = self.builder.value(owner)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
         return self.builder.attribute(owner, node.attr)

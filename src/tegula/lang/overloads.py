@@ -13,8 +13,6 @@ from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, StackAnnot
 from tegula.signature import ConstantPattern, ElementPattern
 from tegula.structs import StructType
 from tegula.types import (
-    DTYPES,
-    ArrayType,
     DType,
     MatType,
     Type,
@@ -179,44 +177,13 @@ def fit(
     return total
 
 
-# Calls in Python ------------------------------------------------------------------------------------------------------
-
-
-def on_the_host(wanted: Annotation, x: Any) -> Any:
-    """An argument of a call in Python, as `match` takes it for an annotation. NumPy's arrays are vectors and matrices,
-    or arrays if the annotation is that of an array."""
-    if isinstance(wanted, ConstantPattern):
-        return CALLEE if callable(x) or is_element(x) else x
-    if isinstance(x, np.generic):  # first, because NumPy's float64 is one of Python's floats
-        return constant_type(x)
-    if x is None or isinstance(x, bool | int | float | str):
-        return x
-    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
-    if dtype is not None and shape is not None:
-        element = dtype if is_element(dtype) else DTYPES.get(str(dtype).rpartition(".")[2])
-        if isinstance(wanted, ArrayAnnotation) and element is not None:
-            return ArrayType(element, len(shape))
-        return constant_type(x) if isinstance(x, np.ndarray) else x
-    return CALLEE if callable(x) and not isinstance(wanted, type) else x
-
-
-def described(x: Any) -> str:
-    """The type's name in messages of an argument of a call in Python."""
-    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
-    if isinstance(x, np.generic) or dtype is None or shape is None:
-        return type(x).__name__
-    return f"array{len(shape)}d[{dtype}]"
-
-
 __all__ = [
     "CALLEE",
     "NO_DEFAULT",
     "Parameter",
     "constant_type",
     "counted",
-    "described",
     "fit",
     "match",
-    "on_the_host",
     "ordered",
 ]

@@ -188,7 +188,7 @@ class TracerState:
             rule.written = rule.written or operands
             raise
 
-    def from_rule(self, rule: TypeRule, node: ast.AST) -> CompileError:
+    def from_rule(self, rule: TypeRule, node: ast.AST | None) -> CompileError:
         """The error at the node, or at the operand that it is about."""
         loc, fields, help = self.location(node), dict(rule.fields), rule.help
         notes: list[tuple[Location, str]] = []
@@ -196,7 +196,7 @@ class TracerState:
             agreed = explain.mixed(rule.written, isinstance(node, ast.AugAssign))
             types, help = agreed if agreed is not None else ({}, help)
             fields.update(types, op=loc.subject or fields["op"])
-        elif "tile" in rule.fields:
+        elif "tile" in rule.fields and node is not None:
             return self._condition(rule.fields["tile"], rule, node)
         elif rule.error == "ShapeMismatch":
             fields["what"] = loc.subject or fields["what"]

@@ -34,18 +34,23 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
 """The family of each public function that has one, by the function's name: docstrings of a family share text."""
 
+REST: dict[str, tuple[str, ...]] = {}
+"""The names of what the `*` parameter of a public function takes, by the function's name."""
+INDICES = ("i", "j", "k", "l")
+"""The names of indices of an element, which may be given by name."""
 
 FIELDWISE: dict[str, FieldWise] = {}
 """How public functions take structs, by name. Those that are not here refuse them."""
 
 
 def public(
-    name: str, family: Family | None = None, fields: FieldWise | None = None
+    name: str, family: Family | None = None, fields: FieldWise | None = None, rest: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a build function available to kernels as `tg.<name>`. `fields`: how it takes structs.
 
     The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring, the kinds of
-    its parameters and its family are the public documentation (`ops/documented.py`)."""
+    its parameters and its family are the public documentation (`ops/documented.py`). `rest`: the names that what a `*`
+    parameter takes may be given by, in order."""
 
     def register(build: Callable[..., Any]) -> Callable[..., Any]:
         PUBLIC[name] = build
@@ -53,6 +58,8 @@ def public(
             FAMILIES[name] = family
         if fields is not None:
             FIELDWISE[name] = fields
+        if rest:
+            REST[name] = tuple(rest)
         return build
 
     return register

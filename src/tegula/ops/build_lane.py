@@ -6,8 +6,8 @@ from typing import Any
 
 from tegula.ir import TypeRule, Value
 from tegula.ops.array import ArrayAtomic, ArrayCas
-from tegula.ops.base import public, require, require_range
-from tegula.ops.builder import OpBuilder, Operand, describe
+from tegula.ops.base import INDICES, public, require, require_range
+from tegula.ops.builder import LiteralRule, OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ElementDtype, OfEachThread, Stack
 from tegula.ops.lane import LaneUniform
@@ -49,18 +49,18 @@ def uniform(b: OpBuilder, x: OfEachThread) -> Value:
     return b.one(LaneUniform, [b.value(x)])
 
 
-ATOMIC = """{what} at a[i, ...], atomically, once for each thread.
+ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_{name}(a, i, ..., value). In which order threads do it is open. Vectors and matrices are changed
+    The call is atomic_{name}(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
     component by component.
 
     Parameters:
-        a: an array of {dtypes}.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `a`.
+        arr: an array of {dtypes}.
+        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of such a dtype, arguments are missing, an index is no integer, or the value
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the value
             has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
@@ -71,18 +71,18 @@ ATOMIC = """{what} at a[i, ...], atomically, once for each thread.
 
 
 def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
-    def build(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
-        if not (isinstance(a, Value) and isinstance(a.type, ArrayType)):
-            raise TypeRule(f"atomics work on arrays, got {describe(a)}")
-        require(len(args) == a.type.ndim + 1, f"atomic_{name} takes {a.type.ndim} indices and a value")
+    def build(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
+        if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
+            raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
+        require(len(args) == arr.type.ndim + 1, f"atomic_{name} takes {arr.type.ndim} indices and a value")
         *index, value = args
         return b.one(
-            ArrayAtomic, [a, b.stored(value, a.type.dtype), *b.array_indices(a, index)], {"op": name}
+            ArrayAtomic, [arr, b.stored(value, arr.type.dtype), *b.array_indices(arr, index)], {"op": name}
         )
 
     source = "atom.add of the negative value" if name == "sub" else f"atom.{name}"
     build.__doc__ = ATOMIC.format(name=name, what=what, dtypes=dtypes, gradient=gradient, source=source)
-    public(f"atomic_{name}")(build)
+    public(f"atomic_{name}", rest=(*INDICES, "value"))(build)
 
 
 NUMBERS, INTEGERS = "any dtype but bool", "integers"
@@ -101,21 +101,21 @@ for _name, _what, _dtypes, _gradient in (
     _atomic(_name, _what, _dtypes, _gradient)
 
 
-@public("atomic_cas")
-def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
+@public("atomic_cas", rest=(*INDICES, "compare", "value"))
+def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
-    atomic_cas(a, i, ..., expected, value).
+    atomic_cas(arr, i, ..., compare, value).
 
     Each thread does it once.
 
     Parameters:
-        a: an array of scalars.
+        arr: an array of scalars.
         *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of
-            `a`.
+            `arr`.
     Returns:
-        the element before, of the dtype of `a`.
+        the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `a` is no array of scalars, arguments are missing, an index is no integer, or a value has
+        type-mismatch: `arr` is no array of scalars, arguments are missing, an index is no integer, or a value has
             another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
@@ -123,15 +123,15 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
     Source:
         PTX ISA, atom.cas.
     """
-    if not (isinstance(a, Value) and isinstance(a.type, ArrayType)):
-        raise TypeRule(f"atomics work on arrays, got {describe(a)}")
+    if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
+        raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
     require(
-        len(args) == a.type.ndim + 2,
-        f"atomic_cas takes {a.type.ndim} indices, the expected and the new value",
+        len(args) == arr.type.ndim + 2,
+        f"atomic_cas takes {arr.type.ndim} indices, the expected and the new value",
     )
-    *index, expected, value = args
-    t = a.type.dtype
-    return b.one(ArrayCas, [a, b.stored(expected, t), b.stored(value, t), *b.array_indices(a, index)])
+    *index, compare, value = args
+    t = arr.type.dtype
+    return b.one(ArrayCas, [arr, b.stored(compare, t), b.stored(value, t), *b.array_indices(arr, index)])
 
 
 @public("tile_stack", fields=moved("dtype"))
@@ -179,7 +179,14 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
         refused (no-gradient).
     """
     stack, t = _stack(s)
-    return b.one(StackPush, [stack, b.value(value, t.dtype), b.truth(has_value)])
+    try:
+        pushed = b.value(value, t.dtype)
+    except LiteralRule:
+        pushed = b.value(value)
+    what = f"the type of the value, {pushed.type}, does not match that of the stack, {t.dtype}"
+    if pushed.type != t.dtype:
+        raise TypeRule(what, culprit=value, expected=t.dtype)
+    return b.one(StackPush, [stack, pushed, b.truth(has_value)])
 
 
 @public("tile_stack_pop", fields=moved("s", gives=(STRUCT, SAME)))

@@ -31,8 +31,8 @@ from tegula.types import DType, element_type, scalar_of
 
 
 @public("min", ELEMENTWISE)
-def minimum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
-    """The smaller of x and y, component by component.
+def minimum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
+    """The smaller of a and b, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
@@ -42,12 +42,12 @@ def minimum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, minimumNumber.
     """
-    return b.elementwise(S.Min, [x, y]) if _typed(x, y) else fold_literals("min", x, y)
+    return build.elementwise(S.Min, [a, b]) if _typed(a, b) else fold_literals("min", a, b)
 
 
 @public("max", ELEMENTWISE)
-def maximum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
-    """The larger of x and y, component by component.
+def maximum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
+    """The larger of a and b, component by component.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
@@ -57,7 +57,7 @@ def maximum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, maximumNumber.
     """
-    return b.elementwise(S.Max, [x, y]) if _typed(x, y) else fold_literals("max", x, y)
+    return build.elementwise(S.Max, [a, b]) if _typed(a, b) else fold_literals("max", a, b)
 
 
 def _typed(*operands: Operand) -> bool:
@@ -80,38 +80,38 @@ def _left(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     return b.tile(x)
 
 
-@public("add", ELEMENTWISE, fields=added("x", "y", carried=_left))
-def add(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
-    """The sum x + y; integers wrap.
+@public("add", ELEMENTWISE, fields=added("a", "b", carried=_left))
+def add(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
+    """The sum a + b; integers wrap.
 
     Raises:
         type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
     Gradient:
         the adjoint, for both.
     """
-    return b.binary("add", x, y)
+    return build.binary("add", a, b)
 
 
-@public("sub", ELEMENTWISE, fields=added("x", "y", carried=_left))
-def sub(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
-    """The difference x - y; integers wrap.
+@public("sub", ELEMENTWISE, fields=added("a", "b", carried=_left))
+def sub(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
+    """The difference a - b; integers wrap.
 
     Raises:
         type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
     Gradient:
-        the adjoint for `x`, its negative for `y`.
+        the adjoint for `a`, its negative for `b`.
     """
-    return b.binary("sub", x, y)
+    return build.binary("sub", a, b)
 
 
 @public("mul")
-def mul(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The product x * y: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
+def mul(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
+    """The product a * b: of numbers, of a scalar and a vector, matrix or tile, or of matrices.
 
     Integers wrap. A product that is added to something may be rounded once with the sum (docs/semantics.md).
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; or
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; or
             matrices (M, K) and (K, N), a vector standing for a column on the right and a row on the left.
     Returns:
         a value of the wider of the two types; a matrix (M, N) of matrices.
@@ -121,12 +121,12 @@ def mul(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     Gradient:
         the adjoint times the other operand.
     """
-    return b.binary("mul", x, y)
+    return build.binary("mul", a, b)
 
 
 @public("div")
-def div(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The quotient of two numbers, x / y.
+def div(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
+    """The quotient of two numbers, a / b.
 
     Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
 
@@ -136,14 +136,14 @@ def div(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
         type-mismatch: both operands are vectors or matrices, which have tg.cw_div, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
-        adjoint / y for `x`, -adjoint * x / y**2 for `y`; none through integers.
+        adjoint / b for `a`, -adjoint * a / b**2 for `b`; none through integers.
     """
-    return b.binary("div", x, y)
+    return build.binary("div", a, b)
 
 
 @public("floordiv")
-def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The quotient x // y, rounded down.
+def floordiv(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
+    """The quotient a // b, rounded down.
 
     An integer divided by 0 gives 0.
 
@@ -155,29 +155,29 @@ def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     Gradient:
         0 everywhere.
     """
-    return b.binary("floordiv", x, y)
+    return build.binary("floordiv", a, b)
 
 
 @public("mod")
-def mod(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The remainder x % y, with the sign of x.
+def mod(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
+    """The remainder a % b, with the sign of a.
 
-    The remainder of the truncated quotient: of floats exact, NaN where x is infinite or y is 0; of integers 0
-    where y is 0.
+    The remainder of the truncated quotient: of floats exact, NaN where a is infinite or b is 0; of integers 0
+    where b is 0.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+        a, b: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:
         type-mismatch: both operands are vectors or matrices, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
-        the adjoint for `x`; that times minus the truncated quotient for `y`.
+        the adjoint for `a`; that times minus the truncated quotient for `b`.
     Source:
         C's fmod; floats of the standard library.
     """
-    return b.binary("mod", x, y)
+    return build.binary("mod", a, b)
 
 
 @public("neg")
@@ -193,25 +193,25 @@ def neg(b: OpBuilder, x: Number) -> Operand:
 
 
 @public("bit_and", OF_INTEGERS)
-def bit_and(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
-    """The bitwise and x & y; logical for bools."""
-    return b.binary("and", x, y)
+def bit_and(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
+    """The bitwise and a & b; logical for bools."""
+    return build.binary("and", a, b)
 
 
 @public("bit_or", OF_INTEGERS)
-def bit_or(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
-    """The bitwise or x | y; logical for bools."""
-    return b.binary("or", x, y)
+def bit_or(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
+    """The bitwise or a | b; logical for bools."""
+    return build.binary("or", a, b)
 
 
 @public("bit_xor", OF_INTEGERS)
-def bit_xor(b: OpBuilder, x: BitsOfElements, y: BitsOfElements) -> Operand:
-    """The bitwise exclusive or x ^ y; logical for bools."""
-    return b.binary("xor", x, y)
+def bit_xor(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
+    """The bitwise exclusive or a ^ b; logical for bools."""
+    return build.binary("xor", a, b)
 
 
 @public("cw_mul", ELEMENTWISE)
-def cw_mul(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
+def cw_mul(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The component-wise product of two vectors or matrices.
 
     Raises:
@@ -219,20 +219,20 @@ def cw_mul(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
     Gradient:
         the adjoint times the other operand.
     """
-    return b.elementwise(S.Mul, [x, y])
+    return build.elementwise(S.Mul, [a, b])
 
 
 @public("cw_div", ELEMENTWISE)
-def cw_div(b: OpBuilder, x: Numbers, y: Numbers) -> Operand:
+def cw_div(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The component-wise quotient of two vectors or matrices.
 
     Raises:
         type-mismatch: the operands are bools; vectors of different lengths are mixed-scalar-types.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
-        adjoint / y for `x`, -adjoint * x / y**2 for `y`.
+        adjoint / b for `a`, -adjoint * a / b**2 for `b`.
     """
-    return b.elementwise(S.Div, [x, y])
+    return build.elementwise(S.Div, [a, b])
 
 
 @public("abs")
@@ -323,7 +323,7 @@ _bit_function(
 )
 _bit_function("brev", S.ReversedBits, "The integer with the bits of x in the opposite order.")
 
-CLASSIFIED = """Whether x is {what}.
+CLASSIFIED = """Whether a is {what}.
 
     Returns:
         a bool; a vector, matrix or tile of bools of one.
@@ -335,8 +335,8 @@ CLASSIFIED = """Whether x is {what}.
 
 
 def _classifier(name: str, what: str, source: str) -> None:
-    def build(b: OpBuilder, x: Float) -> Operand:
-        return b.elementwise(S.Classify, [b.value(x)], {"test": name})
+    def build(b: OpBuilder, a: Float) -> Operand:
+        return b.elementwise(S.Classify, [b.value(a)], {"test": name})
 
     build.__doc__ = CLASSIFIED.format(what=what, source=source)
     public(name)(build)
@@ -379,32 +379,30 @@ def copysign(b: OpBuilder, x: Floats, y: Floats) -> Operand:
     return b.elementwise(S.CopySign, [x, y])
 
 
-@public("where", fields=moved("x", "y"))
-def where(b: OpBuilder, condition: Condition, x: Chosen, y: Chosen) -> Operand:
-    """The value of x where a condition holds, else that of y; both are computed.
+@public("where", fields=moved("value_if_true", "value_if_false"))
+def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: Chosen) -> Operand:
+    """The value of value_if_true where a condition holds, else that of value_if_false; both are computed.
 
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant
-        condition `x` or `y` itself.
+        condition `value_if_true` or `value_if_false` itself.
     Gradient:
         goes to the operand that was chosen, where the other one gets 0, a NaN there included.
     """
-    if isinstance(condition, bool):
-        return x if condition else y
-    if any(b.is_tile(v) for v in (condition, x, y)):
-        kept, rebuild = b.literals_apart([condition, x, y])
+    if isinstance(cond, bool):
+        return value_if_true if cond else value_if_false
+    if any(b.is_tile(v) for v in (cond, value_if_true, value_if_false)):
+        kept, rebuild = b.literals_apart([cond, value_if_true, value_if_false])
         return b.map(lambda args: where(b, *rebuild(args)), kept)
-    left, right = b.unified("where", [x, y])
-    test = b.value(condition)
+    left, right = b.unified("where", [value_if_true, value_if_false])
+    test = b.value(cond)
     if isinstance(test.type, DType) and test.type.is_float:
-        raise TypeRule(
-            f"the condition of where is {test.type}", "compare it, as in mask > 0.0", culprit=condition
-        )
+        raise TypeRule(f"the condition of where is {test.type}", "compare it, as in mask > 0.0", culprit=cond)
     return b.one(S.Select, [b.truth(test), left, right])
 
 
 @public("select", fields=moved("value_if_false", "value_if_true"))
-def select(b: OpBuilder, condition: Condition, value_if_false: Chosen, value_if_true: Chosen) -> Operand:
+def select(b: OpBuilder, cond: Condition, value_if_false: Chosen, value_if_true: Chosen) -> Operand:
     """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
     order.
 
@@ -413,7 +411,7 @@ def select(b: OpBuilder, condition: Condition, value_if_false: Chosen, value_if_
     Gradient:
         goes to the operand that was chosen.
     """
-    return where(b, condition, value_if_true, value_if_false)
+    return where(b, cond, value_if_true, value_if_false)
 
 
 @public("bitcast")
@@ -438,20 +436,20 @@ def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
 
 
 @public("cast")
-def cast(b: OpBuilder, x: Operand, dtype: ComponentType) -> Operand:
-    """The value x converted to another scalar type, component by component.
+def cast(b: OpBuilder, a: Operand, dtype: ComponentType) -> Operand:
+    """The value a converted to another scalar type, component by component.
 
     Floats are rounded to nearest, halves to even. Floats to integers truncate, saturate at the ends of the type
     and give 0 for NaN; integers to narrower integers wrap.
 
     Parameters:
-        x: a scalar, vector, matrix, tile or literal.
+        a: a scalar, vector, matrix, tile or literal.
     Returns:
-        a value of the shape of `x` with components of `dtype`.
+        a value of the shape of `a` with components of `dtype`.
     Raises:
-        type-mismatch: `x` is no scalar, vector, matrix or tile.
+        type-mismatch: `a` is no scalar, vector, matrix or tile.
         out-of-range: a literal does not fit an integer type.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
     """
-    return b.cast(x, scalar_of(element_type(dtype)))
+    return b.cast(a, scalar_of(element_type(dtype)))

@@ -17,6 +17,8 @@ from tegula.types import (
     BufType,
     ElementType,
     TileType,
+    VecType,
+    float32,
     scalar_of,
 )
 
@@ -25,9 +27,9 @@ MOST_PENDING = 7
 
 @public("tile_matmul")
 def tile_matmul(
-    b: OpBuilder,
+    build: OpBuilder,
     a: Operand,
-    c: Operand,
+    b: Operand,
     out: Operand = None,
     alpha: Operand = 1.0,
     beta: Operand = 1.0,
@@ -36,52 +38,57 @@ def tile_matmul(
 ) -> Value | None:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
-    With `out`, out = alpha * a @ c + beta * out; without, the result is alpha * a @ c. Products are summed in
+    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in
     the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
     scales leaves no trace, not even a NaN, and is not read if the 0 is a constant.
 
     Parameters:
-        a, c: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
+        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
         out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
             multiply. CPUs do not.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to
-            `out`, and `a` and `c` must not change. True by default.
+            `out`, and `a` and `b` must not change. True by default.
     Returns:
         nothing with `out`; else a tile (M, N) of the dtype of `a`.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `c`, or `out` is not (M, N).
+        shape-mismatch: the columns of `a` are not the rows of `b`, or `out` is not (M, N).
         type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers, a
             factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
-        alpha * adjoint @ c^T for `a`, alpha * a^T @ adjoint for `c`, beta * adjoint for what `out` was; the sum
-        of adjoint * (a @ c) for `alpha`, of adjoint * out for `beta`.
+        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for what `out` was; the sum
+        of adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
     Source:
         BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
     """
-    what = f"precision must be the string literal 'default' or 'tf32', got {operand_text(precision)}"
+    given = "a non-literal argument" if isinstance(precision, Value) else operand_text(precision)
+    what = f"precision must be the string literal 'default' or 'tf32', got {given}"
     require_range(precision in ("default", "tf32"), what, "leave it out for the default")
-    left, right = b.tile(a), b.tile(c)
+    left, right = build.tile(a), build.tile(b)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_matmul(left.type, right.type)
+    single = left.type.dtype == right.type.dtype == float32
+    require(
+        precision != "tf32" or single, "precision='tf32' requires float32 tiles", "leave it out for others"
+    )
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
             wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
         t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
-        return _scaled_matmul(b, (left, right), None, (alpha, 0), t, rounding)
-    target = b.buffer(out)
+        return _scaled_matmul(build, (left, right), None, (alpha, 0), t, rounding)
+    target = build.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before, or the result after the wait"
     require(wait or (alpha == beta == 1), "a matmul in flight takes no alpha and no beta", help)
     attrs = rounding if wait else {**rounding, "wait": False}
     t = TileType(target.type.dtype, target.type.shape)
-    b.write(target, _scaled_matmul(b, (left, right), target, (alpha, beta), t, attrs))
+    build.write(target, _scaled_matmul(build, (left, right), target, (alpha, beta), t, attrs))
     return None
 
 
@@ -130,8 +137,13 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 
+COMPLEX_HELP = "multiply the real and the imaginary parts, each a tile of its own"
+
+
 def _check_matmul(left: TileType, right: TileType) -> None:
     for t in (left, right):
+        complex_text = f"tile_matmul does not support complex tiles, of vectors of two components, got {t}"
+        require(not (isinstance(t.dtype, VecType) and t.dtype.length == 2), complex_text, COMPLEX_HELP)
         require(len(t.shape) == 2, f"a matmul takes 2-D tiles, got shape {t.shape}")
     if left.shape[1] != right.shape[0]:
         help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.ir import Region, TypeRule, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import public, require, require_range
+from tegula.ops.base import INDICES, public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.build_tile import tile_axis
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, is_tuple
@@ -70,7 +70,7 @@ def _unchanged(b: OpBuilder, a: Operand, *args: Operand, atomic: Operand = True)
     return None
 
 
-@public("tile_scatter_add", fields=added("a", carried=_unchanged))
+@public("tile_scatter_add", rest=(*INDICES, "value", "has_value"), fields=added("a", carried=_unchanged))
 def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
     """Adds the values of threads to elements of a tile: tile_scatter_add(a, i, ..., value, has_value).
 
@@ -96,7 +96,7 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
     _guarded(b, args[-1], lambda: b.emit(BufUpdate, [target, value, *indices], {"op": "add"}))
 
 
-@public("tile_scatter_masked", fields=moved("a"))
+@public("tile_scatter_masked", rest=(*INDICES, "value", "has_value"), fields=moved("a"))
 def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
     """Writes the values of threads to elements of a tile: tile_scatter_masked(a, i, ..., value, has_value).
 

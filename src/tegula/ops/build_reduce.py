@@ -32,7 +32,7 @@ from tegula.types import (
 )
 
 
-@public("tile_map", fields=WHOLE)
+@public("tile_map", rest=("a", "b"), fields=WHOLE)
 def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
     """A function applied to every element of tiles.
 
@@ -70,7 +70,7 @@ def _reduce(
 
 @public("tile_reduce", ALONG_AXIS, fields=WHOLE)
 def tile_reduce(
-    b: OpBuilder, op: Function, t: ATile, axis: Axis = None, keepdims: KeepDims = False
+    b: OpBuilder, op: Function, a: ATile, axis: Axis = None, keepdims: KeepDims = False
 ) -> Operand:
     """The elements of a tile combined by a function, in an order that is open.
 
@@ -80,7 +80,7 @@ def tile_reduce(
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
     Raises:
-        type-mismatch: `op` is no function, `t` is no tile, `op` gives another type, or a tile of structs is to be
+        type-mismatch: `op` is no function, `a` is no tile, `op` gives another type, or a tile of structs is to be
             combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
     Gradient:
@@ -88,9 +88,9 @@ def tile_reduce(
         refused (no-gradient).
     """
     require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
-    if isinstance(t, Columns):
-        return reduce_structs(b, op, t, axis)
-    return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
+    if isinstance(a, Columns):
+        return reduce_structs(b, op, a, axis)
+    return _reduce(b, a, lambda x, y: op.call(b, [x, y]), axis, keepdims)
 
 
 def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
@@ -162,13 +162,13 @@ def tile_max(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
 
 
 @public("tile_dot")
-def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
+def tile_dot(build: OpBuilder, a: Operand, b: Operand) -> Value:
     """The sum of the products of the elements of two tiles.
 
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, c: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
@@ -177,16 +177,16 @@ def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
         type-mismatch: there is no tile, or one of bools or matrices.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
-        adjoint * c for `a`, adjoint * a for `c`.
+        adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
     from tegula.ops.build_vector import dot
 
     def product(x: Value, y: Value) -> Operand:
-        return b.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(b, x, y)
+        return build.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(build, x, y)
 
-    return tile_sum(b, b.map(lambda args: product(*args), [a, c]))
+    return tile_sum(build, build.map(lambda args: product(*args), [a, b]))
 
 
 @public("tile_axpy")

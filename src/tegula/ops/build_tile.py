@@ -84,17 +84,16 @@ def tile_shape(x: Operand) -> tuple[int, ...]:
     raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
 
 
-def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
-    """A constant axis counted from the front; None for the whole tile."""
+def tile_axis(shape: Sequence[int], axis: Operand, asked_by: str = "") -> int | None:
+    """A constant axis counted from the front; None for the whole tile. `asked_by`: the function, for the message."""
     if axis is None:
         return None
     if not isinstance(axis, int):
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
     have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
     help = f"axes are {-len(shape)} to {len(shape) - 1}"
-    require_range(
-        -len(shape) <= axis < len(shape), f"axis {axis} is out of bounds for a tile with {have}", help
-    )
+    what = f"{f'{asked_by}() ' if asked_by else ''}axis {axis} is out of bounds for tile with {have}"
+    require_range(-len(shape) <= axis < len(shape), what, help)
     return axis % len(shape)
 
 
@@ -218,13 +217,10 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     count = max(0, -int(-(stop - start) // step))
     require_range(count > 0, f"{written} has zero-length: it needs a non-empty range", "count towards stop")
     check_shape((count,))
-    scalar = scalar_of(element_type(dtype if dtype is not None else float))
-    help = "count in int or float and compare the elements, as in a > 0"
-    require(scalar.kind in "iuf", f"tile_arange() requires a numeric scalar dtype, got {scalar}", help)
-    rounded = scalar.bits == 32 and scalar.is_float and abs(by) < 1e-46
-    require_range(
-        not rounded, f"tile_arange() step cannot be zero, as {step} is in float32", "give dtype=float64"
-    )
+    scalar = _counting_type(dtype)
+    if scalar.is_float:
+        lost = f"tile_arange() step cannot be zero, as {step} is in {scalar}"
+        require_range(convert(np.array(by), to_numpy(scalar)) != 0, lost, "give dtype=float64")
     for x in (start, step) if scalar.is_int else ():
         require(
             x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
@@ -234,6 +230,15 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     counted = scalar if scalar.is_int else _counted_in(scalar, float(start), float(step), count)
     values = [b.const(v, counted) for v in (start, step)]
     return stored(b, b.tile(b.cast(b.one(TileArange, values, {"count": count}), scalar)), storage)
+
+
+def _counting_type(dtype: Operand) -> DType:
+    """The type of the numbers of a range; TypeRule for one that does not count."""
+    t = element_type(float if dtype is None else dtype)
+    if not isinstance(t, DType) or t.is_bool:
+        help = "count in int or float and compare or combine the elements, as in a > 0"
+        raise TypeRule(f"tile_arange() requires a numeric scalar dtype, got {t}", help)
+    return t
 
 
 def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:

@@ -30,6 +30,7 @@ from tegula.types import (
     element_type,
     float32,
     int32,
+    numpy_type,
     scalar_of,
     to_numpy,
 )
@@ -83,6 +84,33 @@ def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
     return made
 
 
+def is_component_type(x: Operand) -> bool:
+    """Whether an operand names a scalar type."""
+    return isinstance(x, DType) or any(x is t for t in (float, int, bool)) or numpy_type(x) is not None
+
+
+def vector_type(length: Operand, dtype: Operand) -> VecType:
+    """The type of vectors; TypeRule for a length that is no constant or that none can have."""
+    if type(length) is not int:
+        raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
+    require_range(length > 0, f"a vector has 1 or more components, got {length}", "write tg.vector(3, float)")
+    made = VecType(length, scalar_of(element_type(dtype)))
+    require_components(made)
+    return made
+
+
+def matrix_type(shape: Operand, dtype: Operand) -> MatType:
+    """The type of matrices; TypeRule for a shape that is no pair of constants or that none can have."""
+    entries = as_tuple(shape)
+    if not all(type(n) is int for n in entries):
+        raise TypeRule("", "", "NotConstant", culprit=shape, what="the shape of a matrix")
+    what = f"a matrix has 1 or more rows and columns, got shape {shape}"
+    require_range(len(entries) == 2 and min(entries) > 0, what, "write tg.matrix((2, 3), float)")
+    made = MatType(entries[0], entries[1], scalar_of(element_type(dtype)))
+    require_components(made)
+    return made
+
+
 def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
     """The components that each thread reads of a tile, or of its view of a tile."""
     t = x.type
@@ -129,16 +157,17 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
 
 
 @public("vector")
-def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand = None) -> Value:
-    """A vector of given components, of the elements of a tile, or of zeros.
+def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand = None) -> Value | VecType:
+    """A vector of given components, of the elements of a tile, or of zeros; or a type of vectors.
 
     Parameters:
         *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of
-            which each thread reads all elements, in a view of its own where it made one; none: zeros.
+            which each thread reads all elements, in a view of its own where it made one; none: zeros. A length and a
+            scalar type: that type of vectors, also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:
-        a vector (length,).
+        a vector (length,); or the type.
     Raises:
         type-mismatch: a component has another dtype, their number is not `length`, or there are more than 1024; a tile
             has another rank, or elements that are no scalars.
@@ -147,6 +176,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     Gradient:
         that of each component is the adjoint's component.
     """
+    if len(args) == 2 and is_component_type(args[1]):
+        return vector_type(args[0], args[1])
     if len(args) == 1 and b.is_tile(args[0]):
         return _elements(b, args[0], 1)
     scalar = scalar_of(element_type(dtype)) if dtype is not None else None
@@ -164,17 +195,19 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
 
 
 @public("matrix")
-def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value:
-    """A matrix of given entries, of row vectors, of the elements of a tile, of one value, of a motion, or of zeros.
+def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value | MatType:
+    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a type
+    of matrices.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
             elements; or one scalar for all entries; or a translation, rotation and scale, of which
-            tg.transform_compose makes it; none: zeros.
+            tg.transform_compose makes it; none: zeros. A shape and a scalar type: that type of matrices, also in
+            annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
-        a matrix (rows, columns) of at most 1024 entries.
+        a matrix (rows, columns) of at most 1024 entries; or the type.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
         mixed-scalar-types: a translation, rotation and scale have not one dtype.
@@ -183,6 +216,8 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     Gradient:
         that of each entry is the adjoint's entry.
     """
+    if len(args) == 2 and is_component_type(args[1]):
+        return matrix_type(args[0], args[1])
     if len(args) == 1 and b.is_tile(args[0]):
         return _elements(b, args[0], 2)
     if len(args) == 3 and isinstance(args[1], Value) and algebra_of(args[1].type) == QUATERNION:
@@ -232,20 +267,20 @@ def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
 
 
 @public("transpose")
-def transpose(b: OpBuilder, m: AMatrix) -> Value:
+def transpose(b: OpBuilder, a: AMatrix) -> Value:
     """The transpose of a matrix.
 
     Parameters:
-        m: a matrix (M, N); tiles have tg.tile_transpose.
+        a: a matrix (M, N); tiles have tg.tile_transpose.
     Returns:
         a matrix (N, M).
     Gradient:
         the transpose of the adjoint.
     """
-    t = b.value(m).type
+    t = b.value(a).type
     require(isinstance(t, MatType), f"expected a matrix, got {t}")
     assert isinstance(t, MatType)
-    parts = b.components_of(m)
+    parts = b.components_of(a)
     swapped = [parts[r * t.cols + c] for c in range(t.cols) for r in range(t.rows)]
     return b.one(VecMake, swapped, {"type": MatType(t.cols, t.rows, t.dtype)})
 
@@ -257,39 +292,39 @@ def _vector(b: OpBuilder, x: Operand) -> Value:
 
 
 @public("dot")
-def dot(b: OpBuilder, x: AVector, y: AVector) -> Value:
+def dot(build: OpBuilder, a: AVector, b: AVector) -> Value:
     """The inner product of two vectors, summed from the first component on.
 
     Parameters:
-        x, y: vectors (N,) of one type but bool.
+        a, b: vectors (N,) of one type but bool.
     Returns:
         a scalar of their dtype.
     Raises:
         type-mismatch: the types differ, or are of bools.
     Gradient:
-        adjoint * y for `x`, adjoint * x for `y`.
+        adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
-    left, right = _vector(b, x), _vector(b, y)
+    left, right = _vector(build, a), _vector(build, b)
     require(left.type == right.type, f"dot needs two vectors of one type, got {left.type} and {right.type}")
-    return b.inner(b.components_of(left), b.components_of(right))
+    return build.inner(build.components_of(left), build.components_of(right))
 
 
 @public("length_sq")
-def length_sq(b: OpBuilder, x: AVector) -> Value:
-    """The squared length of a vector: dot(x, x).
+def length_sq(b: OpBuilder, a: AVector) -> Value:
+    """The squared length of a vector: dot(a, a).
 
     Parameters:
-        x: a vector (N,) of any dtype but bool.
+        a: a vector (N,) of any dtype but bool.
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `x` is of bools.
+        type-mismatch: `a` is of bools.
     Gradient:
-        2 * adjoint * x.
+        2 * adjoint * a.
     """
-    return dot(b, x, x)
+    return dot(b, a, a)
 
 
 @public("_length")
@@ -299,20 +334,20 @@ def length(b: OpBuilder, x: Operand) -> Value:
 
 
 @public("normalize")
-def normalize(b: OpBuilder, x: AVector) -> Value:
+def normalize(b: OpBuilder, a: AVector) -> Value:
     """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
     Parameters:
-        x: a vector (N,) of floats.
+        a: a vector (N,) of floats.
     Returns:
-        a vector of the type of `x`.
+        a vector of the type of `a`.
     Raises:
-        type-mismatch: `x` holds no floats.
+        type-mismatch: `a` holds no floats.
     Gradient:
-        (adjoint - y * dot(y, adjoint)) / length(x) with y the result; 0 at length 0.
+        (adjoint - y * dot(y, adjoint)) / length(a) with y the result; 0 at length 0.
     """
-    size = length(b, x)
-    vec = _vector(b, x)
+    size = length(b, a)
+    vec = _vector(b, a)
     t, zero = element(vec.type), b.const(0.0, element(size.type))
     unit = algebra_of(t).unit
     positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
@@ -321,68 +356,68 @@ def normalize(b: OpBuilder, x: AVector) -> Value:
 
 
 @public("cross")
-def cross(b: OpBuilder, x: AVector, y: AVector) -> Value:
+def cross(build: OpBuilder, a: AVector, b: AVector) -> Value:
     """The cross product of two vectors of three components.
 
     Parameters:
-        x, y: vectors (3,) of one type but bool.
+        a, b: vectors (3,) of one type but bool.
     Returns:
         a vector (3,) of that type.
     Raises:
         type-mismatch: an operand has not three components, or is of bools.
         mixed-scalar-types: the dtypes differ.
     Gradient:
-        cross(y, adjoint) for `x`, cross(adjoint, x) for `y`.
+        cross(b, adjoint) for `a`, cross(adjoint, a) for `b`.
     """
-    u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
+    u, v = build.components_of(_vector(build, a)), build.components_of(_vector(build, b))
     require(len(u) == len(v) == 3, "cross needs 3-vectors")
     entries = [
-        b.binary("sub", b.binary("mul", u[i], v[j]), b.binary("mul", u[j], v[i]))
+        build.binary("sub", build.binary("mul", u[i], v[j]), build.binary("mul", u[j], v[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
-    return b.one(VecMake, entries, {"type": b.value(x).type})
+    return build.one(VecMake, entries, {"type": build.value(a).type})
 
 
 @public("outer")
-def outer(b: OpBuilder, x: AVector, y: AVector) -> Value:
-    """The outer product of two vectors: entry (i, j) is x[i] * y[j].
+def outer(build: OpBuilder, a: AVector, b: AVector) -> Value:
+    """The outer product of two vectors: entry (i, j) is a[i] * b[j].
 
     Parameters:
-        x, y: vectors (M,) and (N,) of one dtype but bool, M * N at most 1024.
+        a, b: vectors (M,) and (N,) of one dtype but bool, M * N at most 1024.
     Returns:
         a matrix (M, N).
     Raises:
         type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools.
         mixed-scalar-types: the dtypes differ.
     Gradient:
-        adjoint @ y for `x`, transpose(adjoint) @ x for `y`.
+        adjoint @ b for `a`, transpose(adjoint) @ a for `b`.
     Source:
         BLAS ger.
     """
-    u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
-    scalar = scalar_of(element(b.value(x).type))
+    u, v = build.components_of(_vector(build, a)), build.components_of(_vector(build, b))
+    scalar = scalar_of(element(build.value(a).type))
     require_components(MatType(len(u), len(v), scalar))
-    entries = [b.one(REGISTRY["mul"], [p, q]) for p in u for q in v]
-    return b.one(VecMake, entries, {"type": MatType(len(u), len(v), scalar)})
+    entries = [build.one(REGISTRY["mul"], [p, q]) for p in u for q in v]
+    return build.one(VecMake, entries, {"type": MatType(len(u), len(v), scalar)})
 
 
 @public("trace")
-def trace(b: OpBuilder, m: AMatrix) -> Value:
+def trace(b: OpBuilder, a: AMatrix) -> Value:
     """The sum of the diagonal of a matrix.
 
     Parameters:
-        m: a square matrix (N, N) of any dtype but bool.
+        a: a square matrix (N, N) of any dtype but bool.
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `m` is not square, or of bools.
+        type-mismatch: `a` is not square, or of bools.
     Gradient:
         the adjoint on the diagonal, 0 elsewhere.
     """
-    t = b.value(m).type
+    t = b.value(a).type
     require(isinstance(t, MatType) and t.rows == t.cols, f"expected a square matrix, got {t}")
     assert isinstance(t, MatType)
-    parts = b.components_of(m)
+    parts = b.components_of(a)
     total = parts[0]
     for k in range(1, t.rows):
         total = b.one(S.Add, [total, parts[k * t.cols + k]])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tegula.ir import TypeRule, Value
-from tegula.ops.base import public, require, require_range
+from tegula.ops.base import INDICES, public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
 from tegula.ops.build_tile import constant_shape, tile_axis, tile_shape
 from tegula.ops.builder import (
@@ -20,6 +20,7 @@ from tegula.ops.kinds import ATile, ComponentType, FirstAxis, Shape
 from tegula.ops.scalar import Add, Mul
 from tegula.ops.structs import moved
 from tegula.ops.tile import (
+    MOST_DIMENSIONS,
     TileConcat,
     TilePermute,
     TileReshape,
@@ -120,7 +121,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """
     shape = tile_shape(t)
     ones = [d for d, n in enumerate(shape) if n == 1]
-    given = [] if axis is None else [tile_axis(shape, d) for d in as_tuple(axis)]
+    given = [] if axis is None else [tile_axis(shape, d, "tile_squeeze") for d in as_tuple(axis)]
     axes = ones if axis is None else [d for d in given if d is not None]
     for d in axes:
         require_range(
@@ -222,6 +223,9 @@ def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
     Gradient:
         the sum of the adjoint over the repeated dimensions.
     """
+    entries = as_tuple(shape)
+    what = f"tile_broadcast() output must have between one and four dimensions, got {len(entries)}"
+    require_range(1 <= len(entries) <= MOST_DIMENSIONS, what, "put the other dimensions into loops")
     made = b.broadcast(b.tile(a), constant_shape(shape))
     b.read_only[made] = "tile_broadcast"
     return made
@@ -340,7 +344,7 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
     return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": tile_axis(tile_shape(tiles[0]), axis)})
 
 
-@public("tile_extract", fields=moved("a"))
+@public("tile_extract", rest=(*INDICES, "m", "n"), fields=moved("a"))
 def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     """The element of a tile at an index, like a[index]; threads may give different indices.
 

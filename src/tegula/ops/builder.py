@@ -451,11 +451,15 @@ class OpBuilder(Builder):
             composite.append(isinstance(t, VecType | MatType))
         if all(composite) and op not in ("add", "sub") and not self._multiplication(op, a, b):
             raise TypeRule(
-                f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined",
+                _of_composites(op, *(self._elements_text(x) for x in (a, b))),
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
             )
         kept, rebuild = self.literals_apart([a, b])
         return self.map(lambda args: self.binary(op, *rebuild(args)), kept)
+
+    def _elements_text(self, x: Operand) -> str:
+        """An operand of an operator by its elements: tile<vec3> for a tile."""
+        return f"tile<{x.type.dtype}>" if self.is_tile(x) else describe(x)
 
     def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
         """Vectors and matrices: + and - between equals, * and / with a scalar, products with a matrix."""
@@ -608,6 +612,16 @@ def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
 
 
 COMPONENTWISE = "for component-wise products use tg.cw_mul or tg.cw_div"
+def _of_composites(op: str, left: str, right: str) -> str:
+    """The message for an operator between tiles, or a tile and another operand, of vectors or matrices."""
+    if op not in ("mul", "div"):
+        return f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined"
+    verb, both = (
+        "multiply" if op == "mul" else "divide",
+        left.startswith("tile<") and right.startswith("tile<"),
+    )
+    rule = "the element type must be scalar" if both else "at least one operand must be a scalar type"
+    return f"Cannot {verb} {left} by {right}: {rule}"
 
 
 def _shape(x: Operand) -> object:

@@ -354,7 +354,12 @@ class KernelBuilder(OpBuilder):
             source = self.tile(value) if self.is_tile(value) else self.full(view.type.shape, value, t.dtype)
             assert isinstance(source.type, TileType)
             require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")
-            self.write(view, self.broadcast(source, view.type.shape))
+            try:
+                self.write(view, self.broadcast(source, view.type.shape))
+            except TypeRule as rule:
+                if rule.error == "ShapeMismatch":
+                    rule.fields["what"] = "shape mismatch in an assignment to a part of a tile"
+                raise
             return
         indices = self.element_indices(t, index)
         self.emit(BufSet, [x, self.stored(value, accessed(t, [i.type for i in indices])), *indices])

@@ -552,7 +552,7 @@ class TileGather(Op):
         tile, index = tile_type(self.tile.type), tile_type(self.index.type)
         require(
             len(index.shape) == 1 and scalar_of(index.dtype).is_int,
-            f"indices must be a 1-D int tile, got {index}",
+            f"indices must be a 1-D integer index tile, got {index}",
         )
         axis = self.axis
         return [TileType(tile.dtype, (*tile.shape[:axis], index.shape[0], *tile.shape[axis + 1 :]))]

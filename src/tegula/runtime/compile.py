@@ -208,7 +208,7 @@ def written(kernel: Kernel) -> list[int]:
 
 def site_to_json(site: Site) -> dict[str, Any]:
     """A site as the JSON data that the disk cache stores."""
-    data = {k: [str(t) for t in v] if k == "types" else v for k, v in site.data.items()}
+    data = {k: [t.notation for t in v] if k == "types" else v for k, v in site.data.items()}
     places = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
     return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
 

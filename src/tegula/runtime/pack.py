@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tegula.composite import Composite
 from tegula.errors import LaunchError, RunError, UnfitNumber
 from tegula.fitting import fitted, listed, shown
 from tegula.lang.annotations import ANY, ArrayAnnotation
@@ -182,6 +183,8 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         return _scalar_packer(p, float32)(value)
     if isinstance(value, np.generic):
         return _scalar_packer(p, _scalar_type(p, value))(value.item())
+    if isinstance(value, Composite):
+        return _pack_composite(p, cast(VecType | MatType, value.type), value)
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= LARGEST_VALUE:
         scalar = _scalar_type(p, value)
         rows, cols = value.shape[0], value.shape[-1]

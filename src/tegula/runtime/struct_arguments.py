@@ -9,7 +9,6 @@ import numpy as np
 
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ANY, ArrayAnnotation, array_annotation
-from tegula.lang.overloads import described
 from tegula.runtime.array import array
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import wrong_count
@@ -59,7 +58,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
     """The arguments for the leaves of an argument. LaunchError for one that is not of the struct."""
     if isinstance(wanted, StructType):
         if not isinstance(x, Struct) or x.type is not wanted:
-            given = x.type.name if isinstance(x, Struct) else described(x)
+            given = x.type.name if isinstance(x, Struct) else _named(x)
             what = f"argument '{name}': expected a value of the struct {wanted}, got {given}"
             raise LaunchError(what, f"make one with {wanted}()")
         for leaf in wanted.leaves:
@@ -71,7 +70,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
         if isinstance(x, np.ndarray) and x.dtype == wanted.dtype.numpy_dtype():
             x = array(x, dtype=wanted.dtype, copy=False)
         if not isinstance(x, array) or x.dtype is not wanted.dtype or x.ndim != wanted.ndim:
-            found = f"array<{x.dtype},{x.ndim}>" if isinstance(x, array) else described(x)
+            found = f"array<{x.dtype},{x.ndim}>" if isinstance(x, array) else _named(x)
             what = f"argument '{name}': expected {wanted}, got {found}"
             raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
         yield from x.leaves
@@ -89,3 +88,11 @@ def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any
         count = len([*argument_leaves(t, x, p.name)])
         found += argument_leaves(t, grad, p.name) if grad is not None else [None] * count
     return found
+
+
+def _named(x: Any) -> str:
+    """The type's name of an argument in messages."""
+    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
+    if isinstance(x, np.generic) or dtype is None or shape is None:
+        return type(x).__name__
+    return f"array{len(shape)}d[{dtype}]"

@@ -90,22 +90,22 @@ def _cbrt_step(t: float64, a: float64):
 
 
 @func
-def length(x):
-    """The length of a vector of floats: sqrt(dot(x, x)).
+def length(a):
+    """The length of a vector of floats: sqrt(dot(a, a)).
 
     Squares of components may overflow or vanish; tg.hypot of two scalars does without.
 
     Parameters:
-        x: a vector (N,) of floats, or a tile of such vectors.
+        a: a vector (N,) of floats, or a tile of such vectors.
     Returns:
-        a scalar of the dtype of `x`; a tile of scalars of a tile.
+        a scalar of the dtype of `a`; a tile of scalars of a tile.
     Raises:
-        type-mismatch: `x` is no vector of floats, or tile of such vectors.
+        type-mismatch: `a` is no vector of floats, or tile of such vectors.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        adjoint * x / length(x); 0 at length 0.
+        adjoint * a / length(a); 0 at length 0.
     """
-    return tg._length(x)
+    return tg._length(a)
 
 
 @func

@@ -22,7 +22,7 @@ def fingerprint(kernel: Kernel) -> int:
             for v in region.args:
                 numbers[v] = len(numbers)
         attrs = sorted((k, str(x)) for k, x in op.attrs.items())
-        results = [str(v.type) for v in op.results]
+        results = [v.type.notation for v in op.results]
         line = (op.NAME, [numbers[v] for v in op.operands], results, attrs, len(op.regions))
         sum = crc32(str(line).encode(), sum)
     return sum

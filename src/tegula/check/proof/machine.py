@@ -128,7 +128,7 @@ class Machine:
             elif isinstance(owner, If) and isinstance(v.type, DType):
                 found = self._chosen(owner, v)
             elif owner is self.program.kernel.body:
-                found = self._app(v, ("param", str(self.program.number[v]), 0, str(v.type)), ())
+                found = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
         found = self.state.known.now(found)
         self._home(spots, owner).found[v] = found
         return found
@@ -158,7 +158,7 @@ class Machine:
         made = self._exact(op, args, t)
         if made is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
-            return self._app(v, (op.NAME, attrs, op.results.index(v), str(t)), tuple(args))
+            return self._app(v, (op.NAME, attrs, op.results.index(v), t.notation), tuple(args))
         if isinstance(made, Sum) and isinstance(t, DType):
             low, high = held_by(t)
             known = self.state.known

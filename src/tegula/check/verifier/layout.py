@@ -105,7 +105,7 @@ def fingerprint(kernel: Kernel) -> int:
         line = (
             op.NAME,
             [numbers[v] for v in op.operands],
-            [str(v.type) for v in op.results],
+            [v.type.notation for v in op.results],
             attrs,
             len(op.regions),
         )

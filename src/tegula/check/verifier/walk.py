@@ -154,7 +154,7 @@ class Walk(ABC):
         elif isinstance(owner, If) and isinstance(v.type, DType):
             found = self._selected(owner, v)
         elif owner is self.kernel.body:
-            found = self._function(("param", str(self.kernel.params.index(v)), 0, str(v.type)), (), v)
+            found = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
         same = self.state.facts.same
         home.env[v] = found if found is None or not same else self.atoms.renewed(found, same)
         return home.env[v]
@@ -219,7 +219,7 @@ class Walk(ABC):
                 made = made if fits else self.atoms.wrap(made, t.name)
         if made is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
-            made = self._function((op.NAME, attrs, op.results.index(v), str(t)), args, v)
+            made = self._function((op.NAME, attrs, op.results.index(v), t.notation), args, v)
         return made
 
     def _chosen(self, c: Cond, x: Any, y: Any, t: DType) -> Any:
@@ -329,9 +329,9 @@ class Walk(ABC):
 
     def _given(self, v: Value) -> Any:
         """An arbitrary number of a value's type."""
-        made = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), str(v.type))
+        made = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), v.type.notation)
         self.state.bound.append(made)
-        return ("is", made) if str(v.type) == "bool" else made
+        return ("is", made) if v.type.notation == "bool" else made
 
     def step(self, r: int) -> None:
         """Do the next step of a role that counts, and settle at the one after."""

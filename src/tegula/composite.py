@@ -1,0 +1,217 @@
+"""Vectors and matrices of the host: small values with the algebra that they have in kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, SupportsIndex
+
+import numpy as np
+
+from tegula.evaluation import evaluate
+from tegula.fitting import fitted, listed
+
+
+class CompositeType(Protocol):
+    """The type of a vector or matrix: what its values ask of it."""
+
+    @property
+    def dtype(self) -> Any:
+        """The scalar type of the components."""
+        ...
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """One length of a vector, rows and columns of a matrix."""
+        ...
+
+    @property
+    def memory_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the components."""
+        ...
+
+    @property
+    def short_name(self) -> str:
+        """The name that begins the text of a value."""
+        ...
+
+    def of_shape(self, shape: tuple[int, ...]) -> CompositeType:
+        """The type with the same scalar type and another shape."""
+        ...
+
+
+def _binary(op: str) -> Callable[[Any, Any], Any]:
+    def operator(self: Composite, other: object) -> Any:
+        operand = self._operand(other)
+        return NotImplemented if operand is None else evaluate(op, (self, operand))
+
+    return operator
+
+
+def _reflected(op: str) -> Callable[[Any, Any], Any]:
+    def operator(self: Composite, other: object) -> Any:
+        operand = self._operand(other)
+        return NotImplemented if operand is None else evaluate(op, (operand, self))
+
+    return operator
+
+
+def _unary(op: str) -> Callable[[Any], Any]:
+    def operator(self: Composite) -> Any:
+        return evaluate(op, (self,))
+
+    return operator
+
+
+class Composite:
+    """A vector or matrix of the host. Its components can be assigned to; operators and functions of the language give
+    new values, with the bits that they have in kernels.
+
+    A number of Python's or NumPy's in an operator takes the type of the components, a list or array that of a vector or
+    matrix of them; UnfitNumber where it does not fit."""
+
+    __slots__ = ("_data", "type")
+    __array_priority__ = 1000.0
+    """NumPy's numbers and arrays leave their operators to this class."""
+
+    def __init__(self, t: CompositeType, data: np.ndarray) -> None:
+        """`data`: the components, in NumPy's type and the shape of `t`, which are not copied."""
+        self.type = t
+        self._data = data
+
+    @property
+    def dtype(self) -> Any:
+        """The scalar type of the components."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One length of a vector, rows and columns of a matrix."""
+        return self._data.shape
+
+    def numpy(self) -> np.ndarray:
+        """The components as an array of NumPy's on the same memory."""
+        return self._data
+
+    def tolist(self) -> list[Any]:
+        """The components as Python's numbers, row by row."""
+        return self._data.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy:
+            return np.array(self._data, dtype=dtype)
+        return self._data if dtype is None else self._data.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """A component, a row, or the vector or matrix that slices select."""
+        return self._made(self._data[_checked(key)].copy())
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._data[_checked(key)] = self._numbers(value)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is of the same shape and has equal components."""
+        if not isinstance(other, Composite | np.ndarray | list | tuple):
+            return NotImplemented
+        theirs = np.asarray(other)
+        return theirs.shape == self._data.shape and bool(np.all(theirs == self._data))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __truediv__, __rtruediv__ = _binary("div"), _reflected("div")
+    __floordiv__, __rfloordiv__ = _binary("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _binary("mod"), _reflected("mod")
+    __and__, __rand__ = _binary("and"), _reflected("and")
+    __or__, __ror__ = _binary("or"), _reflected("or")
+    __xor__, __rxor__ = _binary("xor"), _reflected("xor")
+    __lshift__, __rlshift__ = _binary("shl"), _reflected("shl")
+    __rshift__, __rrshift__ = _binary("shr"), _reflected("shr")
+    __neg__, __pos__, __invert__ = _unary("neg"), _unary("pos"), _unary("not")
+
+    def __repr__(self) -> str:
+        return f"{self.type.short_name}({_spelt(self._data)})"
+
+    def __str__(self) -> str:
+        return _spelt(self._data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return composite, (self.type, self._data.copy())
+
+    def _operand(self, x: object) -> Any:
+        """The other operand of an operator; None for what is no number, vector or matrix."""
+        if isinstance(x, Composite | bool | np.bool_):
+            return x
+        if isinstance(x, int | float | np.generic | np.ndarray | list | tuple):
+            made = self._numbers(x)
+            return self._made(made) if made.ndim <= 2 else None
+        return None
+
+    def _numbers(self, x: Any) -> np.ndarray:
+        wanted = self.type.memory_dtype
+        return np.asarray(fitted(listed(x, wanted), wanted, str(self.dtype)))
+
+    def _made(self, data: np.ndarray) -> Any:
+        """What components stand for: a number, a vector or a matrix."""
+        return data[()] if data.ndim == 0 else composite(self.type.of_shape(data.shape), data)
+
+
+def _component(k: int, name: str) -> property:
+    def read(self: Vector) -> Any:
+        if k >= len(self):
+            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
+        return self._data[k]
+
+    def write(self: Vector, value: object) -> None:
+        if k >= len(self):
+            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
+        self[k] = value
+
+    return property(read, write, doc=f"Component {k}.")
+
+
+class Vector(Composite):
+    """A vector of the host, as `tg.vec3(1.0, 2.0, 3.0)` makes it."""
+
+    __slots__ = ()
+    x, y, z, w = (_component(k, name) for k, name in enumerate("xyzw"))
+
+
+class Matrix(Composite):
+    """A matrix of the host, as `tg.mat22(1.0, 2.0, 3.0, 4.0)` makes it."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Matrix:
+        """The transposed matrix."""
+        return evaluate("transpose", (self,))
+
+
+def composite(t: CompositeType, data: np.ndarray) -> Any:
+    """The vector or matrix of a type on the memory of `data`, which has its shape and NumPy's type."""
+    return (Vector if len(t.extents) == 1 else Matrix)(t, data)
+
+
+def _checked(key: Any) -> Any:
+    """An index of a vector or matrix; TypeError for one that NumPy takes for something else."""
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, bool) or not isinstance(part, SupportsIndex | slice):
+            raise TypeError(f"indices must be integers or slices, got {type(part).__name__}")
+    return key
+
+
+def _spelt(data: np.ndarray) -> str:
+    """The components as text, each the shortest that its type tells from all others."""
+    if data.ndim:
+        return f"[{', '.join(map(_spelt, map(np.asarray, data)))}]"
+    text = str(data[()])
+    return text if data.dtype.kind in "biu" or not text.lstrip("-").isdigit() else f"{text}.0"

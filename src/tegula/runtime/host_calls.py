@@ -1,0 +1,397 @@
+"""Calls in Python of functions of the language and of `@tg.func`s: traced as a kernel's are, and run by the references.
+
+There is no table of what can be called: a call is traced, and refused if an op of it is one of a block of threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tegula import errors as E
+from tegula.composite import Composite
+from tegula.dataclass import dataclass, field
+from tegula.evaluation import provide
+from tegula.ir import ConstantLike, Kernel, LaunchClass, Op, Region, TypeRule, Value
+from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.capture import capture
+from tegula.lang.captures import Captured, Captures, unchanged
+from tegula.lang.definition import Definition, FuncDef, PublicFunction
+from tegula.lang.kernel import Tracer, nesting
+from tegula.lang.overloads import CALLEE, Parameter, constant_type, fit, match, ordered
+from tegula.lang.state import RETURN, Frame, Reported, describe_type
+from tegula.ops import PUBLIC
+from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
+from tegula.ops.control import Yield
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.literals import SYMBOLS
+from tegula.runtime.array import adopt, array
+from tegula.runtime.config import config
+from tegula.runtime.library import OF_TILES, library
+from tegula.source import Location
+from tegula.types import (
+    ArrayType,
+    DType,
+    ElementType,
+    Type,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    host_value,
+    int32,
+    is_element,
+    scalar_of,
+    to_numpy,
+)
+
+MOST_PROGRAMS = 1024
+"""So many traced calls are kept."""
+ONE = LaunchClass(ndim=1, block_dim=1, uniform=(False,), last_is_block=False, partial=False)
+OPERATORS = (*SYMBOLS, "neg", "pos", "not")
+"""What `evaluate` takes by name besides the functions of the language."""
+
+
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An argument that is a value: the program has a parameter of its type."""
+
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An argument that the program is traced for. `key`: equal for arguments that a program cannot tell apart."""
+
+    key: object
+    value: Any = field(compare=False)
+
+
+Form: TypeAlias = "Slot | Fixed | tuple[Form, ...]"
+"""An argument without the numbers that a program takes when it runs."""
+
+
+class HostArguments:
+    """The arguments of a call: their forms, and the values of those that are parameters of the program."""
+
+    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.types: list[Type] = []
+        self.values: list[np.ndarray] = []
+        self.given: list[Any] = []
+        self.forms = tuple(self._form(x) for x in args)
+        self.named = tuple((name, self._form(x)) for name, x in kwargs.items())
+
+    def _form(self, x: Any) -> Form:
+        if isinstance(x, Composite):
+            return self._parameter(x.type, x.numpy(), x)  # type: ignore[arg-type]
+        if isinstance(x, np.generic | np.ndarray) and (t := constant_type(x)) is not None:
+            if isinstance(x, np.generic) or 0 < x.size <= MOST_OF_VECTOR:
+                return self._parameter(t, np.asarray(x), x)
+            return Fixed((x.dtype.str, x.shape, x.tobytes()), x)
+        if isinstance(x, array):
+            return self._parameter(ArrayType(x.dtype, x.ndim), _memory(x), x)
+        if isinstance(x, tuple | list):
+            return tuple(self._form(part) for part in x)
+        if isinstance(x, LITERALS):
+            return Fixed((type(x), repr(x)), x)
+        return Fixed(x if isinstance(x, str) or x is None or callable(x) or is_element(x) else object(), x)
+
+    def _parameter(self, t: Type, data: np.ndarray, x: Any) -> Slot:
+        self.types.append(t)
+        self.values.append(data if isinstance(t, ArrayType) else data[None])
+        self.given.append(x)
+        return Slot(t)
+
+
+def _memory(x: array) -> np.ndarray:
+    """The memory of an array that a call reads or writes; LaunchError for one that is on a GPU."""
+    if not x.device.is_cpu:
+        what = f"a call in Python cannot reach an array on {x.device}"
+        raise E.LaunchError(what, "launch a kernel, or copy the array: a.to('cpu')")
+    return x.numpy()
+
+
+def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
+    """An argument as the tracer has it."""
+    if isinstance(form, tuple):
+        return tuple(_bound(part, values, place) for part in form)
+    return next(values) if isinstance(form, Slot) else capture("an argument", form.value, place)
+
+
+# Arguments of the user's functions ------------------------------------------------------------------------------------
+
+
+def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with Python's numbers in the types that the function gives them, so that a program serves all
+    numbers of a type; unchanged where no definition fits. Where none takes them as they are, NumPy's numbers stand
+    for Python's, and integers for floats, as in the arguments of launches."""
+    narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
+    for taken in (_itself,) if narrow else (_itself, _python, _float):
+        given = [taken(x) for x in args]
+        named = {key: taken(x) for key, x in kwargs.items()}
+        best: tuple[int, Sequence[Parameter], list[Any]] | None = None
+        for candidate in f.overloads:
+            parameters = candidate.definition.parameters
+            try:
+                found = ordered(candidate.name, parameters, given, named)
+            except TypeError:
+                continue
+            found = [_as_annotated(p.annotation, x) for p, x in zip(parameters, found, strict=True)]
+            cost = fit(parameters, list(map(_type, found)), given, named)
+            if cost is not None and (best is None or cost <= best[0]):
+                best = cost, parameters, found
+        if best is not None:
+            numbers = {p.name: _number(p.annotation, x) for p, x in zip(*best[1:], strict=True)}
+            places = [p.name for p in best[1] if not p.by_name]
+            return [numbers[name] for name in places[: len(args)]], {key: numbers[key] for key in kwargs}
+    return [*args], {**kwargs}
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _python(x: Any) -> Any:
+    return x.item() if isinstance(x, np.floating | np.integer) else x
+
+
+def _float(x: Any) -> Any:
+    number = _python(x)
+    return float(number) if type(number) is int and number.bit_length() < 1000 else number
+
+
+def _as_annotated(annotation: Any, x: Any) -> Any:
+    """An argument for a parameter that is annotated as an array: one on the memory of another library's array."""
+    if isinstance(annotation, ArrayAnnotation) and not isinstance(x, array) and hasattr(x, "__array__"):
+        return adopt(x, annotation.dtype if is_element(annotation.dtype) else None)
+    return x
+
+
+def _type(x: Any) -> Any:
+    """An argument as `match` takes it."""
+    if isinstance(x, Composite):
+        return x.type
+    if isinstance(x, np.generic | np.ndarray):
+        return constant_type(x)
+    if isinstance(x, array):
+        return ArrayType(x.dtype, x.ndim)
+    return CALLEE if callable(x) else x
+
+
+def _number(annotation: Any, x: Any) -> Any:
+    """A number of Python's in the type of its parameter."""
+    if not isinstance(x, LITERALS) or isinstance(x, np.generic):
+        return x
+    default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
+    t = annotation if isinstance(annotation, DType) else default if annotation is ANY else None
+    return x if t is None or match(t, x) is None else t(x)
+
+
+# Programs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class HostProgram:
+    """A traced call. `result`: what the call gives, with values in the place of numbers; `place`: where it was when it
+    was traced."""
+
+    kernel: Kernel
+    result: Any
+    results: list[Value]
+    captured: tuple[Captured, ...]
+    place: Location
+
+    def run(self, arguments: HostArguments) -> Any:
+        """The result for arguments of the forms that the program was traced for. RunError for what goes wrong."""
+        machine, report = _interpreter()(self.kernel, config.mode == "debug")
+        try:
+            with np.errstate(all="ignore"):
+                made = machine.region(self.kernel.body, arguments.values, machine.present)
+            report.finish()
+        except E.RunError as error:
+            error.notes = [(_place() if at is self.place else at, text) for at, text in error.notes]
+            raise
+        objects = dict(zip(self.kernel.body.args, arguments.given, strict=True))
+        values = {v: _result(v, x, objects) for v, x in zip(self.results, made, strict=True)}
+        return _replaced(self.result, values)
+
+
+def _result(value: Value, x: np.ndarray, objects: Mapping[Value, Any]) -> Any:
+    """A value of a program as one of the host."""
+    if isinstance(value.type, ArrayType):
+        return objects[value]
+    t: ElementType = value.type  # type: ignore[assignment]
+    return host_value(t, np.array(x[0], to_numpy(scalar_of(t))))
+
+
+def _replaced(x: Any, values: Mapping[Value, Any]) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_replaced(part, values) for part in x)
+    return values[x] if isinstance(x, Value) else x
+
+
+@cache
+def _interpreter() -> Any:
+    """What makes machines for programs; the interpreter is imported on the first call."""
+    from tegula.interp.launch import FAMILIES
+    from tegula.runtime.host_report import alone
+
+    assert FAMILIES  # their handlers are registered
+    return alone
+
+
+_programs: dict[object, HostProgram] = {}
+_refused: dict[object, None] = {}
+"""Calls that cannot be traced, by the forms of their arguments: perhaps with the numbers in them they can."""
+
+
+@provide
+def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a call. CompileError where no kernel could have it, or where it needs a block."""
+    name = callee if isinstance(callee, str) else callee.name
+    is_public = isinstance(callee, PublicFunction)
+    if is_public and name.startswith(OF_TILES):
+        raise E.OutsideKernel(_place(name), name=name, what="tiles are of a block of threads")
+    target = library().get(name) if is_public and name not in PUBLIC else callee
+    if isinstance(target, FuncDef):
+        arguments = HostArguments(*typed(target, args, kwargs))
+        key = (target, arguments.forms, arguments.named)
+        if key not in _refused:
+            try:
+                return _program(target, arguments, key).run(arguments)
+            except E.CompileError as error:
+                plain = HostArguments(args, kwargs)
+                if (plain.forms, plain.named) == key[1:]:
+                    raise error.with_traceback(None) from None
+                _kept(_refused, key, None)
+    arguments = HostArguments(args, kwargs)
+    key = (name if is_public else callee, arguments.forms, arguments.named)
+    try:
+        return _program(target or callee, arguments, key).run(arguments)
+    except E.CompileError as error:
+        raise error.with_traceback(None) from None
+
+
+def _program(callee: Any, arguments: HostArguments, key: object) -> HostProgram:
+    program = _programs.get(key)
+    if program is None or not all(map(unchanged, program.captured)):
+        program = _traced(callee, arguments)
+        _kept(_programs, key, program)
+    return program
+
+
+def _kept(programs: dict[Any, Any], key: object, value: Any) -> None:
+    programs.pop(key, None)
+    programs[key] = value
+    while len(programs) > MOST_PROGRAMS:
+        programs.pop(next(iter(programs)), None)
+
+
+def _call() -> None:
+    """The function that calls are traced in."""
+
+
+def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
+    """The program of a call; CompileError for a wrong one."""
+    name = callee if isinstance(callee, str) else callee.name
+    place = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
+    calling = Definition(_call, library=True)
+    captures = Captures(callee.definition if isinstance(callee, FuncDef) else calling)
+    body = Region(arguments.types)
+    builder = OneThread(body, place, name)
+    frame = Frame(calling.source, calling.flow, calling.lookup, {RETURN: False})
+    tracer = Tracer(builder, frame, ONE, library(), captures)
+    values = iter(body.args)
+    try:
+        args = [_bound(form, values, place) for form in arguments.forms]
+        kwargs = {key: _bound(form, values, place) for key, form in arguments.named}
+        with nesting(builder):
+            result = _built(tracer, callee, args, kwargs)
+    except TypeRule as rule:
+        raise tracer.from_rule(rule, None) from None
+    except Reported:
+        result = None
+    except E.CompileError as error:
+        tracer.record(error)
+        result = None
+    E.raise_all(tracer.errors)
+    for op in body.walk():
+        if not _alone(op):
+            raise E.OutsideKernel(op.loc, name=name, what=_needs_block(op.loc.subject or op.NAME, name))
+    results: list[Value] = []
+    result = _values(builder, result, results, name, place)
+    builder.emit(Yield, results)
+    kernel = Kernel(name, [v.name for v in body.args], body, ONE, (), place)
+    return HostProgram(kernel, result, results, tuple(captures.found.values()), place)
+
+
+def _built(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What the call gives. The name of an operator stands for it."""
+    if callee not in OPERATORS:
+        return tracer.call(PublicFunction(callee) if isinstance(callee, str) else callee, args, kwargs, None)
+    typed = [tracer.typed(x) for x in args]
+    return tracer.builder.unary(callee, *typed) if len(typed) == 1 else tracer.builder.binary(callee, *typed)
+
+
+def _needs_block(subject: str, name: str) -> str:
+    return f"{'it' if subject in (name, '') else subject} needs a block of threads"
+
+
+class OneThread(KernelBuilder):
+    """A builder for a call without a block: what asks for the size of one is refused."""
+
+    __slots__ = ("called",)
+
+    def __init__(self, region: Region, loc: Location, called: str) -> None:
+        super().__init__(region, loc)
+        self.called = called
+
+    def _size(self) -> Any:
+        raise E.OutsideKernel(self.loc, name=self.called, what=_needs_block(self.loc.subject, self.called))
+
+    def _unused(self, size: Any) -> None:
+        """A size that is never read."""
+
+    lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
+    block_lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
+
+
+def _alone(op: Op) -> bool:
+    """Whether one thread, without a block, can do it: it is not of a group, the same in every thread, and more than a
+    value that comes from nothing but the place in a launch."""
+    if op.COOPERATIVE or op.VARYING:
+        return False
+    from_nothing = not op.operands and not op.regions and op.results
+    return not from_nothing or isinstance(op, ConstantLike)
+
+
+def _values(builder: KernelBuilder, x: Any, found: list[Value], name: str, place: Location) -> Any:
+    """A result with its numbers as values, which are collected."""
+    if isinstance(x, tuple):
+        return tuple(_values(builder, part, found, name, place) for part in x)
+    if isinstance(x, (np.generic, np.ndarray, *LITERALS)):
+        x = builder.value(x)
+    if isinstance(x, Value):
+        if not (is_element(x.type) or isinstance(x.type, ArrayType)):
+            raise E.OutsideKernel(place, name=name, what=_needs_block(describe_type(x), name))
+        found.append(x)
+    return x
+
+
+def _place(subject: str = "") -> Location:
+    """The line of Python's that calls."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tegula":
+        frame = frame.f_back
+    code, at = frame.f_code, frame.f_lasti // 2
+    line, end, first, last = next(islice(code.co_positions(), at, None), (None,) * 4)
+    if line is None or line != end or first is None or last is None:
+        return Location(code.co_filename, frame.f_lineno, subject=subject)
+    return Location(code.co_filename, line, first, last, subject=subject)

@@ -1,0 +1,38 @@
+"""What goes wrong in a call in Python of a function of the language, as launches report it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tegula.errors import DivisionByZero, KernelAssertion, OutOfBounds
+from tegula.interp.machine import Machine
+from tegula.interp.report import RunReport
+from tegula.ir import Kernel, Op, Value
+
+
+class HostReport(RunReport):
+    """The report of one call: failures are at the line of the function, with the lines that called it."""
+
+    __slots__ = ()
+
+    def out_of_bounds(
+        self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
+    ) -> None:
+        at = ", ".join(map(str, index))
+        what = f"index ({at}) is outside {self.name(value)} of shape {tuple(shape)}"
+        self.failure = self.failure or OutOfBounds(what, op.loc)
+
+    def assertion(self, op: Op, message: str, block: int, lane: int) -> None:
+        what = f"assertion failed: {message}" if message else "assertion failed"
+        self.failure = self.failure or KernelAssertion(what, op.loc)
+
+    def division(self, op: Op, block: int, lane: int) -> None:
+        self.failure = self.failure or DivisionByZero("integer division by zero", op.loc)
+
+
+def alone(kernel: Kernel, debug: bool) -> tuple[Machine, HostReport]:
+    """A machine of one thread, and its report."""
+    report = HostReport(kernel, print, debug=debug)
+    return Machine(1, np.ones(1, bool), report), report

@@ -1,0 +1,305 @@
+"""Functions of the language, called in Python: the results are those of a kernel in the interpreter, bit for bit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.interp import run
+from tegula.ir import LaunchClass
+from tegula.lang import PublicFunction
+from tegula.ops import PUBLIC
+from tegula.runtime.library import OF_TILES, library
+from tegula.types import ArrayType, DType, ElementType, element_shape, from_numpy, scalar_of, to_numpy
+
+NAMES = sorted(
+    name
+    for name in {*PUBLIC, *library()}
+    if not name.startswith((*OF_TILES, "_"))
+    and "." not in name
+    and isinstance(getattr(tg, name), PublicFunction)
+)
+ONE = LaunchClass(1, 1, (False,), False, False)
+CORNERS = (0.0, -0.0, 1.0, -2.5, 0.1, 1e-30, 3e4, np.inf, -np.inf, np.nan)
+"""What a few of the components are."""
+SHAPES: tuple[Any, ...] = (tg.float32, tg.float16, tg.int32, tg.bool, tg.vec3, tg.mat33)
+MORE: tuple[Any, ...] = (
+    *(tg.float64, tg.bfloat16, tg.int8, tg.uint16, tg.int64, tg.uint64),
+    *(tg.vec2d, tg.vec4i, tg.vec3h, tg.mat22d, tg.mat44, tg.types.matrix((2, 3), tg.float32)),
+)
+
+
+def drawn(t: ElementType, rng: np.random.Generator) -> Any:
+    """A value of the host: of floats often a corner, of integers any."""
+    scalar, shape = scalar_of(t), element_shape(t)
+    dtype = to_numpy(scalar)
+    if scalar.is_float:
+        wide = np.where(rng.random(shape) < 0.2, rng.choice(CORNERS, shape), rng.normal(0, 3, shape))
+        with np.errstate(over="ignore"):
+            data = np.asarray(wide).astype(dtype)
+    elif scalar.is_bool:
+        data = rng.random(shape) < 0.5
+    else:
+        data = np.frombuffer(rng.bytes(8 * max(1, int(np.prod(shape)))), dtype)[: int(np.prod(shape))]
+        data = data.reshape(shape)
+    return dtype.type(data) if isinstance(t, DType) else t(np.asarray(data))
+
+
+def parameters(name: str) -> int:
+    """The number of parameters that have no default; two for any number."""
+    if name in PUBLIC:
+        _, *rest = inspect.signature(PUBLIC[name]).parameters.values()
+        return sum(2 if p.kind is p.VAR_POSITIONAL else p.default is p.empty for p in rest)
+    return len(library()[name].definition.parameters)
+
+
+def signatures(name: str, types: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Types of arguments to try: all equal, one scalar among others, a condition, a dtype to convert to."""
+    n = parameters(name)
+    for t in types:
+        yield (t,) * n
+        if n == 2 and not isinstance(t, DType):
+            yield t, scalar_of(t)
+    if n == 2:
+        yield from ((t, np.int16) for t in types)
+        yield types[-1], types[-2]
+    if n == 3:
+        yield from ((tg.bool, t, t) for t in types)
+
+
+def arguments(types: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+    return [tg.int16 if t is np.int16 else drawn(t, rng) for t in types]
+
+
+def type_of(x: Any) -> Any:
+    return x.type if hasattr(x, "type") else from_numpy(x.dtype)
+
+
+numbers = count()
+
+
+def in_a_kernel(name: str, args: Sequence[Any], result: ElementType) -> np.ndarray:
+    """What a kernel writes that calls the function with values known at run time."""
+    values = [x for x in args if not isinstance(x, DType)]
+    written = [f"a{k}" if not isinstance(x, DType) else f"tg.{x.name}" for k, x in enumerate(args)]
+    names = [w for w in written if not w.startswith("tg.")]
+    text = f"def run({', '.join([*names, 'out'])}):\n    out[0] = tg.{name}({', '.join(written)})\n"
+    scope = {"tg": tg}
+    exec(compile(text, f"<call {next(numbers)}>", "exec"), scope)
+    kernel = tg.kernel(source=text)(scope["run"])  # type: ignore[arg-type]
+    types = [*map(type_of, values), ArrayType(result, 1)]
+    out = np.zeros((1, *element_shape(result)), to_numpy(scalar_of(result)))
+    run(kernel.trace(types, ONE, (), library()), [*map(np.asarray, values), out], (1,), 1)
+    return out[0]
+
+
+def compared(types: Sequence[Any], seed: int = 42) -> dict[str, int]:
+    """How many calls of each function were compared."""
+    done: dict[str, int] = {}
+    rng = np.random.default_rng(seed)
+    for name in NAMES:
+        done[name] = 0
+        for each in signatures(name, types):
+            args = arguments(each, rng)
+            try:
+                got = getattr(tg, name)(*args)
+            except tg.TegulaError:  # it takes no such arguments
+                continue
+            if isinstance(got, tuple) or not hasattr(got, "dtype"):
+                continue
+            try:
+                want = in_a_kernel(name, args, type_of(got))
+            except tg.CompileError:
+                # As in a launch, NumPy's numbers stand for Python's where no definition takes them as they are.
+                args = [x.item() if isinstance(x, np.number) else x for x in args]
+                want = np.asarray(getattr(tg, name)(*args))
+            done[name] += 1
+            same = np.asarray(got).tobytes() == want.tobytes()
+            assert same or (np.isnan(want).any() and np.array_equal(got, want, equal_nan=True)), (name, args)
+    return done
+
+
+OF_A_BLOCK = (
+    "atomic_",
+    "block_",
+    "fence_",
+    "group_",
+    "lane_",
+    "match_",
+    "mbarrier",
+    "named_barrier",
+    "store_",
+)
+"""What the names of functions begin with that need a block of threads."""
+OTHERS = {"uniform", "untile", "identity", "matrix", "table"}
+"""Functions that need one too, or that take constants, which are not tried here."""
+
+
+def test_results_are_those_of_a_kernel() -> None:
+    """Every function that needs no block gives results here: a new one does too, or its name is listed above."""
+    done = compared(SHAPES)
+    assert sum(done.values()) > 240
+    silent = {name for name, n in done.items() if not n}
+    assert {name for name in silent if not name.startswith(OF_A_BLOCK)} <= OTHERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_results_of_more_types_are_those_of_a_kernel(seed: int) -> None:
+    assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tg.block_dim(),
+        lambda: tg.group_lane(),
+        lambda: tg.group_size(),
+        lambda: tg.lane_sum(1.0),
+        lambda: tg.uniform(1.0),
+        lambda: tg.atomic_add(tg.zeros(3), 0, 1.0),
+        lambda: tg.atomic_cas(tg.zeros(3, dtype=tg.int32), 0, 1, 2),
+        lambda: tg.tile_zeros(4),
+        lambda: tg.tile_load(tg.zeros(4), shape=4),
+        lambda: tg.tile_sum(np.ones(4)),
+        lambda: tg.mbarrier(1),
+        lambda: of_a_block(1.0),
+    ],
+)
+def test_what_needs_a_block_is_refused(call: Any) -> None:
+    with pytest.raises(RuntimeError, match="works inside kernels only.*needs? a block|tiles are") as caught:
+        call()
+    assert type(caught.value).__name__ == "OutsideKernel"
+    assert "        lambda: " in str(caught.value)  # the line that calls
+
+
+@tg.func
+def of_a_block(x: float):
+    return x + tg.lane_sum(x)
+
+
+def test_constants_make_matrices() -> None:
+    assert tg.identity(2) == tg.mat22(1, 0, 0, 1)
+    assert repr(tg.matrix(1.0, 2.0, shape=(1, 2))) == "matrix((1, 2), float32)([[1.0, 2.0]])"
+    assert tg.vector(1.0, 2.0, 3.0) == tg.vec3(1, 2, 3)
+    assert np.asarray(tg.cast(tg.vec3(1.7, -2.7, 9), tg.int32)).tolist() == [1, -2, 9]
+
+
+def test_numbers_take_the_types_that_they_have_in_kernels() -> None:
+    assert type(tg.sin(1.0)) is np.float32
+    assert type(tg.sin(np.float64(1.0))) is np.float64
+    assert type(tg.sin(1)) is np.float32
+    assert type(tg.min(1, 2)) is np.int32
+    assert type(tg.isnan(1.0)) is np.bool_
+    assert type(tg.sqrt(np.float16(2))) is np.float16
+    assert tg.length(tg.vec3d(1, 2, 2)).dtype == np.float64
+    assert tg.max(x := np.uint8(200), np.uint8(100)) == x
+
+
+# Functions of the user -----------------------------------------------------------------------------------------------
+
+
+SCALE = 3.0
+
+
+@tg.func
+def summed(x: float, n: int = 3):
+    total = x
+    for i in range(n):
+        if total > 2.0:
+            total -= float(i) * 0.1
+        total = total * SCALE + tg.sin(total)
+    return total
+
+
+def test_functions_of_the_user_round_as_in_kernels() -> None:
+    def want(x: float, n: int) -> np.ndarray:
+        @tg.kernel
+        def k(x: float, n: int, out: tg.array1d[float]):
+            out[0] = summed(x, n)
+
+        out = np.zeros(1, np.float32)
+        types = [tg.float32, tg.int32, ArrayType(tg.float32, 1)]
+        run(k.trace(types, ONE, (), library()), [x, n, out], (1,), 1)
+        return out[0]
+
+    for x, n in ((0.5, 3), (-1.25, 0), (0.1, 7)):
+        assert summed(x, n) == summed(x=x, n=n) == summed(np.float32(x), n) == want(x, n)
+    assert summed(np.float64(0.5)) == summed(0.5)  # as a launch takes it for a float32
+
+
+def test_a_change_of_what_a_function_captures_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = summed(0.5)
+    monkeypatch.setitem(globals(), "SCALE", 4.0)
+    assert summed(0.5) != before
+
+
+@tg.func
+def doubled(a: tg.array1d[float], i: int):
+    a[i] = 2.0 * a[i]
+    return a[i], a.shape[0]
+
+
+def test_arrays_of_the_host_are_read_and_written() -> None:
+    a, b = tg.array([1.0, 2.0]), np.arange(3, dtype=np.float32)
+    assert doubled(a, 1) == (4.0, 2)
+    assert doubled(b, 2) == (4.0, 3)
+    assert a.numpy().tolist() == [1.0, 4.0] and b.tolist() == [0.0, 1.0, 4.0]
+    with pytest.raises(tg.OutOfBounds, match=r"index \(9\) is outside 'a' of shape \(2,\)"):
+        doubled(a, 9)
+
+
+@tg.func
+def rows(n: int):
+    m = tg.matrix(shape=(n, n), dtype=float)
+    m[0, n - 1] = 1.0
+    return m
+
+
+def test_numbers_may_be_constants() -> None:
+    """A function that needs a number when it is compiled has the one of the call."""
+    assert rows(2) == tg.mat22(0, 1, 0, 0)
+    assert rows(3)[0] == tg.vec3(0, 0, 1)
+
+
+@tg.func
+def tile_length(n: int, width: int):
+    return (n + width - 1) // width
+
+
+def test_names_of_the_users_mean_nothing() -> None:
+    assert tile_length(9, 4) == 3
+    assert range(tile_length(9, 4))[-1] == 2
+
+
+@tg.func
+def positive(x: float):
+    assert x > 0.0, "x is not positive"
+    return tg.sqrt(x)
+
+
+def test_a_failure_is_at_the_line_that_called() -> None:
+    assert positive(4.0) == 2.0
+    with pytest.raises(tg.KernelAssertion, match="x is not positive") as caught:
+        positive(-4.0)
+    assert str(caught.value).count("positive(-4.0)") == 1
+    with pytest.raises(tg.CompileError, match="no parameter 'y'"):
+        positive(y=1.0)
+
+
+@tg.func
+def applied(f: Any, v: tg.vec3):
+    return f(v[0]) + f(v[1]), tg.normalize(v)
+
+
+def test_functions_and_tuples_are_passed() -> None:
+    total, unit = applied(positive, tg.vec3(4, 9, 0))
+    assert total == 5.0 and unit == tg.normalize(tg.vec3(4, 9, 0))
+    with pytest.raises(tg.CompileError, match="argument 'v' of applied must be"):
+        applied(positive, tg.vec2(4, 9))
