@@ -14,6 +14,7 @@ from tegula.lang import explain
 from tegula.lang.calls import Calls
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.lang.in_out import unsure
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS
@@ -322,7 +323,7 @@ class Expressions(Calls):
         if isinstance(first, bool):
             return rest() if first == (op == "and") else first
         region = Region()
-        with self.within(region):
+        with self.within(region), unsure(self.frame, f"an operand of '{op}'"):
             second = self.truth(rest())
             self.mark(node)
             if isinstance(second, bool):

@@ -77,7 +77,8 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is replaced, never shared, when paths split."""
+    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: why the expression that is
+    being traced may not be evaluated, if so."""
 
     source: FunctionSource
     flow: Flow
@@ -89,6 +90,7 @@ class Frame:
     return_at: Location | None = None
     identity: object = None
     namespace: dict[str, Any] = field(default_factory=dict)
+    unsure: str = ""
 
 
 @dataclass(slots=True)

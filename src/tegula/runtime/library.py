@@ -10,7 +10,7 @@ from typing import Any
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
 from tegula.ops import PUBLIC
-from tegula.ops.documented import Family, Kind, completed
+from tegula.ops.documented import Family, Kind, completed, in_rows
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType
 
 BOTH = frozenset({"mod"})
@@ -46,10 +46,23 @@ NUMBERS = Family(
 """The text that docstrings of functions of numbers share."""
 
 
+STATE = Kind(
+    "the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no variable is "
+    "not changed.",
+    {"unsupported-python": "a variable would advance in an expression that may not be evaluated"},
+)
+"""The kind of parameters that a function changes for its caller."""
+
+
 def documentation(f: FuncDef) -> str:
     """The docstring of a library function: that of its first overload. For functions of numbers, the accepted dtypes
     are those of all overloads."""
+    from tegula.stdlib import FAMILIES, WHOLES
+
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
+    if f.name in WHOLES:
+        longest = max((each.definition.parameters for each in f.definitions), key=len)
+        return completed(text, in_rows((STATE if p.changed else None, p.name) for p in longest), FAMILIES.get(f.name))
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
@@ -95,9 +108,9 @@ def _tiles() -> dict[str, FuncDef]:
 
 @cache
 def _functions() -> dict[str, FuncDef]:
-    from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT
+    from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT, WHOLES
 
-    return _overloaded(FUNCTIONS, SIXTEEN_BIT)
+    return _overloaded({**FUNCTIONS, **WHOLES}, SIXTEEN_BIT)
 
 
 def _overloaded(
