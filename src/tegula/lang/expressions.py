@@ -121,11 +121,19 @@ class Expressions(Calls):
 
     # Collections -----------------------------------------------------------------------------------------------------
 
-    def _Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.expr(part) for part in node.elts)
+    def _Tuple(self, node: ast.Tuple | ast.List) -> Any:
+        return tuple(x for part in node.elts for x in self._items(part))
 
-    def _List(self, node: ast.List) -> Any:
-        return tuple(self.expr(part) for part in node.elts)
+    _List = _Tuple
+
+    def _items(self, node: ast.expr) -> Any:
+        """The items of a tuple that one of its expressions gives: one, or all of those of a tuple behind a '*'."""
+        if not isinstance(node, ast.Starred):
+            return (self.expr(node),)
+        found = self.expr(node.value)
+        if not isinstance(found, tuple):
+            raise E.TypeMismatch(self.location(node), what=f"cannot unpack {describe_type(found)}")
+        return found
 
     def index(self, node: ast.expr, owner: Any) -> tuple[Any, ...]:
         """The parts of a subscript of `owner`; `...` is replaced by a ':' for each missing dimension."""

@@ -458,17 +458,28 @@ class OpBuilder(Builder):
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
-        if both and op in ("add", "sub", "and", "or", "xor"):
-            return self.one(REGISTRY[op], [a, b])
-        if not both and op in ("mul", "div", "mod", "floordiv"):
+        if both and op in ("add", "sub", "and", "or", "xor", "mod", "shl", "shr"):
+            return self._by_component(op, a, b)
+        if not both and op in ("mul", "div", "mod", "floordiv", "shl", "shr"):
             shape = ta if isinstance(ta, VecType | MatType) else tb
             assert isinstance(shape, VecType | MatType)
             left, right = (self._splat(x, shape, op) for x in (a, b))
-            return self.one(REGISTRY[op], [left, right])
+            return self._by_component(op, left, right)
         raise TypeRule(
             f"'{SYMBOLS[op]}' is not defined between {describe(a)} and {describe(b)}",
             "for component-wise products use tg.cw_mul or tg.cw_div" if op in ("mul", "div") else "",
         )
+
+    def _by_component(self, op: str, a: Value, b: Value) -> Value:
+        """An operator of two vectors or matrices of one type; the remainder of floats is the library's."""
+        t = element(a.type)
+        if op in ("shl", "shr") and scalar_of(t).is_float:
+            raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {t}", BITWISE_HELP)
+        if op != "mod" or not scalar_of(t).is_float:
+            return self.one(REGISTRY[op], [a, b])
+        self._same(op, a, b)
+        pairs = zip(self.components_of(a), self.components_of(b), strict=True)
+        return self.one(VecMake, [self.value(self.call("mod", x, y)) for x, y in pairs], {"type": t})
 
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
         if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
