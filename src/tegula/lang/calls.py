@@ -475,12 +475,27 @@ class Calls(TracerState):
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
+        if d.library:
+            ordered = self._adapted(d.parameters, ordered)
         names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         announce(d.flow, d.lookup, self.library)
         result = self.inline(frame, d.source.tree.body, chosen.name, node)
         self.ends = {name: frame.names[name] for name in d.changed}
         return result
+
+    def _adapted(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+        """The arguments of a generic function of the library: literals for parameters of any type take the dtype of the
+        first float or integer among the others that they fit."""
+        known = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
+
+        def adapted(p: Parameter, x: Any) -> Any:
+            if p.annotation is not ANY or not isinstance(x, int | float) or isinstance(x, bool):
+                return x
+            like = next((t for t in known if t.is_float == isinstance(x, float) and not t.is_bool), None)
+            return x if like is None else self.builder.value(x, like)
+
+        return [adapted(p, x) for p, x in zip(parameters, args, strict=True)]
 
     def _narrow(self, x: Any) -> DType | None:
         """The dtype of a scalar, vector or matrix of 16-bit floats; None for anything else."""

@@ -26,12 +26,12 @@ from tegula.ops.kinds import (
     ScaledNumbers,
 )
 from tegula.ops.literals import fold_literals
-from tegula.types import DType, element_type, scalar_of
+from tegula.types import ArrayType, DType, MatType, VecType, element_type, scalar_of
 
 
 @public("min", ELEMENTWISE)
-def minimum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
-    """The smaller of x and y, component by component.
+def minimum(b: OpBuilder, x: AnyElements, y: AnyElements = None) -> Operand:
+    """The smaller of x and y, component by component; without y the smallest component of a vector or matrix x.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
@@ -41,12 +41,14 @@ def minimum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, minimumNumber.
     """
+    if y is None:
+        return _of_components(b, "min", S.Min, x)
     return b.elementwise(S.Min, [x, y]) if _typed(x, y) else fold_literals("min", x, y)
 
 
 @public("max", ELEMENTWISE)
-def maximum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
-    """The larger of x and y, component by component.
+def maximum(b: OpBuilder, x: AnyElements, y: AnyElements = None) -> Operand:
+    """The larger of x and y, component by component; without y the largest component of a vector or matrix x.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
@@ -56,7 +58,22 @@ def maximum(b: OpBuilder, x: AnyElements, y: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, maximumNumber.
     """
+    if y is None:
+        return _of_components(b, "max", S.Max, x)
     return b.elementwise(S.Max, [x, y]) if _typed(x, y) else fold_literals("max", x, y)
+
+
+def _of_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operand:
+    """The components of a vector or matrix, combined from the first on."""
+    if b.is_tile(x):
+        return b.map(lambda args: _of_components(b, name, op, args[0]), [x])
+    whole = b.value(x)
+    if not isinstance(whole.type, VecType | MatType):
+        raise TypeRule(f"{name} takes two values, or a vector or matrix, got {whole.type}", culprit=x)
+    total, *rest = b.components_of(whole)
+    for part in rest:
+        total = b.one(op, [total, part])
+    return total
 
 
 def _typed(*operands: Operand) -> bool:
@@ -155,17 +172,17 @@ def floordiv(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
 
 @public("mod")
 def mod(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
-    """The remainder x % y, with the sign of x.
+    """The remainder x % y, with the sign of x, component by component.
 
     The remainder of the truncated quotient: of floats exact, NaN where x is infinite or y is 0; of integers 0
     where y is 0.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+        x, y: scalars or tiles of scalars of one dtype but bool; or vectors or matrices of one type, or one and a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
+        type-mismatch: an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         the adjoint for `x`; that times minus the truncated quotient for `y`.
@@ -384,6 +401,8 @@ def where(b: OpBuilder, condition: Condition, x: Chosen, y: Chosen) -> Operand:
     Gradient:
         goes to the operand that was chosen, where the other one gets 0, a NaN there included.
     """
+    if condition is None or isinstance(getattr(condition, "type", None), ArrayType):
+        return y if condition is None else x
     if isinstance(condition, bool):
         return x if condition else y
     if any(b.is_tile(v) for v in (condition, x, y)):

@@ -429,6 +429,8 @@ class KernelBuilder(OpBuilder):
             return len(t.shape) if name == "ndim" else math.prod(t.shape)
         if isinstance(t, TileType | BufType) and name == "T":
             return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
+        if isinstance(t, MatType) and name == "T":
+            return PUBLIC["transpose"](self, x)
         if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
             return self._component(x, t, (COMPONENT_NAMES[name],))
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)

@@ -143,34 +143,34 @@ def noise(state: uint32, x: float32):
 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x: a float32 scalar, or a vec2, vec3 or vec4 of float32.
+        x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32.
     Returns:
         a float32.
     Gradient:
-        the adjoint times the gradient of the noise for `x`; none for `state`.
+        the adjoint times the gradient of the noise for the point; none for `state`.
     """
     low, d = tg._floor(x)
     return tg._noise_of_line(state, low, low + 1, d)
 
 
 @whole()
-def noise(state: uint32, x: vec2):  # noqa: F811
+def noise(state: uint32, xy: vec2):  # noqa: F811
     """Noise of two dimensions."""
-    low, d = tg._floor(x)
+    low, d = tg._floor(xy)
     return tg._noise_at(state, low, low + tg.vec2i(1), d)
 
 
 @whole()
-def noise(state: uint32, x: vec3):  # noqa: F811
+def noise(state: uint32, xyz: vec3):  # noqa: F811
     """Noise of three dimensions."""
-    low, d = tg._floor(x)
+    low, d = tg._floor(xyz)
     return tg._noise_at(state, low, low + tg.vec3i(1), d)
 
 
 @whole()
-def noise(state: uint32, x: vec4):  # noqa: F811
+def noise(state: uint32, xyzt: vec4):  # noqa: F811
     """Noise of four dimensions."""
-    low, d = tg._floor(x)
+    low, d = tg._floor(xyzt)
     return tg._noise_at(state, low, low + tg.vec4i(1), d)
 
 
@@ -180,12 +180,12 @@ def pnoise(state: uint32, x: float32, px: int32):
 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x: a float32 scalar, or a vec2, vec3 or vec4 of float32, of positive coordinates.
+        x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32, of positive coordinates.
         px, py, pz, pt: the periods, int32 scalars, as many as `x` has dimensions.
     Returns:
         a float32.
     Gradient:
-        the adjoint times the gradient of the noise for `x`; none for the others.
+        the adjoint times the gradient of the noise for the point; none for the others.
     """
     low, d = tg._floor(x)
     first = low % px
@@ -201,21 +201,21 @@ def _repeated(state: uint32, x, period):
 
 
 @whole()
-def pnoise(state: uint32, x: vec2, px: int32, py: int32):  # noqa: F811
+def pnoise(state: uint32, xy: vec2, px: int32, py: int32):  # noqa: F811
     """Noise of two dimensions that repeats."""
-    return tg._repeated(state, x, tg.vec2i(px, py))
+    return tg._repeated(state, xy, tg.vec2i(px, py))
 
 
 @whole()
-def pnoise(state: uint32, x: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
+def pnoise(state: uint32, xyz: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
     """Noise of three dimensions that repeats."""
-    return tg._repeated(state, x, tg.vec3i(px, py, pz))
+    return tg._repeated(state, xyz, tg.vec3i(px, py, pz))
 
 
 @whole()
-def pnoise(state: uint32, x: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
+def pnoise(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
     """Noise of four dimensions that repeats."""
-    return tg._repeated(state, x, tg.vec4i(px, py, pz, pt))
+    return tg._repeated(state, xyzt, tg.vec4i(px, py, pz, pt))
 
 
 @whole()
@@ -226,19 +226,19 @@ def _slope_at(state: uint32, x):
 
 
 @whole(NOISE)
-def curlnoise(state: uint32, x: vec2, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):
+def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):
     """The curl of noise: a field of vectors without divergence.
 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x: a vec2, vec3 or vec4 of float32; the fourth coordinate is a time, by which the field changes.
+        xy, xyz, xyzt: a vec2, vec3 or vec4 of float32; the fourth coordinate is a time, by which the field changes.
         octaves: how many fields are added, a uint32; 1 by default.
         lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
         gain: the ratio of their sizes, a float32; 0.5 by default.
     Returns:
         a vec2 of a vec2, else a vec3.
     Gradient:
-        the adjoint times the derivatives of the field for `x`, `lacunarity` and `gain`; none for `state`.
+        the adjoint times the derivatives of the field for the point, `lacunarity` and `gain`; none for `state`.
     Source:
         Bridson, Hourihan and Nordenstam, Curl-Noise for Procedural Fluid Flow, SIGGRAPH 2007.
     """
@@ -246,7 +246,7 @@ def curlnoise(state: uint32, x: vec2, octaves: uint32 = 1, lacunarity: float32 =
     frequency = tg.float32(1.0)
     size = tg.float32(1.0)
     for _ in range(tg.int32(octaves)):
-        total = total + size * tg._slope_at(state, frequency * x)
+        total = total + size * tg._slope_at(state, frequency * xy)
         size = size * gain
         frequency = frequency * lacunarity
     return tg.vec2(-total[1], total[0])
@@ -271,12 +271,12 @@ def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32)
 
 
 @whole()
-def curlnoise(state: uint32, x: vec3, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
+def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
     """The curl of noise of three dimensions."""
-    return tg._curl(state, x, octaves, lacunarity, gain)
+    return tg._curl(state, xyz, octaves, lacunarity, gain)
 
 
 @whole()
-def curlnoise(state: uint32, x: vec4, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
+def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
     """The curl of noise of three dimensions that changes by time."""
-    return tg._curl(state, x, octaves, lacunarity, gain)
+    return tg._curl(state, xyzt, octaves, lacunarity, gain)

@@ -339,11 +339,11 @@ def _poisson_many(state: InOut[uint32], mean: float32):
 
 
 @whole(DRAWN)
-def poisson(state: InOut[uint32], mean: float32):
+def poisson(state: InOut[uint32], lam: float32):
     """A random number of the Poisson distribution of a given mean. How often it draws depends on the draws.
 
     Parameters:
-        mean: a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
+        lam: the mean, a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
     Returns:
         a uint32.
     Source:
@@ -351,8 +351,8 @@ def poisson(state: InOut[uint32], mean: float32):
         below Knuth's product of draws.
     """
     count = tg.uint32(0)
-    if mean >= 10.0:
-        count = tg._poisson_many(state, mean)
-    elif mean > 0.0:
-        count = tg._poisson_few(state, mean)
+    if lam >= 10.0:
+        count = tg._poisson_many(state, lam)
+    elif lam > 0.0:
+        count = tg._poisson_few(state, lam)
     return count
