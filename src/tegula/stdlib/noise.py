@@ -135,6 +135,12 @@ def _floor(x):
     return tg.cast(low, tg.int32), x - low
 
 
+@whole()
+def __floor_adjoint(x, low, rest, g):
+    """The cell changes only where the noise of both cells is the same."""
+    return g
+
+
 @whole(NOISE)
 def noise(state: uint32, x: float32):
     """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 where all coordinates are integral.
