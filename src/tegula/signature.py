@@ -157,7 +157,7 @@ class InOutPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class InOutElement:
     """A parameter of a function of elements that the function changes for its caller. `type`: the annotation of what it
     holds."""
 
@@ -235,13 +235,13 @@ class _InOut:
     """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile. `InOut[uint32]`: a variable of
     the caller that a function of elements changes."""
 
-    def __class_getitem__(cls, item: Any) -> InOutPattern | Changed:
+    def __class_getitem__(cls, item: Any) -> InOutPattern | InOutElement:
         tile = getattr(item, "pattern", item)
         if isinstance(tile, TilePattern):
             return InOutPattern(tile)
         if item is not Any and not is_element(item) and item not in (float, int, bool):
             raise TypeError(f"InOut takes a tile, or a scalar, vector or matrix type, got {item!r}")
-        return Changed(item)
+        return InOutElement(item)
 
 
 class _Constexpr:
@@ -406,7 +406,6 @@ class Unifier:
 
 __all__ = [
     "PATTERNS",
-    "Changed",
     "ConstantPattern",
     "Dtypes",
     "Element",
@@ -414,6 +413,7 @@ __all__ = [
     "Extents",
     "GivenTile",
     "InOut",
+    "InOutElement",
     "InOutPattern",
     "Key",
     "Misfit",

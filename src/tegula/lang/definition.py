@@ -26,7 +26,7 @@ from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.ops.documented import Row
-from tegula.signature import Changed, ConstantPattern
+from tegula.signature import ConstantPattern, InOutElement
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
@@ -152,7 +152,7 @@ class Definition:
             return Parameter(p.name, ANY, p.default, by_name)
         try:
             found = self._evaluated(annotation)
-            changed = isinstance(found, Changed)
+            changed = isinstance(found, InOutElement)
             return Parameter(p.name, resolve(found.type if changed else found), p.default, by_name, changed)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of '{p.name}': {e}"
@@ -254,6 +254,15 @@ class FuncDef(Named):
     def rows(self) -> list[Row]:
         """The parameters as rows of the docstring, without a kind."""
         return [(None, [p.name]) for p in self.definition.parameters]
+
+    @property
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters of all definitions, each once, in order; those that some lack have the default None."""
+        each = [f.definition.parameters for f in self.definitions]
+        known = {p.name: p for parameters in reversed(each) for p in parameters}
+        order = dict.fromkeys(p.name for parameters in each for p in parameters)
+        shared = set.intersection(*({p.name for p in parameters} for parameters in each))
+        return [known[n] if n in shared else replace(known[n], default=None) for n in order]
 
     @property
     def changes(self) -> bool:

@@ -127,7 +127,7 @@ class Expressions(Calls):
     _List = _Tuple
 
     def _items(self, node: ast.expr) -> Any:
-        """The items of a tuple that one of its expressions gives: one, or all of those of a tuple behind a '*'."""
+        """The items of a tuple that one of its expressions gives: one, or all of those of a tuple after a '*'."""
         if not isinstance(node, ast.Starred):
             return (self.expr(node),)
         found = self.expr(node.value)

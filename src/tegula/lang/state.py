@@ -77,8 +77,8 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: why the expression that is
-    being traced may not be evaluated, if so."""
+    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the expression around the
+    one that is traced, if that may not be evaluated."""
 
     source: FunctionSource
     flow: Flow

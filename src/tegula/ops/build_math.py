@@ -178,7 +178,8 @@ def mod(b: OpBuilder, x: ScaledNumbers, y: ScaledNumbers) -> Operand:
     where y is 0.
 
     Parameters:
-        x, y: scalars or tiles of scalars of one dtype but bool; or vectors or matrices of one type, or one and a scalar.
+        x, y: scalars or tiles of scalars of one dtype but bool; or vectors or matrices of one type; or one of these and
+            a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:

@@ -15,8 +15,8 @@ from tegula.types import DType, float32, int32, uint32
 
 RANDOM_TILE = """A tile of random {numbers}.
 
-    Element e, in row-major order, is the first draw of tg.{draw} from the state tg.rand_init(e + rng): it depends on the
-    device and on the number of threads as little as `rng` does. `rng` is not advanced: two calls with one state give
+    Element e, in row-major order, is the first draw of tg.{draw} from the state tg.rand_init(e + rng), on every device
+    and with any number of threads. `rng` is not advanced: two calls with one state give
     equal tiles.
 
     Parameters:
@@ -50,7 +50,9 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
             min, storage = None, min
         extents = constant_shape(shape)
         state = b.value(rng, uint32)
-        require(state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)")
+        require(
+            state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)"
+        )
         limits = _limits(b, name, dtype, min, max)
         first, step = b.const(0, uint32), b.const(1, uint32)
         places = b.one(TileArange, [first, step], {"count": math.prod(extents)})

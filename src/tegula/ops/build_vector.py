@@ -370,23 +370,23 @@ def trace(b: OpBuilder, m: AMatrix) -> Value:
 
 
 @public("ddot")
-def ddot(builder: OpBuilder, a: AMatrix, b: AMatrix) -> Value:
+def ddot(b: OpBuilder, x: AMatrix, y: AMatrix) -> Value:
     """The double inner product of two matrices: the sum of the products of their entries, row by row.
 
     Parameters:
-        a, b: matrices (M, N) of one type but bool.
+        x, y: matrices (M, N) of one type but bool.
     Returns:
         a scalar of their dtype.
     Raises:
         type-mismatch: the types differ, or are of bools.
     Gradient:
-        adjoint * b for `a`, adjoint * a for `b`.
+        adjoint * y for `x`, adjoint * x for `y`.
     """
-    left, right = builder.value(a), builder.value(b)
-    for x in (left, right):
-        require(isinstance(x.type, MatType), f"expected a matrix, got {x.type}")
+    left, right = b.value(x), b.value(y)
+    for v in (left, right):
+        require(isinstance(v.type, MatType), f"expected a matrix, got {v.type}")
     require(left.type == right.type, f"ddot needs two matrices of one type, got {left.type} and {right.type}")
-    return builder.inner(builder.components_of(left), builder.components_of(right))
+    return b.inner(b.components_of(left), b.components_of(right))
 
 
 @public("matrix_from_rows")

@@ -11,7 +11,7 @@ from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
 from tegula.ops import PUBLIC
 from tegula.ops.documented import Family, Kind, completed, in_rows
-from tegula.types import DTYPES, NAMED_ELEMENTS, DType
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
 BOTH = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
@@ -61,8 +61,8 @@ def documentation(f: FuncDef) -> str:
 
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
     if f.name in WHOLES:
-        longest = max((each.definition.parameters for each in f.definitions), key=len)
-        return completed(text, in_rows((STATE if p.changed else None, p.name) for p in longest), FAMILIES.get(f.name))
+        rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
+        return completed(text, in_rows(rows), FAMILIES.get(f.name))
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]

@@ -76,7 +76,7 @@ def lerp(a, b, t):
 
 @whole(OF_NUMBERS)
 def smoothstep(a, b, x):
-    """The smooth step from 0, where x is at a or before, to 1 at b: t * t * (3 - 2 t), with t the clamped part of the way.
+    """The smooth step from 0 at a to 1 at b: t * t * (3 - 2 * t), with t = (x - a) / (b - a) clamped to 0 and 1.
 
     Parameters:
         a, b, x: scalars of one dtype of floats, or tiles of them.

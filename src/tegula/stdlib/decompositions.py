@@ -123,8 +123,8 @@ def _reciprocal_gap(a, b):
 
 @whole()
 def _svd_adjoint(U, sigma, V, by_u, by_sigma, by_v):
-    """With Ω_u and Ω_v the antisymmetric rates at which U and V rotate, and P = Uᵀ dA V: P = Ω_u Σ + dΣ - Σ Ω_v, which is
-    solved for them, entry by entry. A pair of singular values of equal magnitude has no rates: they count as 0."""
+    """The antisymmetric rates Ω_u and Ω_v at which U and V rotate solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v, entry by entry. A
+    pair of singular values of equal magnitude has no rates: they count as 0."""
     n = len(U)
     of_u, of_v = tg.transpose(U) * by_u, tg.transpose(V) * by_v
     p = tg.diag(by_sigma)
@@ -164,8 +164,8 @@ def svd3(A):
         columns elsewhere; it grows as 1 over the difference of the squares of two singular values, and pairs of equal
         magnitude count as fixed.
     Source:
-        Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the Jacobian of
-        the Singular Value Decomposition, 2000.
+        Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the Jacobian
+        of the Singular Value Decomposition, 2000.
     """
     return tg._svd3(A)
 
@@ -206,8 +206,8 @@ def svd2(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
 def qr3(A):
     """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
 
-    Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has the
-    sign of the determinant of A.
+    Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has
+    the sign of the determinant of A.
 
     Parameters:
         A: a matrix (3, 3) of floats.
@@ -281,7 +281,7 @@ def __eig3_adjoint(A, Q, d, by_q, by_d):
 def eig3(A):
     """The eigenvalues of a symmetric 3x3 matrix, with A = Q * diag(d) * transpose(Q).
 
-    Q is a rotation, with determinant 1, whose columns are the eigenvectors. The order of the eigenvalues is not defined.
+    Q is a rotation, with determinant 1, whose columns are the eigenvectors. The eigenvalues are in no order.
 
     Parameters:
         A: a symmetric matrix (3, 3) of floats.
@@ -289,8 +289,8 @@ def eig3(A):
     Returns:
         a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
     Gradient:
-        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each pair
-        of columns elsewhere; it grows as 1 over the difference of two eigenvalues, and equal ones count as fixed.
+        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each
+        pair of columns elsewhere; it grows as 1 over the difference of two eigenvalues; equal ones count as fixed.
     Source:
         Jacobi, 1846; Golub and Van Loan, Matrix Computations, 8.5.
     """

@@ -23,7 +23,7 @@ def expect_eq(a, b):
     Parameters:
         a, b: scalars, vectors or matrices of one type.
     """
-    if not (a == b):
+    if a != b:
         print("Error, expect_eq() failed:\n\t Expected:", b, "\n\t Actual:", a)
 
 
@@ -40,7 +40,7 @@ def expect_neq(a, b):
 
 @whole(EXPECTED)
 def expect_near(a, b, tolerance=1e-6):
-    """A check whether all components of two values differ by at most a tolerance. Where they do not, or one is a NaN, an
+    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. Where it fails, an
     error is printed, and the kernel goes on.
 
     Parameters:

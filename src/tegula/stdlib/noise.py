@@ -39,19 +39,19 @@ def _cell_gradient(h: InOut[uint32], point: float32):
 
 
 @whole()
-def _cell_gradient(h: InOut[uint32], point: vec2):  # noqa: F811
+def _cell_gradient(h: InOut[uint32], point: vec2):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_square(h))
 
 
 @whole()
-def _cell_gradient(h: InOut[uint32], point: vec3):  # noqa: F811
+def _cell_gradient(h: InOut[uint32], point: vec3):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_cube(h))
 
 
 @whole()
-def _cell_gradient(h: InOut[uint32], point: vec4):  # noqa: F811
+def _cell_gradient(h: InOut[uint32], point: vec4):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_hypercube(h))
 
@@ -143,7 +143,7 @@ def __floor_adjoint(x, low, rest, g):
 
 @whole(NOISE)
 def noise(state: uint32, x: float32):
-    """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 where all coordinates are integral.
+    """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 at integral coordinates.
 
     The state is not advanced.
 
@@ -186,8 +186,14 @@ def pnoise(state: uint32, x: float32, px: int32):
 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32, of positive coordinates.
-        px, py, pz, pt: the periods, int32 scalars, as many as `x` has dimensions.
+        x: the point, of positive coordinates: a float32 scalar, or under another name a vec2, vec3 or vec4.
+        px: the period along the first axis, an int32 scalar.
+        xy: the point as a vec2 of float32.
+        py: the period along the second axis, an int32 scalar.
+        xyz: the point as a vec3.
+        pz: the period along the third axis.
+        xyzt: the point as a vec4.
+        pt: the period along the fourth axis.
     Returns:
         a float32.
     Gradient:
@@ -237,10 +243,11 @@ def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 
 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        xy, xyz, xyzt: a vec2, vec3 or vec4 of float32; the fourth coordinate is a time, by which the field changes.
+        xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
         octaves: how many fields are added, a uint32; 1 by default.
         lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
         gain: the ratio of their sizes, a float32; 0.5 by default.
+        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
     Returns:
         a vec2 of a vec2, else a vec3.
     Gradient:
