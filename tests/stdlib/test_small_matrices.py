@@ -20,7 +20,14 @@ def matrices(n: int, count: int) -> np.ndarray:
     """Random ones, after singular ones, equal singular values and far scales."""
     a = np.random.default_rng(n).standard_normal((count, n, n))
     eye = np.eye(n)
-    a[:6] = 0.0 * eye, eye, np.ones((n, n)), np.diag([*[0.0] * (n - 1), -2.0]), np.diag([2.0, *[1e-3] * (n - 1)]), -eye
+    a[:6] = (
+        0.0 * eye,
+        eye,
+        np.ones((n, n)),
+        np.diag([*[0.0] * (n - 1), -2.0]),
+        np.diag([2.0, *[1e-3] * (n - 1)]),
+        -eye,
+    )
     a[6, :, -1] = a[6, :, 0]
     return a
 
@@ -30,9 +37,7 @@ def test_decompositions(dtype: Any) -> None:
     M, V, N, W = MatType(3, 3, dtype), VecType(3, dtype), MatType(2, 2, dtype), VecType(2, dtype)
 
     @tg.kernel
-    def kernel(
-        a: tg.array[M], b: tg.array[N], threes: tg.array2d[M], s: tg.array2d[V], twos: tg.array2d[N], t: tg.array[W]
-    ):
+    def kernel(a, b, threes, s, twos, t):
         i = tg.tid()
         threes[i, 0], s[i, 0], threes[i, 1] = tg.svd3(a[i])
         q, r = a[i], a[i]
@@ -71,7 +76,7 @@ def test_inverses_and_determinants(n: int) -> None:
     M, V = MatType(n, n, D), VecType(2, D)
 
     @tg.kernel
-    def kernel(a: tg.array[M], b: tg.array2d[M], d: tg.array[V]):
+    def kernel(a, b, d):
         i = tg.tid()
         b[i, 0], b[i, 1] = tg.inverse(a[i]), tg.inverse_approx(a[i]).T
         d[i] = tg.vector(tg.determinant(a[i]), tg.ddot(a[i], tg.diag(tg.get_diag(a[i]))))

@@ -655,10 +655,9 @@ class Calls(TracerState):
                 what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
         names = self._parameters(parameters, found)
-        outer = f.frame
-        frame = Frame(
-            outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree
-        )
+        outer, flow = f.frame, Flow(f.tree)
+        announce(flow, outer.lookup, self.library)
+        frame = Frame(outer.source, flow, outer.lookup, names, self.builder.loc, outer, identity=f.tree)
         return self.inline(frame, f.tree.body, f.name, node)
 
     def _local_parameters(self, a: ast.arguments) -> list[Parameter]:

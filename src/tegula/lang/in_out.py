@@ -7,7 +7,7 @@ function is traced. What is passed and is no variable is not changed."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,7 @@ Lookup = Callable[[str], Any]
 
 def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> None:
     """Give each statement of a function the names of the variables that calls in it change."""
-    for statement in ast.walk(flow.tree):
-        if not isinstance(statement, ast.stmt) or statement is flow.tree:
-            continue
+    for statement in _statements(flow.tree.body):
         names: list[str] = []
         for call in _calls(statement):
             callee = _callee(call.func, flow, lookup, library)
@@ -36,6 +34,15 @@ def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> None
         here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
         if here or hasattr(statement, CHANGED):
             setattr(statement, CHANGED, here)
+
+
+def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a function, without those of functions inside it."""
+    for statement in block:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef):
+            for field in ("body", "orelse"):
+                yield from _statements(getattr(statement, field, ()))
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
