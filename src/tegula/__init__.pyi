@@ -464,7 +464,9 @@ def argmax(v: Any) -> Any:
         type-mismatch: `v` is no vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         none: an index, a uint32, has none.
     """
@@ -480,7 +482,9 @@ def argmin(v: Any) -> Any:
         type-mismatch: `v` is no vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         none: an index, a uint32, has none.
     """
@@ -1096,7 +1100,9 @@ def determinant(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         the adjoint times the cofactors of `a`.
     """
@@ -1112,7 +1118,9 @@ def diag(vec: Any) -> Any:
         type-mismatch: the argument is no such vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         the diagonal of the adjoint.
     """
@@ -1182,9 +1190,11 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
     Returns:
         a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
         mixed-scalar-types: `A` is a literal.
-        unknown-attribute: `A` is no matrix.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
@@ -1314,6 +1324,9 @@ def expect_eq(a: Any, b: Any) -> Any:
     Parameters:
         a, b: scalars, vectors or matrices of one type.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: the operands are no scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1330,6 +1343,9 @@ def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
         a, b: scalars, vectors or matrices of one type of numbers.
         tolerance: a float; 1e-6 by default.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: the operands are no scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1344,6 +1360,9 @@ def expect_neq(a: Any, b: Any) -> Any:
     Parameters:
         a, b: scalars, vectors or matrices of one type.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: the operands are no scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1448,11 +1467,13 @@ def frac(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: an argument is no number.
     Gradient:
         the adjoint.
     """
@@ -1468,7 +1489,9 @@ def get_diag(mat: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         the adjoint on the diagonal, 0 elsewhere.
     """
@@ -1553,7 +1576,9 @@ def inverse(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         -transpose(b) * adjoint * transpose(b), with b the inverse; 0 where the determinant is 0.
     """
@@ -1569,7 +1594,9 @@ def inverse_approx(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         that of tg.inverse.
     """
@@ -1870,11 +1897,13 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     Returns:
         a value of the type of `a`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: an argument is no number.
     Gradient:
         adjoint * (1 - t) for `a`, adjoint * t for `b`, the inner product of the adjoint and b - a for `t`.
     """
@@ -1965,12 +1994,13 @@ def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None
     Returns:
         an int32 from the begin of the range to its end.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `arr` is no array of one dimension of scalars, or an index is no integer.
         mixed-scalar-types: `value` is of another dtype than `arr`.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: `arr` is no array.
         out-of-bounds: the range leaves the array, in debug mode.
-        not-constant: `arr` is a tuple.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
         none: an index has none.
@@ -2312,11 +2342,13 @@ def nonzero(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: an argument is no number.
     Gradient:
         0 everywhere.
     """
@@ -2330,6 +2362,9 @@ def norm_huber(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a scalar of that dtype.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `v` is no vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
@@ -2348,6 +2383,9 @@ def norm_l1(v: Any) -> Any:
     Returns:
         a scalar of the dtype of `v`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `v` is no vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
@@ -2364,6 +2402,9 @@ def norm_l2(v: Any) -> Any:
     Returns:
         a scalar of the dtype of `v`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `v` is no vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
@@ -2381,6 +2422,9 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a scalar of that dtype.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `v` is no vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
@@ -2515,9 +2559,11 @@ def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
     Returns:
         matrices (3, 3) of the dtype of `A`: Q and R.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
         mixed-scalar-types: `A` is a literal.
-        unknown-attribute: `A` is no matrix.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
@@ -2997,7 +3043,9 @@ def skew(vec: Any) -> Any:
         type-mismatch: the argument is no such vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unknown-attribute: an argument is no vector or matrix.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
         the differences of the entries of the adjoint that mirror each other.
     """
@@ -3011,6 +3059,9 @@ def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a vector of the type of `v`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `v` is no vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
@@ -3027,11 +3078,13 @@ def smoothstep(a: Any, b: Any, x: Any) -> Any:
     Returns:
         a scalar of that dtype, or a tile.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: an argument is no number.
     Gradient:
         of the polynomial inside; 0 outside.
     """
@@ -3075,11 +3128,13 @@ def step(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        unknown-attribute: an argument is no number.
     Gradient:
         0 everywhere.
     """
@@ -3140,9 +3195,11 @@ def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     Returns:
         matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
         mixed-scalar-types: `A` is a literal.
-        unknown-attribute: `A` is no matrix.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
@@ -3163,9 +3220,11 @@ def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     Returns:
         matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
     Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
         mixed-scalar-types: `A` is a literal.
-        unknown-attribute: `A` is no matrix.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:

@@ -31,16 +31,16 @@ def test_known_values() -> None:
 
 
 @tg.kernel
-def fields(x: tg.array[tg.vec3], y: tg.array[float], turned: tg.array[tg.vec2]):
+def fields(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.vec2]):
     i = tg.tid()
     s, v = tg.rand_init(3), x[i]
     flat = tg.vec2(v[0], v[1])
     y[i] = tg.pnoise(s, flat, 3, 4) + tg.noise(s, v[2]) + tg.dot(tg.curlnoise(s, flat, 2), flat)
-    turned[i] = tg.curlnoise(s, flat, gain=0.25)
+    curl[i] = tg.curlnoise(s, flat, gain=0.25)
 
 
 @tg.kernel
-def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], turned: tg.array[tg.vec2]):
+def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.vec2]):
     i = tg.tid()
     s, v = tg.rand_init(3), x[i]
     y[i] = tg.noise(s, v) + tg.dot(tg.curlnoise(s, v, 2), v)
@@ -50,9 +50,9 @@ def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], turned: tg.array[t
 def test_gradients_are_those_of_differences(fields: Any) -> None:
     at = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
     x, y = tg.array(at, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)
-    turned = tg.zeros(8, dtype=tg.vec2, requires_grad=True)
+    curl = tg.zeros(8, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(fields, 8, inputs=[x], outputs=[y, turned])
+        tg.launch(fields, 8, inputs=[x], outputs=[y, curl])
     tape.backward(grads={y: np.ones(8, np.float32)})
     step = 2e-3
     for axis in range(3):
@@ -68,18 +68,18 @@ def test_gradients_are_those_of_differences(fields: Any) -> None:
         )
 
 
-def test_curl_in_the_plane_is_the_gradient_turned() -> None:
+def test_curl_in_the_plane_is_the_gradient_rotated() -> None:
     @tg.kernel
     def plain(x: tg.array[tg.vec2], y: tg.array[float]):
         i = tg.tid()
         y[i] = tg.noise(tg.rand_init(3), x[i])
 
     at = np.random.default_rng(1).uniform(-2.0, 2.0, (8, 3)).astype(np.float32)
-    turned = tg.zeros(8, dtype=tg.vec2)
-    tg.launch(fields, 8, inputs=[tg.array(at, dtype=tg.vec3), tg.zeros(8), turned])
+    curl = tg.zeros(8, dtype=tg.vec2)
+    tg.launch(fields, 8, inputs=[tg.array(at, dtype=tg.vec3), tg.zeros(8), curl])
     x, y = tg.array(at[:, :2], dtype=tg.vec2, requires_grad=True), tg.zeros(8, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(plain, 8, inputs=[x], outputs=[y])
     tape.backward(grads={y: np.ones(8, np.float32)})
     g = x.grad.numpy()
-    np.testing.assert_allclose(turned.numpy(), np.stack([-g[:, 1], g[:, 0]], 1), atol=2e-6)
+    np.testing.assert_allclose(curl.numpy(), np.stack([-g[:, 1], g[:, 0]], 1), atol=2e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tegula.ir import TypeRule, Value
 from tegula.ops.base import public, require, require_range
@@ -68,7 +69,7 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
     public(name)(build)
 
 
-def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) -> list[int | float]:
+def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) -> list[Any]:
     """The range of the numbers; an empty list if none is given."""
     if low is None and high is None:
         return []

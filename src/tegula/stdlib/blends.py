@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import NO_VALUES, tg, whole
 
 OF_NUMBERS = Family(
     {},
     {
+        **NO_VALUES,
         "type-mismatch": "an argument is no number, or a vector or matrix where a scalar is wanted",
         "mixed-scalar-types": "the arguments differ in dtype, or are integers where floats are wanted",
         "shape-mismatch": "the shapes of tiles do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "unknown-attribute": "an argument is no number",
     },
 )
 

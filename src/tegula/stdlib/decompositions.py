@@ -6,16 +6,16 @@ from typing import Any
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import NO_VALUES, tg, whole
 
 SWEEPS = 10
 """How often all pairs of columns are made orthogonal: the number of right digits doubles each time."""
 FACTORS = Family(
     {},
     {
+        **NO_VALUES,
         "type-mismatch": "`A` is no such matrix of floats, or tiles are given",
         "mixed-scalar-types": "`A` is a literal",
-        "unknown-attribute": "`A` is no matrix",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles do not broadcast",
     },
@@ -122,7 +122,7 @@ def _reciprocal_gap(a, b):
 
 
 @whole()
-def _svd_adjoint(U, sigma, V, by_u, by_sigma, by_v):
+def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
     """The antisymmetric rates Ω_u and Ω_v at which U and V rotate solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v, entry by entry. A
     pair of singular values of equal magnitude has no rates: they count as 0."""
     n = len(U)
@@ -139,12 +139,12 @@ def _svd_adjoint(U, sigma, V, by_u, by_sigma, by_v):
 
 @whole()
 def __svd3_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
-    return tg._svd_adjoint(U, sigma, V, by_u, by_sigma, by_v)
+    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
 
 
 @whole()
 def __svd2_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
-    return tg._svd_adjoint(U, sigma, V, by_u, by_sigma, by_v)
+    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
 
 
 @whole(FACTORS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import NO_VALUES, tg, whole
 
 EXPECTED = Family(
     {"Gradient": "none: nothing is returned."},
     {
+        **NO_VALUES,
         "type-mismatch": "the operands are no scalars, vectors or matrices",
         "mixed-scalar-types": "the operands differ in type",
         "shape-mismatch": "the shapes of tiles do not broadcast",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tegula.ops.documented import Family
 from tegula.signature import InOut
 from tegula.stdlib.registry import tg, whole
@@ -60,8 +62,8 @@ def _cell_gradient(h: InOut[uint32], point: vec4):
 def _corners(state: uint32, low, high, d):
     """The values at a point d of the cell from low to high that its corners give, and the gradients there. Bit k of a
     corner's number says on which side it is along axis k."""
-    values = ()
-    slopes = ()
+    values: Any = ()
+    slopes: Any = ()
     for corner in tg.static(range(16)):
         if corner < 1 << len(d):
             offset = d
@@ -89,7 +91,7 @@ def _noise_at(state: uint32, low, high, d):
     for axis in tg.static(range(4)):
         if axis < len(d):
             t = tg._fade(d[axis])
-            mixed = ()
+            mixed: Any = ()
             for k in tg.static(range(8)):
                 if 2 * k < len(values):
                     mixed = (*mixed, (values[2 * k + 1] - values[2 * k]) * t + values[2 * k])
@@ -104,8 +106,8 @@ def _noise_gradient(state: uint32, low, high, d):
     for axis in tg.static(range(4)):
         if axis < len(d):
             t, steepness = tg._fade(d[axis]), tg._fade_slope(d[axis])
-            mixed = ()
-            steep = ()
+            mixed: Any = ()
+            steep: Any = ()
             for k in tg.static(range(8)):
                 if 2 * k < len(values):
                     a, b = values[2 * k], values[2 * k + 1]

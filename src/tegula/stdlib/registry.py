@@ -26,6 +26,14 @@ FAMILIES: dict[str, Family] = {}
 """What the docstrings of functions of wholes share with others, by the function's name."""
 
 
+NO_VALUES = {
+    "unsupported-python": "an argument is a function, a module or another object that is no value",
+    "unknown-attribute": "an argument is of another kind",
+    "not-constant": "an argument is a tuple",
+}
+"""Why arguments that are no values at all are errors, for families of functions of any type."""
+
+
 def whole(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function of whole vectors, matrices or states, written in the language, to the standard library."""
 

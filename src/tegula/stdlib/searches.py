@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import NO_VALUES, tg, whole
 from tegula.types import int32
 
 SEARCH = Family(
     {"Gradient": "none: an index has none."},
     {
+        **NO_VALUES,
         "type-mismatch": "`arr` is no array of one dimension of scalars, or an index is no integer",
         "mixed-scalar-types": "`value` is of another dtype than `arr`",
         "out-of-range": "a literal does not fit its dtype",
-        "unknown-attribute": "`arr` is no array",
         "out-of-bounds": "the range leaves the array, in debug mode",
-        "not-constant": "`arr` is a tuple",
         "shape-mismatch": "the shapes of tiles do not broadcast",
     },
 )
