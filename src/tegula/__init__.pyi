@@ -2762,7 +2762,10 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
         type-mismatch: `cdf` is no array of one dimension; an argument is no number, or tiles are given to a
             function whose result is no element.
         mixed-scalar-types: `cdf` holds another dtype.
-        unsupported-python: a variable would advance in an expression that may not be evaluated.
+        unknown-attribute: `cdf` is no array.
+        unsupported-python: `cdf` is an object that is no value; a variable would advance in an expression that may
+            not be evaluated.
+        not-constant: `cdf` is a tuple.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:

@@ -146,6 +146,9 @@ def sample_cdf(state: InOut[uint32], cdf):
     Raises:
         type-mismatch: `cdf` is no array of one dimension.
         mixed-scalar-types: `cdf` holds another dtype.
+        unknown-attribute: `cdf` is no array.
+        unsupported-python: `cdf` is an object that is no value.
+        not-constant: `cdf` is a tuple.
     """
     return tg.lower_bound(cdf, tg.randf(state))
 
