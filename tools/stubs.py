@@ -20,6 +20,7 @@ from tegula import api
 from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
+from tegula.lang.overloads import NO_DEFAULT
 from tegula.ops import PUBLIC
 from tegula.ops.documented import documentation as of_op
 from tegula.runtime.library import documentation, library
@@ -192,7 +193,9 @@ def _signature(name: str) -> tuple[list[str], str, str]:
     if isinstance(f, CooperativeDef):
         return _of_patterns(f), "Any" if f.results else "None", inspect.cleandoc(doc)
     assert isinstance(f, FuncDef)
-    return [f"{p.name}: Any" for p in f.definition.parameters], "Any", inspect.cleandoc(doc)
+    defaults = ("" if p.default is NO_DEFAULT else f" = {_default(p.default)}" for p in f.all_parameters)
+    names = [f"{p.name}: Any{default}" for p, default in zip(f.all_parameters, defaults, strict=True)]
+    return sorted(names, key=lambda text: "=" in text), "Any", inspect.cleandoc(doc)
 
 
 def _of_patterns(f: CooperativeDef) -> list[str]:

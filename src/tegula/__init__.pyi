@@ -474,6 +474,42 @@ def add(a: Any, b: Any) -> Any:
         the adjoint, for both.
     """
 
+def argmax(v: Any) -> Any:
+    """The index of the largest component of a vector; the lowest of equal ones. A NaN loses to any number.
+
+    Parameters:
+        v: a vector (N,) of any dtype but bool.
+    Returns:
+        a uint32; 0 of NaNs alone.
+    Raises:
+        type-mismatch: `v` is no vector of numbers.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        none: an index, a uint32, has none.
+    """
+
+def argmin(v: Any) -> Any:
+    """The index of the smallest component of a vector; the lowest of equal ones. A NaN loses to any number.
+
+    Parameters:
+        v: a vector (N,) of any dtype but bool.
+    Returns:
+        a uint32; 0 of NaNs alone.
+    Raises:
+        type-mismatch: `v` is no vector of numbers.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        none: an index, a uint32, has none.
+    """
+
 def asin(x: Any) -> Any:
     """The arcsine of x; NaN outside -1 to 1.
 
@@ -986,6 +1022,28 @@ def cross(a: Any, b: Any) -> Any:
         cross(b, adjoint) for `a`, cross(adjoint, a) for `b`.
     """
 
+def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5, xyz: Any = None, xyzt: Any = None) -> Any:
+    """The curl of noise: a field of vectors without divergence.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
+        octaves: how many fields are added, a uint32; 1 by default.
+        lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
+        gain: the ratio of their sizes, a float32; 0.5 by default.
+        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
+    Returns:
+        a vec2 of a vec2, else a vec3.
+    Raises:
+        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        the adjoint times the derivatives of the field for the point, `lacunarity` and `gain`; none for `state`.
+    Source:
+        Bridson, Hourihan and Nordenstam, Curl-Noise for Procedural Fluid Flow, SIGGRAPH 2007.
+    """
+
 def cw_div(a: Any, b: Any) -> Any:
     """The component-wise quotient of two vectors or matrices.
 
@@ -1021,6 +1079,20 @@ def cw_mul(a: Any, b: Any) -> Any:
         the adjoint times the other operand.
     """
 
+def ddot(x: Any, y: Any) -> Any:
+    """The double inner product of two matrices: the sum of the products of their entries, row by row.
+
+    Parameters:
+        x, y: matrices (M, N) of one type but bool.
+    Returns:
+        a scalar of their dtype.
+    Raises:
+        type-mismatch: the types differ, or are of bools; `x` or `y` is no matrix.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        adjoint * y for `x`, adjoint * x for `y`.
+    """
+
 def degrees(x: Any) -> Any:
     """An angle in degrees.
 
@@ -1036,6 +1108,42 @@ def degrees(x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * 180 / pi.
+    """
+
+def determinant(a: Any) -> Any:
+    """The determinant of a small matrix.
+
+    Parameters:
+        a: a matrix (2, 2), (3, 3) or (4, 4) of floats.
+    Returns:
+        a scalar of its dtype.
+    Raises:
+        type-mismatch: the argument is no such square matrix of floats.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        the adjoint times the cofactors of `a`.
+    """
+
+def diag(vec: Any) -> Any:
+    """The matrix with a vector on its diagonal and 0 elsewhere.
+
+    Parameters:
+        vec: a vector (N,) of any dtype but bool, N at most 32.
+    Returns:
+        a matrix (N, N) of its dtype.
+    Raises:
+        type-mismatch: the argument is no such vector of numbers.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        the diagonal of the adjoint.
     """
 
 def div(a: Any, b: Any) -> Any:
@@ -1058,6 +1166,24 @@ def div(a: Any, b: Any) -> Any:
         adjoint / b for `a`, -adjoint * a / b**2 for `b`; none through integers.
     """
 
+def div_approx(a: Any, b: Any) -> Any:
+    """The quotient of two floats, a / b, where an approximation would do: it is the exact one here.
+
+    Parameters:
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
+            takes the dtype of the other operand.
+    Returns:
+        a value of the wider of the two types.
+    Raises:
+        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
+        division-by-zero: an integer is divided by 0, in debug mode.
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        adjoint / b for `a`, -adjoint * a / b**2 for `b`.
+    """
+
 def dot(a: Any, b: Any) -> Any:
     """The inner product of two vectors, summed from the first component on.
 
@@ -1072,6 +1198,31 @@ def dot(a: Any, b: Any) -> Any:
         adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
+    """
+
+def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
+    """The eigenvalues of a symmetric 3x3 matrix, with A = Q * diag(d) * transpose(Q).
+
+    Q is a rotation, with determinant 1, whose columns are the eigenvectors. The eigenvalues are in no order.
+
+    Parameters:
+        A: a symmetric matrix (3, 3) of floats.
+        Q, d: variables of the types of the results, which then are set instead.
+    Returns:
+        a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        mixed-scalar-types: `A` is a literal.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each
+        pair of columns elsewhere; it grows as 1 over the difference of two eigenvalues; equal ones count as fixed.
+    Source:
+        Jacobi, 1846; Golub and Van Loan, Matrix Computations, 8.5.
     """
 
 def erf(x: Any) -> Any:
@@ -1188,6 +1339,59 @@ def exp2(x: Any) -> Any:
         polynomials by the Remez algorithm (tools/minimax.py).
     """
 
+def expect_eq(a: Any, b: Any) -> Any:
+    """A check whether two values are equal. Where they are not, an error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: the operands are no scalars, vectors or matrices.
+        mixed-scalar-types: the operands differ in type.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: nothing is returned.
+    """
+
+def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
+    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. Where it fails, an
+    error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of numbers.
+        tolerance: a float; 1e-6 by default.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: the operands are no scalars, vectors or matrices.
+        mixed-scalar-types: the operands differ in type.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: nothing is returned.
+    """
+
+def expect_neq(a: Any, b: Any) -> Any:
+    """A check whether two values differ. Where they do not, an error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: the operands are no scalars, vectors or matrices.
+        mixed-scalar-types: the operands differ in type.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: nothing is returned.
+    """
+
 def expm1(x: Any) -> Any:
     """The exponential function less 1, exp(x) - 1, accurate near 0.
 
@@ -1276,6 +1480,43 @@ def fma(x: Any, y: Any, z: Any) -> Any:
         IEEE 754-2008, fusedMultiplyAdd.
     """
 
+def frac(x: Any) -> Any:
+    """The fraction of x, x - trunc(x), with its sign.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of floats.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        the adjoint.
+    """
+
+def get_diag(mat: Any) -> Any:
+    """The diagonal of a square matrix.
+
+    Parameters:
+        mat: a matrix (N, N) of floats.
+    Returns:
+        a vector (N,) of its dtype.
+    Raises:
+        type-mismatch: the argument is no such square matrix of floats.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        the adjoint on the diagonal, 0 elsewhere.
+    """
+
 def group_lane() -> Any:
     """The number of this thread in its role, from 0; outside of roles in the block.
 
@@ -1343,6 +1584,56 @@ def identity(n: Any, dtype: Any = ...) -> Any:
         type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
     Gradient:
         none: it is a constant.
+    """
+
+def inverse(a: Any) -> Any:
+    """The inverse of a small matrix, by its cofactors; zeros where the determinant is 0.
+
+    Parameters:
+        a: a matrix (2, 2), (3, 3) or (4, 4) of floats.
+    Returns:
+        a matrix of the type of `a`.
+    Raises:
+        type-mismatch: the argument is no such square matrix of floats.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        -transpose(b) * adjoint * transpose(b), with b the inverse; 0 where the determinant is 0.
+    """
+
+def inverse_approx(a: Any) -> Any:
+    """The inverse of a small matrix, where an approximation would do: it is that of tg.inverse here.
+
+    Parameters:
+        a: a matrix (2, 2), (3, 3) or (4, 4) of floats.
+    Returns:
+        a matrix of the type of `a`.
+    Raises:
+        type-mismatch: the argument is no such square matrix of floats.
+        out-of-range: a literal does not fit its dtype.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+    Gradient:
+        that of tg.inverse.
+    """
+
+def invert(a: Any) -> Any:
+    """The integer with the complement of the bits of a, ~a.
+
+    Parameters:
+        a: a scalar, vector, matrix or tile of integers.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        type-mismatch: `a` holds no integers.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        none: integers have no gradient.
     """
 
 def isfinite(a: Any) -> Any:
@@ -1618,6 +1909,26 @@ def length_sq(a: Any) -> Any:
         2 * adjoint * a.
     """
 
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    """The value between a and b that is a at t = 0 and b at t = 1: a * (1 - t) + b * t.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of floats, or tiles of them.
+        t: a scalar of their dtype.
+    Returns:
+        a value of the type of `a`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        adjoint * (1 - t) for `a`, adjoint * t for `b`, the inner product of the adjoint and b - a for `t`.
+    """
+
 def log(x: Any) -> Any:
     """The natural logarithm of x; -inf at 0, NaN below.
 
@@ -1694,6 +2005,45 @@ def log2(x: Any) -> Any:
         polynomials by the Remez algorithm (tools/minimax.py).
     """
 
+def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None) -> Any:
+    """The first index of a sorted array whose element is not below a value; the end of the range if there is none.
+
+    Parameters:
+        arr: an array (N,) of scalars that ascends.
+        value: a scalar of the dtype of `arr`.
+        arr_begin, arr_end: the range of indices, int32 scalars; by default all.
+    Returns:
+        an int32 from the begin of the range to its end.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `arr` is no array of one dimension of scalars, or an index is no integer.
+        mixed-scalar-types: `value` is of another dtype than `arr`.
+        out-of-range: a literal does not fit its dtype.
+        out-of-bounds: the range leaves the array, in debug mode.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        none: an index has none.
+    """
+
+def lshift(a: Any, b: Any) -> Any:
+    """The integer a with its bits moved up by a number of places, a << b; 0 where that is its width or more.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+            broadcast; a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit the dtype that it takes.
+        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+    Gradient:
+        none: integers have no gradient.
+    """
+
 def match_any(x: Any, width: Any = 32) -> Any:
     """The lanes of the segment of this thread that have the same x, as bits: bit k is lane k.
 
@@ -1735,36 +2085,38 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
         that of each entry is the adjoint's entry.
     """
 
-def matrix_from_cols(*columns: Any) -> Any:
-    """A matrix whose columns are given vectors.
+def matrix_from_cols(*cols: Any) -> Any:
+    """The matrix of given columns.
 
     Parameters:
-        *columns: N vectors (M,) of one type, M * N at most 1024.
+        *cols: 1 or more vectors (M,) of one type.
     Returns:
-        a matrix (M, N).
+        a matrix (M, number of columns) of their dtype.
     Raises:
-        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
-        out-of-range: a literal does not fit its dtype.
+        type-mismatch: there are no columns, or their types differ; the matrix would have more than 1024 entries;
+            `*cols` is no vector.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         that of each column is the adjoint's column.
     """
 
 def matrix_from_rows(*rows: Any) -> Any:
-    """A matrix whose rows are given vectors.
+    """The matrix of given rows.
 
     Parameters:
-        *rows: M vectors (N,) of one type, M * N at most 1024.
+        *rows: 1 or more vectors (N,) of one type.
     Returns:
-        a matrix (M, N).
+        a matrix (number of rows, N) of their dtype.
     Raises:
-        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
-        out-of-range: a literal does not fit its dtype.
+        type-mismatch: there are no rows, or their types differ; the matrix would have more than 1024 entries;
+            `*rows` is no vector.
+        out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         that of each row is the adjoint's row.
     """
 
-def max(a: Any, b: Any) -> Any:
-    """The larger of a and b, component by component.
+def max(a: Any, b: Any = None) -> Any:
+    """The larger of a and b, component by component; without b the largest component of a vector or matrix a.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
@@ -1862,8 +2214,8 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
         PTX ISA, mbarrier.try_wait.parity.
     """
 
-def min(a: Any, b: Any) -> Any:
-    """The smaller of a and b, component by component.
+def min(a: Any, b: Any = None) -> Any:
+    """The smaller of a and b, component by component; without b the smallest component of a vector or matrix a.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
@@ -1885,17 +2237,18 @@ def min(a: Any, b: Any) -> Any:
     """
 
 def mod(a: Any, b: Any) -> Any:
-    """The remainder a % b, with the sign of a.
+    """The remainder a % b, with the sign of a, component by component.
 
     The remainder of the truncated quotient: of floats exact, NaN where a is infinite or b is 0; of integers 0
     where b is 0.
 
     Parameters:
-        a, b: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+        a, b: scalars or tiles of scalars of one dtype but bool; or vectors or matrices of one type; or one of these
+            and a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
+        type-mismatch: an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1986,6 +2339,125 @@ def neg(x: Any) -> Any:
         the negative of the adjoint.
     """
 
+def noise(state: Any, x: Any = None, xy: Any = None, xyz: Any = None, xyzt: Any = None) -> Any:
+    """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 at integral coordinates.
+
+    The state is not advanced.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32.
+    Returns:
+        a float32.
+    Raises:
+        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        the adjoint times the gradient of the noise for the point; none for `state`.
+    Source:
+        Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 (3), 2020.
+    """
+
+def nonzero(x: Any) -> Any:
+    """The number 0 where x is 0, and 1 elsewhere, for a NaN too.
+
+    Parameters:
+        x: a scalar, or tile of scalars, of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        0 everywhere.
+    """
+
+def norm_huber(v: Any, delta: Any = 1.0) -> Any:
+    """The Huber norm of a vector: half the square of its length up to delta, beyond that delta * (length - delta / 2).
+
+    Parameters:
+        v: a vector (N,) of floats.
+        delta: a positive scalar of the dtype of `v`; 1 by default.
+    Returns:
+        a scalar of that dtype.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        adjoint * v up to `delta`, adjoint * delta * v / length beyond; also for `delta`.
+    Source:
+        Huber, Robust Estimation of a Location Parameter, 1964.
+    """
+
+def norm_l1(v: Any) -> Any:
+    """The sum of the magnitudes of the components of a vector.
+
+    Parameters:
+        v: a vector (N,) of floats.
+    Returns:
+        a scalar of the dtype of `v`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        the adjoint with the sign of each component; 0 at 0.
+    """
+
+def norm_l2(v: Any) -> Any:
+    """The length of a vector: the root of the sum of the squares of its components.
+
+    Parameters:
+        v: a vector (N,) of floats.
+    Returns:
+        a scalar of the dtype of `v`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        adjoint * v / norm; 0 at length 0.
+    """
+
+def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
+    """The smooth Huber norm of a vector: delta * sqrt(1 + (length / delta)**2).
+
+    Parameters:
+        v: a vector (N,) of floats.
+        delta: a positive scalar of the dtype of `v`; 1 by default.
+    Returns:
+        a scalar of that dtype.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        adjoint * v / norm for `v`; also for `delta`.
+    """
+
 def normalize(a: Any) -> Any:
     """The vector divided by its length; zeros for a vector of length 0, the identity for a quaternion of zeros.
 
@@ -2018,6 +2490,63 @@ def outer(a: Any, b: Any) -> Any:
         BLAS ger.
     """
 
+def pnoise(state: Any, px: Any, x: Any = None, xy: Any = None, py: Any = None, xyz: Any = None, pz: Any = None, xyzt: Any = None, pt: Any = None) -> Any:
+    """Perlin noise that repeats after a number of cells along each axis.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        x: the point, of positive coordinates: a float32 scalar, or under another name a vec2, vec3 or vec4.
+        px: the period along the first axis, an int32 scalar.
+        xy: the point as a vec2 of float32.
+        py: the period along the second axis, an int32 scalar.
+        xyz: the point as a vec3.
+        pz: the period along the third axis.
+        xyzt: the point as a vec4.
+        pt: the period along the fourth axis.
+    Returns:
+        a float32.
+    Raises:
+        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        the adjoint times the gradient of the noise for the point; none for the others.
+    Source:
+        Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 (3), 2020.
+    """
+
+def poisson(state: Any, lam: Any) -> Any:
+    """A random number of the Poisson distribution of a given mean. How often it draws depends on the draws.
+
+    Parameters:
+        lam: the mean, a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
+    Returns:
+        a uint32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Hörmann, The transformed rejection method for generating Poisson random variables, 1993, from a mean of 10
+        on; below Knuth's product of draws.
+    """
+
+def pos(x: Any) -> Any:
+    """The value of x itself, +x.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        the adjoint.
+    """
+
 def pow(x: Any, y: Any) -> Any:
     """The power x**y.
 
@@ -2038,6 +2567,31 @@ def pow(x: Any, y: Any) -> Any:
         adjoint * y * x**(y - 1) for `x`; adjoint * x**y * log(x) for `y`, 0 where x <= 0. x**0 is constant.
     Source:
         special cases: ISO C, annex F.10.4.4.
+    """
+
+def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
+    """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
+
+    Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has
+    the sign of the determinant of A.
+
+    Parameters:
+        A: a matrix (3, 3) of floats.
+        Q, R: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (3, 3) of the dtype of `A`: Q and R.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        mixed-scalar-types: `A` is a literal.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        of the rotations that make R; a rotation of two zeros counts as fixed.
+    Source:
+        Givens, Computation of Plane Unitary Rotations, 1958.
     """
 
 def quat_between_vectors(a: Any, b: Any) -> Any:
@@ -2362,6 +2916,89 @@ def radians(x: Any) -> Any:
         adjoint * pi / 180.
     """
 
+def rand_init(seed: Any, offset: Any = None) -> Any:
+    """The state of a generator of random numbers, of a seed and of an offset that tells threads apart.
+
+    Parameters:
+        seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state is that of the seed alone.
+    Returns:
+        a uint32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: integers have no gradient.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def randf(state: Any, low: Any = None, high: Any = None) -> Any:
+    """A random float32 from 0 up to, but without, 1, a multiple of 2**-24; or low + (high - low) times that.
+
+    Parameters:
+        low, high: float32 scalars.
+    Returns:
+        a float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none of the draw; 1 - f of `low`, and f of `high`, with f from 0 to 1.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def randi(state: Any, low: Any = None, high: Any = None) -> Any:
+    """A random int32, of all or from low to high - 1.
+
+    Parameters:
+        low, high: int32 scalars; an empty range gives `low`.
+    Returns:
+        an int32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def randn(state: Any) -> Any:
+    """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
+
+    Returns:
+        a float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
+    """
+
+def randu(state: Any, low: Any = None, high: Any = None) -> Any:
+    """A random uint32, of all or from low to high - 1.
+
+    Parameters:
+        low, high: uint32 scalars; an empty range gives `low`.
+    Returns:
+        a uint32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
 def rint(x: Any) -> Any:
     """The integral number nearest to x, halves to even.
 
@@ -2392,6 +3029,23 @@ def round(x: Any) -> Any:
         0 everywhere.
     """
 
+def rshift(a: Any, b: Any) -> Any:
+    """The integer a with its bits moved down by a number of places, a >> b; signed integers keep their sign.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
+            broadcast; a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit the dtype that it takes.
+        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+    Gradient:
+        none: integers have no gradient.
+    """
+
 def rsqrt(x: Any) -> Any:
     """The reciprocal of the square root, 1 / sqrt(x); inf at 0, NaN below.
 
@@ -2409,12 +3063,185 @@ def rsqrt(x: Any) -> Any:
         -adjoint / 2 * x**-1.5.
     """
 
+def sample_cdf(state: Any, cdf: Any) -> Any:
+    """A random index, of a given distribution function: the first whose value is at least a draw from 0 to 1.
+
+    Parameters:
+        cdf: an array (N,) of float32 that ascends to 1.
+    Returns:
+        an int32 from 0 to N.
+    Raises:
+        type-mismatch: `cdf` is no array of one dimension; an argument is no number, or tiles are given to a
+            function whose result is no element.
+        mixed-scalar-types: `cdf` holds another dtype.
+        unknown-attribute: `cdf` is no array.
+        unsupported-python: `cdf` is an object that is no value.
+        not-constant: `cdf` is a tuple.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_triangle(state: Any) -> Any:
+    """The first two barycentric coordinates of a random point of a triangle. It draws twice.
+
+    Returns:
+        a vec2 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_cube(state: Any) -> Any:
+    """A random point of the cube of edges of length 1 around the origin. It draws three times.
+
+    Returns:
+        a vec3 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_disk(state: Any) -> Any:
+    """A random point of the disk of radius 1 around the origin. It draws twice.
+
+    Returns:
+        a vec2 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_hemisphere(state: Any) -> Any:
+    """A random point of the half of the ball of radius 1 where z is positive. It draws three times.
+
+    Returns:
+        a vec3 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_hemisphere_surface(state: Any) -> Any:
+    """A random point of the half of the sphere of radius 1 where z is positive. It draws twice.
+
+    Returns:
+        a vec3 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_hypercube(state: Any) -> Any:
+    """A random point of the cube of four dimensions of edges of length 1 around the origin. It draws four times.
+
+    Returns:
+        a vec4 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_ring(state: Any) -> Any:
+    """A random point of the circle of radius 1 around the origin.
+
+    Returns:
+        a vec2 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_sphere(state: Any) -> Any:
+    """A random point of the ball of radius 1 around the origin. It draws three times.
+
+    Returns:
+        a vec3 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_sphere_surface(state: Any) -> Any:
+    """A random point of the sphere of radius 1 around the origin. It draws twice.
+
+    Returns:
+        a vec3 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def sample_unit_square(state: Any) -> Any:
+    """A random point of the square of edges of length 1 around the origin. It draws twice.
+
+    Returns:
+        a vec2 of float32.
+    Raises:
+        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        none: a draw does not depend on numbers that have one.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
 def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
     """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
     order.
 
     Parameters:
-        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
+            true unless None.
         value_if_false, value_if_true: values of one type: scalars, vectors, matrices, tiles that broadcast, or
             literals.
     Returns:
@@ -2480,18 +3307,60 @@ def sinh(x: Any) -> Any:
     """
 
 def skew(vec: Any) -> Any:
-    """The matrix of a cross product: skew(vec) @ u is cross(vec, u).
+    """The matrix of the cross product with a vector: skew(a) * b is cross(a, b).
 
     Parameters:
-        vec: a vector (3,) of floats.
+        vec: a vector (3,) of any dtype but bool.
     Returns:
-        a matrix (3, 3), the negative of its transpose.
+        a matrix (3, 3) of its dtype.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        type-mismatch: the argument is no such vector of numbers.
         out-of-range: a literal does not fit its dtype.
-        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+        mixed-scalar-types: an argument is a literal.
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
     Gradient:
-        the sum of the entries of the adjoint in which a component stands, with its sign.
+        the differences of the entries of the adjoint that mirror each other.
+    """
+
+def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
+    """The vector divided by its smooth Huber norm, which is positive: it is smooth at length 0.
+
+    Parameters:
+        v: a vector (N,) of floats.
+        delta: a positive scalar of the dtype of `v`; 1 by default.
+    Returns:
+        a vector of the type of `v`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        of the quotient.
+    """
+
+def smoothstep(a: Any, b: Any, x: Any) -> Any:
+    """The smooth step from 0 at a to 1 at b: t * t * (3 - 2 * t), with t = (x - a) / (b - a) clamped to 0 and 1.
+
+    Parameters:
+        a, b, x: scalars of one dtype of floats, or tiles of them.
+    Returns:
+        a scalar of that dtype, or a tile.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        of the polynomial inside; 0 outside.
     """
 
 def softsign(x: Any) -> Any:
@@ -2615,6 +3484,25 @@ def sqrt(x: Any) -> Any:
         IEEE 754-2008, squareRoot.
     """
 
+def step(x: Any) -> Any:
+    """The number 1 where x is below 0, and 0 elsewhere.
+
+    Parameters:
+        x: a scalar, or tile of scalars, of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        0 everywhere.
+    """
+
 def store_commit() -> None:
     """Closes a group of copies: those to arrays that this role has started since the last group.
 
@@ -2657,6 +3545,59 @@ def sub(a: Any, b: Any) -> Any:
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the adjoint for `a`, its negative for `b`.
+    """
+
+def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
+    """The singular values of a 2x2 matrix, with A = U * diag(sigma) * transpose(V).
+
+    V is a rotation, and U one or a reflection. The values in sigma are not negative and descend. Pairs of columns of U
+    and V may change their signs together.
+
+    Parameters:
+        A: a matrix (2, 2) of floats.
+        U, sigma, V: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        mixed-scalar-types: `A` is a literal.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        as that of tg.svd3.
+    Source:
+        Hestenes, Inversion of Matrices by Biorthogonalization, 1958.
+    """
+
+def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
+    """The singular values of a 3x3 matrix, with A = U * diag(sigma) * transpose(V).
+
+    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last has the sign of the determinant
+    of A. Pairs of columns of U and V may change their signs together.
+
+    Parameters:
+        A: a matrix (3, 3) of floats.
+        U, sigma, V: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
+    Raises:
+        unsupported-python: an argument is a function, a module or another object that is no value.
+        unknown-attribute: an argument is of another kind.
+        not-constant: an argument is a tuple.
+        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        mixed-scalar-types: `A` is a literal.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles do not broadcast.
+    Gradient:
+        U * P * transpose(V), with the adjoint of sigma on the diagonal of P and that of the rotation of each pair
+        of columns elsewhere; it grows as 1 over the difference of the squares of two singular values, and pairs of
+        equal magnitude count as fixed.
+    Source:
+        Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the
+        Jacobian of the Singular Value Decomposition, 2000.
     """
 
 def table(data: Any, dtype: Any = None) -> Any:
@@ -3532,6 +4473,58 @@ def tile_pipe_release(pipe: Any) -> None:
         of the kernel as it is without roles: see docs/gradients.md.
     """
 
+def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: Any = 'register') -> Any:
+    """A tile of random float32.
+
+    Element e, in row-major order, is the first draw of tg.randf from the state tg.rand_init(e + rng), on every device
+    and with any number of threads. `rng` is not advanced: two calls with one state give
+    equal tiles.
+
+    Parameters:
+        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
+        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        min, max: the range, constants with min < max; by default from 0 up to 1.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of float32, from `min` up to, but without, `max`.
+    Raises:
+        type-mismatch: `rng` is no uint32, or `min` or `max` no float32.
+        not-constant: `min` or `max` is known at run time only; a length is known at run time only.
+        out-of-range: `min` is not below `max`, or one of them is no float32; a length is below 1, or there are more
+            than 4; `storage` is another word.
+        tile-too-large: the tile has more than 2**26 elements.
+    Gradient:
+        none: integers and draws have no gradient.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: Any = 'register') -> Any:
+    """A tile of random int32.
+
+    Element e, in row-major order, is the first draw of tg.randi from the state tg.rand_init(e + rng), on every device
+    and with any number of threads. `rng` is not advanced: two calls with one state give
+    equal tiles.
+
+    Parameters:
+        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
+        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        min, max: the range, constants with min < max; by default all int32.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of int32, from `min` up to, but without, `max`.
+    Raises:
+        type-mismatch: `rng` is no uint32, or `min` or `max` no int32.
+        not-constant: `min` or `max` is known at run time only; a length is known at run time only.
+        out-of-range: `min` is not below `max`, or one of them is no int32; a length is below 1, or there are more
+            than 4; `storage` is another word.
+        tile-too-large: the tile has more than 2**26 elements.
+    Gradient:
+        none: integers and draws have no gradient.
+    Source:
+        Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
 def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The elements of a tile combined by a function, in an order that is open.
 
@@ -4141,7 +5134,7 @@ def transform_multiply(a: Any, b: Any) -> Any:
         that of the formula.
     """
 
-def transform_point(mat: Any, point: Any) -> Any:
+def transform_point(point: Any, xform: Any = None, mat: Any = None) -> Any:
     """A point moved: rotated, then translated.
 
     Parameters:
@@ -4188,7 +5181,7 @@ def transform_twist(t: Any, x: Any) -> Any:
         that of the formula.
     """
 
-def transform_vector(mat: Any, vec: Any) -> Any:
+def transform_vector(vec: Any, xform: Any = None, mat: Any = None) -> Any:
     """A direction moved: rotated, not translated.
 
     Parameters:
@@ -4282,6 +5275,20 @@ def uniform(x: Any) -> Any:
         the sum of the adjoints of all threads.
     """
 
+def unot(a: Any) -> Any:
+    """Whether a condition does not hold, `not a`.
+
+    Parameters:
+        a: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
+            true unless None.
+    Returns:
+        a bool; a tile of bools of a tile.
+    Raises:
+        type-mismatch: the condition is a float, or no scalar or tile.
+    Gradient:
+        none: bools have no gradient.
+    """
+
 def untile(a: Any) -> Any:
     """The element of a tile that belongs to each thread: the inverse of tg.tile.
 
@@ -4335,7 +5342,8 @@ def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
     """The value of value_if_true where a condition holds, else that of value_if_false; both are computed.
 
     Parameters:
-        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.
+        cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
+            true unless None.
         value_if_true, value_if_false: values of one type: scalars, vectors, matrices, tiles that broadcast, or
             literals.
     Returns:

@@ -159,8 +159,7 @@ def lookup(name: str) -> Any:
 
         found = library().get(name)
         if found is not None:
-            function = found.definitions[0].definition.function
-            return PublicFunction(name, of_library(found), _signature(function, skip=0))
+            return PublicFunction(name, of_library(found), _of_library(found))
         inside = [f for f in PUBLIC if f.startswith(name + ".")]
         if inside:
             return PublicNamespace(name, {f.partition(".")[2]: lookup(f) for f in inside})
@@ -173,6 +172,15 @@ def public_names() -> list[str]:
 
     functions = (name.partition(".")[0] for name in (*PUBLIC, *library()))
     return sorted({*NAMES, *LAZY, *MODULES, *(name for name in functions if name[0] != "_")})
+
+
+def _of_library(f: Any) -> inspect.Signature:
+    """How kernels call a function of the library."""
+    if len(f.definitions) == 1:
+        return _signature(f.definition.function, skip=0)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(p.name, kind, default=p.default) for p in f.all_parameters]
+    return inspect.Signature(sorted(parameters, key=lambda p: p.default is not p.empty))
 
 
 def _signature(function: Callable[..., Any], skip: int) -> inspect.Signature:

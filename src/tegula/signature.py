@@ -157,6 +157,17 @@ class InOutPattern:
 
 
 @dataclass(frozen=True, slots=True)
+class InOutElement:
+    """A parameter of a function of elements that the function changes for its caller. `type`: the annotation of what it
+    holds."""
+
+    type: Any
+
+    def __str__(self) -> str:
+        return f"InOut[{self.type}]"
+
+
+@dataclass(frozen=True, slots=True)
 class ConstantPattern:
     """A value that must be known when a kernel is compiled: of a type of Python, or one of `choices`."""
 
@@ -248,13 +259,16 @@ class _Tile:
 
 
 class _InOut:
-    """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile."""
+    """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile. `InOut[uint32]`: a variable of
+    the caller that a function of elements changes."""
 
-    def __class_getitem__(cls, item: Any) -> InOutPattern:
+    def __class_getitem__(cls, item: Any) -> InOutPattern | InOutElement:
         tile = getattr(item, "pattern", item)
-        if not isinstance(tile, TilePattern):
-            raise TypeError(f"InOut takes a tile, got {item!r}")
-        return InOutPattern(tile)
+        if isinstance(tile, TilePattern):
+            return InOutPattern(tile)
+        if item is not Any and not is_element(item) and item not in (float, int, bool):
+            raise TypeError(f"InOut takes a tile, or a scalar, vector or matrix type, got {item!r}")
+        return InOutElement(item)
 
 
 class _Constexpr:
@@ -426,6 +440,7 @@ __all__ = [
     "Extents",
     "GivenTile",
     "InOut",
+    "InOutElement",
     "InOutPattern",
     "Key",
     "Misfit",

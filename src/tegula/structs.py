@@ -322,12 +322,12 @@ def converted(t: FieldType, value: Any, name: str) -> Any:
     data = fitted(listed(value, to_numpy(scalar)), to_numpy(scalar), scalar.name)
     if isinstance(t, DType):
         if data.shape != ():
-            raise TypeError(f"the field '{name}' holds a {str(t)}, got a value of shape {data.shape}")
+            raise TypeError(f"the field '{name}' holds a {t}, got a value of shape {data.shape}")
         return data[()] if isinstance(value, np.generic) else _plain(t, data)
     if data.shape == ():
-        raise TypeError(f"Struct field '{name}' expects {str(t)} but got a single value")
+        raise TypeError(f"Struct field '{name}' expects {t} but got a single value")
     if data.shape not in (element_shape(t), (components(t),)):
-        raise TypeError(f"the field '{name}' holds a {str(t)}, got a value of shape {data.shape}")
+        raise TypeError(f"the field '{name}' holds a {t}, got a value of shape {data.shape}")
     return t(*data.ravel())
 
 

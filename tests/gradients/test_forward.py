@@ -20,6 +20,8 @@ from tegula.kernels.shapes import Tile
 from tegula.ops.scalar import Sqrt
 from tegula.runtime.library import library
 
+SEVERAL_RESULTS = ("_eig3", "_floor", "_svd2", "_svd3")
+"""Functions whose rules tests/stdlib/test_small_matrices.py and test_noise.py compare with differences."""
 EXACT, SINGLE = 1e-14, 1e-7
 """How far both sides may be apart, in parts of the sizes of what they are sums of: float64 and float32."""
 
@@ -45,7 +47,7 @@ def test_every_op_has_a_tangent() -> None:
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
     assert sorted(adjoints - known - elementwise.NO_OPERANDS) == []
     derivatives = {name[1:-8] for name in library() if name.startswith("_") and name.endswith("_adjoint")}
-    assert sorted(derivatives ^ set(FUNCTIONS)) == []
+    assert sorted(derivatives ^ set(FUNCTIONS)) == sorted(SEVERAL_RESULTS)
 
 
 @pytest.mark.machine_code

@@ -188,6 +188,11 @@ class CallLike(Op):
         arguments = variadic()
         function = body()
 
+    @property
+    def integers_are_constant(self) -> bool:
+        """Whether an adjoint that was declared says that integers among the results do not depend on floats."""
+        return False
+
 
 class ViewLike(Op):
     """An op whose result is a view of another object, `shown`."""

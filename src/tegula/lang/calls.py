@@ -23,6 +23,7 @@ from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, signature_text
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
+from tegula.lang.in_out import announce, hand_back
 from tegula.lang.overloads import (
     CALLEE,
     NO_DEFAULT,
@@ -127,6 +128,8 @@ class Calls(TracerState):
     """The cooperative function of which a program is being traced."""
     traced: dict[tuple[Any, ...], TracedCall]
     """Calls of the standard library by function and types of arguments."""
+    ends: Mapping[str, Any]
+    """What the parameters that the last function traced changes for its caller hold at its end."""
 
     def call_node(self, node: ast.Call) -> Any:
         """The value of a call expression."""
@@ -149,7 +152,12 @@ class Calls(TracerState):
             written.append((keyword.value, kwargs[keyword.arg]))
         self.mark(node)
         with self.written(*written):
-            return self.call(callee, args, kwargs, node)
+            result = self.call(callee, args, kwargs, node)
+        if isinstance(callee, PublicFunction):
+            callee = self.library.get(callee.name)
+        if type(callee) is FuncDef and callee.changes:
+            hand_back(self, callee, self.ends, node)
+        return result
 
     def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """The result of a call of any kind of callee."""
@@ -456,12 +464,14 @@ class Calls(TracerState):
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
         self._check_one_dtype(f, args)
-        scalars = (scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type))
-        narrow = next((t for t in scalars if t in (float16, bfloat16)), None)
-        if narrow is not None and f.in_float32:
+        narrow = f.in_float32 and next(filter(None, map(self._narrow, args)), None)
+        if narrow:
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
+        if rule is not None and chosen.changes:
+            what = f"{f.name} has a gradient of its own, so it cannot change {chosen.definition.changed[0]!r}"
+            raise E.UnsupportedPython(self.location(node), what=what, help="return it")
         if rule is not None:
             return call_with_derivative(self, chosen, rule, ordered, node)
         if self.differentiable and self.keeps_calls:
@@ -484,33 +494,62 @@ class Calls(TracerState):
     def _by_position(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> list[Any]:
-        """The arguments of a function of the library in the order of its parameters, which overloads share."""
-        try:
-            return self._ordered(f.name, f.definition.parameters, args, kwargs)
-        except TypeError as e:
-            names = [p.name for p in f.definition.parameters]
-            stray = next((key for key in kwargs if key not in names), "")
-            help = E.likeness(stray, names) if stray else f"defined: {signatures(f)}"
-            raise E.WrongArguments(self.location(node), what=str(e), help=help) from None
+        """The arguments of a function of the library in the order of its parameters: those of the first overload that
+        has these names."""
+        problem: TypeError | None = None
+        for candidate in f.definitions:
+            try:
+                return self._ordered(f.name, candidate.definition.parameters, args, kwargs)
+            except TypeError as e:
+                problem = e
+        names = [p.name for each in f.definitions for p in each.definition.parameters]
+        stray = next((key for key in kwargs if key not in names), "")
+        help = E.likeness(stray, names) if stray else f"defined: {signatures(f)}"
+        raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
+        if d.library:
+            ordered = self._adapted(d.parameters, ordered)
         names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
-        return self.inline(frame, d.source.tree.body, chosen.name, node)
+        announce(d.flow, d.lookup, self.library)
+        result = self.inline(frame, d.source.tree.body, chosen.name, node)
+        self.ends = {name: frame.names[name] for name in d.changed}
+        return result
+
+    def _adapted(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+        """The arguments of a generic function of the library: literals for parameters of any type take the dtype of the
+        first float or integer among the others that they fit."""
+        known = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
+
+        def adapted(p: Parameter, x: Any) -> Any:
+            if p.annotation is not ANY or not isinstance(x, int | float) or isinstance(x, bool):
+                return x
+            like = next((t for t in known if t.is_float == isinstance(x, float) and not t.is_bool), None)
+            return x if like is None else self.builder.value(x, like)
+
+        return [adapted(p, x) for p, x in zip(parameters, args, strict=True)]
+
+    def _narrow(self, x: Any) -> DType | None:
+        """The dtype of a scalar, vector or matrix of 16-bit floats; None for anything else."""
+        scalar = scalar_of(x.type) if isinstance(x, Value) and is_element(x.type) else None
+        return scalar if scalar in (float16, bfloat16) else None
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
         """The result of a function of 16-bit floats, computed in float32 and rounded once."""
+        wide = [self.builder.cast(x, float32) if self._narrow(x) == narrow else x for x in args]
+        result = self._narrowed(self.call_function(f, wide, {}, node), narrow)
+        self.ends = {name: self._narrowed(x, narrow) for name, x in self.ends.items()}
+        return result
 
-        def cast(x: Any, before: DType, to: DType) -> Any:
-            is_such = isinstance(x, Value) and is_element(x.type) and scalar_of(x.type) == before
-            return self.builder.cast(x, to) if is_such else x
-
-        result = self.call_function(f, [cast(x, narrow, float32) for x in args], {}, node)
-        if isinstance(result, tuple):
-            return tuple(cast(x, float32, narrow) for x in result)
-        return cast(result, float32, narrow)
+    def _narrowed(self, x: Any, narrow: DType) -> Any:
+        """Results in float32 as floats of 16 bits."""
+        if isinstance(x, tuple):
+            return tuple(self._narrowed(part, narrow) for part in x)
+        is_wide = isinstance(x, Value) and is_element(x.type) and scalar_of(x.type) == float32
+        return self.builder.cast(x, narrow) if is_wide else x
 
     def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of the standard library applied to tiles, element by element."""
@@ -525,7 +564,9 @@ class Calls(TracerState):
             given = [next(rest) if isinstance(x, Value) else x for x in values]
             return self.call_function(f, given, {}, node)
 
-        return self.builder.map(element, typed)
+        made = self.builder.map(element, typed)
+        self.ends = {name: x for name, x in zip(f.definition.changed, args, strict=False)}
+        return made
 
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
@@ -651,10 +692,9 @@ class Calls(TracerState):
                 what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
         names = self._parameters(parameters, found)
-        outer = f.frame
-        frame = Frame(
-            outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree
-        )
+        outer, flow = f.frame, Flow(f.tree)
+        announce(flow, outer.lookup, self.library)
+        frame = Frame(outer.source, flow, outer.lookup, names, self.builder.loc, outer, identity=f.tree)
         return self.inline(frame, f.tree.body, f.name, node)
 
     def _local_parameters(self, a: ast.arguments) -> list[Parameter]:

@@ -27,7 +27,7 @@ from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.ops.documented import Row
-from tegula.signature import ConstantPattern
+from tegula.signature import ConstantPattern, InOutElement
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
@@ -94,7 +94,13 @@ class Definition:
         """The bindings and reads of names in the function."""
         if self._flow is None:
             self._flow = Flow(self.source.tree)
+            self._flow.read_by_nested |= set(self.changed)  # the caller reads them at the end
         return self._flow
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of the parameters that the function changes for its caller."""
+        return [p.name for p in self.parameters if p.changed]
 
     @property
     def location(self) -> Location:
@@ -155,7 +161,9 @@ class Definition:
         if annotation is p.empty:
             return Parameter(p.name, ANY, p.default, by_name)
         try:
-            return Parameter(p.name, resolve(self._evaluated(annotation)), p.default, by_name)
+            found = self._evaluated(annotation)
+            changed = isinstance(found, InOutElement)
+            return Parameter(p.name, resolve(found.type if changed else found), p.default, by_name, changed)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
@@ -256,6 +264,20 @@ class FuncDef(Named):
     def rows(self) -> list[Row]:
         """The parameters as rows of the docstring, without a kind."""
         return [(None, [p.name]) for p in self.definition.parameters]
+
+    @property
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters of all definitions, each once, in order; those that some lack have the default None."""
+        each = [f.definition.parameters for f in self.definitions]
+        known = {p.name: p for parameters in reversed(each) for p in parameters}
+        order = dict.fromkeys(p.name for parameters in each for p in parameters)
+        shared = set.intersection(*({p.name for p in parameters} for parameters in each))
+        return [known[n] if n in shared else replace(known[n], default=None) for n in order]
+
+    @property
+    def changes(self) -> bool:
+        """Whether a definition changes a parameter for its caller."""
+        return any(f.definition.changed for f in self.definitions)
 
     @cached_property
     def overloads(self) -> tuple[FuncDef, ...]:

@@ -12,6 +12,7 @@ from tegula.ir import Op, Region, TypeRule, Value
 from tegula.lang import explain
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.lang.in_out import unsure
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.lang.struct_places import StructElement, StructPlaces
 from tegula.ops import scalar as S
@@ -134,11 +135,19 @@ class Expressions(StructPlaces):
 
     # Collections -----------------------------------------------------------------------------------------------------
 
-    def _Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.expr(part) for part in node.elts)
+    def _Tuple(self, node: ast.Tuple | ast.List) -> Any:
+        return tuple(x for part in node.elts for x in self._items(part))
 
-    def _List(self, node: ast.List) -> Any:
-        return tuple(self.expr(part) for part in node.elts)
+    _List = _Tuple
+
+    def _items(self, node: ast.expr) -> Any:
+        """The items of a tuple that one of its expressions gives: one, or all of those of a tuple after a '*'."""
+        if not isinstance(node, ast.Starred):
+            return (self.expr(node),)
+        found = self.expr(node.value)
+        if not isinstance(found, tuple):
+            raise E.TypeMismatch(self.location(node), what=f"cannot unpack {describe_type(found)}")
+        return found
 
     def index(self, node: ast.expr, owner: Any) -> tuple[Any, ...]:
         """The parts of a subscript of `owner`; `...` is replaced by a ':' for each missing dimension."""
@@ -349,7 +358,7 @@ class Expressions(StructPlaces):
         if isinstance(first, bool):
             return rest() if first == (op == "and") else first
         region = Region()
-        with self.within(region):
+        with self.within(region), unsure(self.frame, f"an operand of '{op}'"):
             second = self.truth(rest())
             self.mark(node)
             if isinstance(second, bool):

@@ -10,6 +10,8 @@ from tegula.dataclass import dataclass, field
 from tegula.lang.liveness import Liveness
 
 Position = tuple[int, int]
+CHANGED = "changed_by_calls"
+"""The attribute of a statement with the names of the variables that calls in it change (`lang/in_out.py`)."""
 _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -107,6 +109,8 @@ Target = tuple[str, ast.AST, bool]
 def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
     """The targets of the assignments in the statements, nested blocks included, nested functions excluded."""
     for node in _walk(statements):
+        for name in getattr(node, CHANGED, ()):
+            yield name, node, True
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target)

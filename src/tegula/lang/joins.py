@@ -14,6 +14,7 @@ from tegula.ir import Region, TypeRule, Value, root
 from tegula.ir.rewrite import is_made_in
 from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions, speculable
+from tegula.lang.in_out import unsure
 from tegula.lang.state import (
     FAILED,
     FLAGS,
@@ -243,7 +244,7 @@ class Joins(Expressions):
             return self.expr(node.body if test else node.orelse)
         regions, values = (Region(), Region()), list[Any]()
         for region, branch in zip(regions, (node.body, node.orelse), strict=True):
-            with self.within(region):
+            with self.within(region), unsure(self.frame, "a conditional expression"):
                 values.append(self.expr(branch))
         self.mark(node)
         first, second = values

@@ -12,6 +12,7 @@ from tegula.lang.aliases import blurred_changes, changed_copies
 from tegula.lang.captures import Captures
 from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.in_out import announce
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
 from tegula.lang.references import keep_references
@@ -49,6 +50,7 @@ class Tracer(Statements):
         self.body = builder.region
         self.roles = []
         self.traced = {}
+        self.ends = {}
         builder.library = self.call_library
 
 
@@ -83,7 +85,9 @@ def trace(
         is_kernel=True,
         identity=definition,
     )
-    tracer = Tracer(builder, frame, launch, {} if library is None else library, captures)
+    known = {} if library is None else library
+    announce(definition.flow, definition.lookup, known)
+    tracer = Tracer(builder, frame, launch, known, captures)
     tracer.differentiable = differentiable
     frame.names |= bound_names(tracer, definition)
     builder.loc = source.location(source.tree)

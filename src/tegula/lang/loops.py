@@ -16,6 +16,7 @@ from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
+from tegula.lang.in_out import unsure
 from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
     BREAK,
@@ -405,7 +406,7 @@ class Loops(Branches):
         self.frame.names = dict(before)
         read = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)} | self.frame.flow.read_by_nested
         try:
-            with self.within(condition):
+            with self.within(condition), unsure(self.frame, "the condition of a loop"):
                 arguments = iter(condition.args)
                 for c in carried:
                     own = [next(arguments) for _ in c.values]

@@ -30,13 +30,15 @@ NO_DEFAULT: Any = inspect.Parameter.empty
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: it is given by
-    name only; `columns_of`: the array of structs that it is a leaf of."""
+    name only; `columns_of`: the array of structs that it is a leaf of; `changed`: a variable that is passed for it has,
+    after the call, the value that the parameter has at the end of the function."""
 
     name: str
     annotation: Annotation
     default: Any = NO_DEFAULT
     by_name: bool = False
     columns_of: str = ""
+    changed: bool = False
 
     @property
     def wanted(self) -> str:

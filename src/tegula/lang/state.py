@@ -78,7 +78,8 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is replaced, never shared, when paths split."""
+    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the expression around the
+    one that is traced, if that may not be evaluated."""
 
     source: FunctionSource
     flow: Flow
@@ -90,6 +91,7 @@ class Frame:
     return_at: Location | None = None
     identity: object = None
     namespace: dict[str, Any] = field(default_factory=dict)
+    unsure: str = ""
 
 
 @dataclass(slots=True)

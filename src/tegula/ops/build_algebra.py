@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from tegula.algebra import QUATERNION, TRANSFORM, Algebra
 from tegula.ir import TypeRule, Value
-from tegula.ops.base import element, public, require, require_components
+from tegula.ops.base import public, require
 from tegula.ops.build_vector import composite
-from tegula.ops.builder import OpBuilder, Operand, describe
-from tegula.ops.vector import VecMake
-from tegula.types import DType, MatType, VecType, element_type, float32, is_element, scalar_of
+from tegula.ops.builder import OpBuilder, Operand
+from tegula.types import DType, VecType, element_type, float32, is_element, scalar_of
 
 
 def _of(b: OpBuilder, algebra: Algebra, args: Sequence[Operand], dtype: Operand) -> Value:
@@ -100,54 +99,3 @@ def transform_identity(b: OpBuilder, dtype: Operand = float) -> Value:
         none: it is a constant.
     """
     return _unit(b, TRANSFORM, dtype)
-
-
-def _rows(b: OpBuilder, vectors: Sequence[Operand]) -> tuple[list[list[Value]], DType]:
-    """The components of vectors of one type."""
-    made = [b.value(x) for x in vectors]
-    require(bool(made), "a matrix takes one vector or more")
-    first = made[0].type
-    for x in made:
-        require(isinstance(x.type, VecType), f"expected a vector, got {describe(x)}")
-        require(x.type == first, f"the vectors have one type, got {first} and {x.type}")
-    return [b.components_of(x) for x in made], scalar_of(element(first))
-
-
-@public("matrix_from_rows")
-def matrix_from_rows(b: OpBuilder, *rows: Operand) -> Value:
-    """A matrix whose rows are given vectors.
-
-    Parameters:
-        *rows: M vectors (N,) of one type, M * N at most 1024.
-    Returns:
-        a matrix (M, N).
-    Raises:
-        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
-        out-of-range: a literal does not fit its dtype.
-    Gradient:
-        that of each row is the adjoint's row.
-    """
-    parts, scalar = _rows(b, rows)
-    made = MatType(len(parts), len(parts[0]), scalar)
-    require_components(made)
-    return b.one(VecMake, [x for row in parts for x in row], {"type": made})
-
-
-@public("matrix_from_cols")
-def matrix_from_cols(b: OpBuilder, *columns: Operand) -> Value:
-    """A matrix whose columns are given vectors.
-
-    Parameters:
-        *columns: N vectors (M,) of one type, M * N at most 1024.
-    Returns:
-        a matrix (M, N).
-    Raises:
-        type-mismatch: an argument is no vector, the types differ, or there are more than 1024 entries.
-        out-of-range: a literal does not fit its dtype.
-    Gradient:
-        that of each column is the adjoint's column.
-    """
-    parts, scalar = _rows(b, columns)
-    made = MatType(len(parts[0]), len(parts), scalar)
-    require_components(made)
-    return b.one(VecMake, [x for row in zip(*parts, strict=True) for x in row], {"type": made})

@@ -27,12 +27,12 @@ from tegula.ops.kinds import (
 )
 from tegula.ops.literals import fold_literals
 from tegula.ops.structs import added, moved
-from tegula.types import DType, element_type, scalar_of
+from tegula.types import ArrayType, DType, MatType, VecType, element_type, scalar_of
 
 
 @public("min", ELEMENTWISE)
-def minimum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
-    """The smaller of a and b, component by component.
+def minimum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
+    """The smaller of a and b, component by component; without b the smallest component of a vector or matrix a.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
     function.
@@ -42,12 +42,14 @@ def minimum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, minimumNumber.
     """
+    if b is None:
+        return _of_components(build, "min", S.Min, a)
     return build.elementwise(S.Min, [a, b]) if _typed(a, b) else fold_literals("min", a, b)
 
 
 @public("max", ELEMENTWISE)
-def maximum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
-    """The larger of a and b, component by component.
+def maximum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
+    """The larger of a and b, component by component; without b the largest component of a vector or matrix a.
 
     A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
     function.
@@ -57,7 +59,22 @@ def maximum(build: OpBuilder, a: AnyElements, b: AnyElements) -> Operand:
     Source:
         IEEE 754-2019, maximumNumber.
     """
+    if b is None:
+        return _of_components(build, "max", S.Max, a)
     return build.elementwise(S.Max, [a, b]) if _typed(a, b) else fold_literals("max", a, b)
+
+
+def _of_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operand:
+    """The components of a vector or matrix, combined from the first on."""
+    if b.is_tile(x):
+        return b.map(lambda args: _of_components(b, name, op, args[0]), [x])
+    whole = b.value(x)
+    if not isinstance(whole.type, VecType | MatType):
+        raise TypeRule(f"{name} takes two values, or a vector or matrix, got {whole.type}", culprit=x)
+    total, *rest = b.components_of(whole)
+    for part in rest:
+        total = b.one(op, [total, part])
+    return total
 
 
 def _typed(*operands: Operand) -> bool:
@@ -160,17 +177,18 @@ def floordiv(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
 
 @public("mod")
 def mod(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
-    """The remainder a % b, with the sign of a.
+    """The remainder a % b, with the sign of a, component by component.
 
     The remainder of the truncated quotient: of floats exact, NaN where a is infinite or b is 0; of integers 0
     where b is 0.
 
     Parameters:
-        a, b: scalars or tiles of scalars of one dtype but bool; or a vector or matrix of integers and a scalar.
+        a, b: scalars or tiles of scalars of one dtype but bool; or vectors or matrices of one type; or one of these and
+            a scalar.
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: both operands are vectors or matrices, or an operand is a bool.
+        type-mismatch: an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         the adjoint for `a`; that times minus the truncated quotient for `b`.
@@ -389,6 +407,8 @@ def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: 
     Gradient:
         goes to the operand that was chosen, where the other one gets 0, a NaN there included.
     """
+    if cond is None or isinstance(getattr(cond, "type", None), ArrayType):
+        return value_if_false if cond is None else value_if_true
     if isinstance(cond, bool):
         return value_if_true if cond else value_if_false
     if any(b.is_tile(v) for v in (cond, value_if_true, value_if_false)):

@@ -422,3 +422,96 @@ def trace(b: OpBuilder, a: AMatrix) -> Value:
     for k in range(1, t.rows):
         total = b.one(S.Add, [total, parts[k * t.cols + k]])
     return total
+
+
+@public("ddot")
+def ddot(b: OpBuilder, x: AMatrix, y: AMatrix) -> Value:
+    """The double inner product of two matrices: the sum of the products of their entries, row by row.
+
+    Parameters:
+        x, y: matrices (M, N) of one type but bool.
+    Returns:
+        a scalar of their dtype.
+    Raises:
+        type-mismatch: the types differ, or are of bools.
+    Gradient:
+        adjoint * y for `x`, adjoint * x for `y`.
+    """
+    left, right = b.value(x), b.value(y)
+    for v in (left, right):
+        require(isinstance(v.type, MatType), f"expected a matrix, got {v.type}")
+    require(left.type == right.type, f"ddot needs two matrices of one type, got {left.type} and {right.type}")
+    return b.inner(b.components_of(left), b.components_of(right))
+
+
+@public("matrix_from_rows")
+def matrix_from_rows(b: OpBuilder, *rows: AVector) -> Value:
+    """The matrix of given rows.
+
+    Parameters:
+        *rows: 1 or more vectors (N,) of one type.
+    Returns:
+        a matrix (number of rows, N) of their dtype.
+    Raises:
+        type-mismatch: there are no rows, or their types differ; the matrix would have more than 1024 entries.
+    Gradient:
+        that of each row is the adjoint's row.
+    """
+    require(rows, "a matrix has 1 or more rows", "give it vectors")
+    first, *others = made = [_vector(b, x) for x in rows]
+    for x in others:
+        require(x.type == first.type, f"the rows are {first.type} and {x.type}", "make them of one type")
+    entries = [part for row in made for part in b.components_of(row)]
+    t = MatType(len(made), len(entries) // len(made), scalar_of(element(first.type)))
+    require_components(t)
+    return b.one(VecMake, entries, {"type": t})
+
+
+@public("matrix_from_cols")
+def matrix_from_cols(b: OpBuilder, *cols: AVector) -> Value:
+    """The matrix of given columns.
+
+    Parameters:
+        *cols: 1 or more vectors (M,) of one type.
+    Returns:
+        a matrix (M, number of columns) of their dtype.
+    Raises:
+        type-mismatch: there are no columns, or their types differ; the matrix would have more than 1024 entries.
+    Gradient:
+        that of each column is the adjoint's column.
+    """
+    return transpose(b, matrix_from_rows(b, *cols))
+
+
+@public("_require_matrix")
+def require_matrix(b: OpBuilder, name: Operand, m: Operand, *sizes: Operand) -> None:
+    """TypeRule unless a library function is given a square matrix of floats of one of these sizes."""
+    t = b.value(m).type
+    fits = isinstance(t, MatType) and t.rows == t.cols and t.rows in (sizes or (t.rows,))
+    wanted = " or ".join(f"{n}x{n}" for n in sizes) or "square"
+    if not (fits and scalar_of(element(t)).is_float):
+        raise TypeRule(f"{name} takes a {wanted} matrix of floats, got {t}", culprit=m)
+
+
+@public("_require_vector")
+def require_vector(b: OpBuilder, name: Operand, v: Operand, *sizes: Operand) -> None:
+    """TypeRule unless a library function is given a vector of numbers, of one of these lengths."""
+    t = b.value(v).type
+    fits = isinstance(t, VecType) and not t.dtype.is_bool and t.length in (sizes or (t.length,))
+    wanted = f" of {' or '.join(map(str, sizes))} components" if sizes else ""
+    if not fits:
+        raise TypeRule(f"{name} takes a vector{wanted}, got {t}", culprit=v)
+
+
+@public("_all_within")
+def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -> Operand:
+    """Whether all components of two values of one type differ by at most a tolerance; no NaN does."""
+    left, right = builder.unified("sub", [a, b])
+    gap = builder.one(S.Abs, [builder.one(S.Sub, [left, right])])
+    parts = builder.components_of(gap) if isinstance(gap.type, VecType | MatType) else [gap]
+    limit = builder.cast(tolerance, scalar_of(element(gap.type)))
+    tests = [builder.one(S.Cmp, [part, limit], {"pred": "le"}) for part in parts]
+    total = tests[0]
+    for test in tests[1:]:
+        total = builder.one(S.And, [total, test])
+    return total

@@ -471,14 +471,15 @@ class OpBuilder(Builder):
             return self.call(function, a, b)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
-        if both and op in ("add", "sub", "and", "or", "xor"):
-            return self.one(REGISTRY[op], [a, b])
+        if both and op in ("add", "sub", "and", "or", "xor", "mod", "shl", "shr"):
+            return self._by_component(op, a, b)
         shape = ta if isinstance(ta, VecType | MatType) else tb
         plain = algebra_of(shape).is_plain
-        if not both and op in (("mul", "div", "mod", "floordiv") if plain else ("mul", "div")):
+        scaling = ("mul", "div", "mod", "floordiv", "shl", "shr") if plain else ("mul", "div")
+        if not both and op in scaling:
             assert isinstance(shape, VecType | MatType)
             left, right = (self._splat(x, shape, op) for x in (a, b))
-            return self.one(REGISTRY[op], [left, right])
+            return self._by_component(op, left, right)
         raise TypeRule(
             f"'{SYMBOLS[op]}' is not defined between {describe(a)} and {describe(b)}",
             algebra_of(ta).help or algebra_of(tb).help or COMPONENTWISE if op in ("mul", "div") else "",
@@ -491,6 +492,17 @@ class OpBuilder(Builder):
         elements = [t.dtype if isinstance(t, TileType | BufType) else t for t in types]
         multiplies = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
         return algebra_of(elements[0]).multiply if multiplies else ""
+
+    def _by_component(self, op: str, a: Value, b: Value) -> Value:
+        """An operator of two vectors or matrices of one type; the remainder of floats is the library's."""
+        t = element(a.type)
+        if op in ("shl", "shr") and scalar_of(t).is_float:
+            raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {t}", BITWISE_HELP)
+        if op != "mod" or not scalar_of(t).is_float:
+            return self.one(REGISTRY[op], [a, b])
+        self._same(op, a, b)
+        pairs = zip(self.components_of(a), self.components_of(b), strict=True)
+        return self.one(VecMake, [self.value(self.call("mod", x, y)) for x, y in pairs], {"type": t})
 
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
         if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
@@ -612,6 +624,8 @@ def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
 
 
 COMPONENTWISE = "for component-wise products use tg.cw_mul or tg.cw_div"
+
+
 def _of_composites(op: str, left: str, right: str) -> str:
     """The message for an operator between tiles, or a tile and another operand, of vectors or matrices."""
     if op not in ("mul", "div"):

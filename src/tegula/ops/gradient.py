@@ -252,6 +252,11 @@ class Call(CallLike):
         """Whether the call has an adjoint region; otherwise its adjoint is derived from its body."""
         return len(self.regions) > 1
 
+    @property
+    def integers_are_constant(self) -> bool:
+        """Those of a function whose derivative was declared."""
+        return self.has_rule
+
     def infer(self) -> Sequence[Type]:
         body, *rules = self.regions
         made, operands = types(body.yielded), types(self.arguments)

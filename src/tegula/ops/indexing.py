@@ -433,6 +433,8 @@ class KernelBuilder(OpBuilder):
             return len(t.shape) if name == "ndim" else math.prod(t.shape)
         if isinstance(t, TileType | BufType) and name == "T":
             return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
+        if isinstance(t, MatType) and name == "T":
+            return PUBLIC["transpose"](self, x)
         part = t.algebra.part(name, t.length) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
             return self._named_part(x, t, part)

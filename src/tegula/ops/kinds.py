@@ -73,7 +73,8 @@ Integer: TypeAlias = Annotated[
 Condition: TypeAlias = Annotated[
     Any,
     Kind(
-        "a bool or an integer, true unless 0: a scalar for whole values, a tile for each element.",
+        "a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array, true "
+        "unless None.",
         {"type-mismatch": "the condition is a float, or no scalar or tile"},
     ),
 ]

@@ -13,7 +13,7 @@ from tegula.lang.overloads import Parameter
 from tegula.ops import PUBLIC
 from tegula.ops.documented import Family, Kind, completed, in_rows
 from tegula.signature import ElementPattern
-from tegula.types import DTYPES, NAMED_ELEMENTS, DType
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
 BOTH = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
@@ -56,10 +56,23 @@ OF_VECTORS = Family(
 """The text that docstrings of functions of vectors share."""
 
 
+STATE = Kind(
+    "the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no variable is "
+    "not changed.",
+    {"unsupported-python": "a variable would advance in an expression that may not be evaluated"},
+)
+"""The kind of parameters that a function changes for its caller."""
+
+
 def documentation(f: FuncDef) -> str:
     """The docstring of a library function: that of its first overload. For functions of numbers, the accepted dtypes
     are those of all overloads."""
+    from tegula.stdlib import FAMILIES, WHOLES
+
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
+    if f.name in WHOLES:
+        rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
+        return completed(text, in_rows(rows), FAMILIES.get(f.name))
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
         return completed(text, in_rows(map(_of_pattern, first.definition.parameters)), OF_VECTORS)
     parameters = [p for each in f.definitions for p in each.definition.parameters]
@@ -117,9 +130,9 @@ def _tiles() -> dict[str, FuncDef]:
 
 @cache
 def _functions() -> dict[str, FuncDef]:
-    from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT
+    from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT, WHOLES
 
-    return _overloaded(FUNCTIONS, SIXTEEN_BIT)
+    return _overloaded({**FUNCTIONS, **WHOLES}, SIXTEEN_BIT)
 
 
 def _overloaded(

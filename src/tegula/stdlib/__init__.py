@@ -4,13 +4,13 @@ function of elements needs."""
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tegula.stdlib.registry import FUNCTIONS
+from tegula.stdlib.registry import FAMILIES, FUNCTIONS, WHOLES
 
 for _module in iter_modules(__path__):
     if not _module.ispkg:
         import_module(f"{__name__}.{_module.name}")
 
-SIXTEEN_BIT: frozenset[str] = frozenset(name for name in FUNCTIONS if not name.startswith("_"))
+SIXTEEN_BIT: frozenset[str] = frozenset(name for name in (*FUNCTIONS, *WHOLES) if not name.startswith("_"))
 """Functions whose float16 and bfloat16 results are the float32 ones, rounded once."""
 
-__all__ = ["FUNCTIONS", "SIXTEEN_BIT"]
+__all__ = ["FAMILIES", "FUNCTIONS", "SIXTEEN_BIT", "WHOLES"]

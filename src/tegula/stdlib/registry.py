@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from tegula.dataclass import dataclass
+from tegula.ops.documented import Family
 
 FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
 """Names that start with an underscore are parts that several functions share, not for users."""
@@ -16,6 +17,33 @@ def func(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add a function, written in the language, to the standard library."""
     FUNCTIONS.setdefault(function.__name__, []).append(function)
     return function
+
+
+WHOLES: dict[str, list[Callable[..., Any]]] = {}
+"""Functions of whole vectors, matrices and states, which are no functions of one number, by public name, in overload
+order; and parts that they share, as in `FUNCTIONS`."""
+FAMILIES: dict[str, Family] = {}
+"""What the docstrings of functions of wholes share with others, by the function's name."""
+
+
+NO_VALUES = {
+    "unsupported-python": "an argument is a function, a module or another object that is no value",
+    "unknown-attribute": "an argument is of another kind",
+    "not-constant": "an argument is a tuple",
+}
+"""Why arguments that are no values at all are errors, for families of functions of any type."""
+
+
+def whole(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function of whole vectors, matrices or states, written in the language, to the standard library."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        WHOLES.setdefault(function.__name__, []).append(function)
+        if family is not None:
+            FAMILIES.setdefault(function.__name__, family)
+        return function
+
+    return add
 
 
 Range = tuple[float, float]

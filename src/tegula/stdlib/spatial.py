@@ -7,21 +7,6 @@ from tegula.stdlib.registry import func, tg
 
 
 @func
-def skew(vec: Vec3):
-    """The matrix of a cross product: skew(vec) @ u is cross(vec, u).
-
-    Returns:
-        a matrix (3, 3), the negative of its transpose.
-    Gradient:
-        the sum of the entries of the adjoint in which a component stands, with its sign.
-    """
-    zero = type(vec.x)(0.0)
-    return tg.matrix_from_rows(
-        tg.vector(zero, -vec.z, vec.y), tg.vector(vec.z, zero, -vec.x), tg.vector(-vec.y, vec.x, zero)
-    )
-
-
-@func
 def spatial_top(svec: Spatial):
     """The first three components of a spatial vector: its angular velocity or torque.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tegula.ir import Carrier, Op, Region, Value, root
+from tegula.ir import CallLike, Carrier, Op, Region, Value, root
+from tegula.ops.gradient import has_adjoint
 from tegula.passes.overlap import array_root
 from tegula.types import ArrayType, BufType, StackType, TileType, is_element, scalar_of
 
@@ -78,7 +79,10 @@ def _sources(op: Op) -> Iterator[Value]:
 
 
 def _targets(op: Op) -> Iterator[Value]:
-    yield from (v for v in op.results if not is_memory(v))
+    """The values and arrays that depend on an op. A function with a declared adjoint says of all its results how they
+    depend on floats: of integers that they do not."""
+    declared = isinstance(op, CallLike) and op.integers_are_constant
+    yield from (v for v in op.results if not is_memory(v) and (not declared or has_adjoint(v.type)))
     for effect in op.effects():
         if effect.value is not None and effect.kind in ("write", "atomic"):
             yield memory_root(effect.value)

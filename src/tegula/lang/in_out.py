@@ -1,0 +1,129 @@
+"""Arguments that a function changes for its caller: `state: tg.InOut[tg.uint32]`.
+
+A call binds the variable that is passed anew, as an assignment does: to the value that the parameter has at the end of
+the function. Loops and branches ask beforehand which names a statement binds, so that such calls are found before a
+function is traced. What is passed and is no variable is not changed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tegula import errors as E
+from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.lang.flow import CHANGED, Flow
+from tegula.lang.overloads import ordered
+from tegula.lang.state import Frame
+
+if TYPE_CHECKING:
+    from tegula.lang.calls import Calls
+
+Lookup = Callable[[str], Any]
+
+
+def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> None:
+    """Give each statement of a function the names of the variables that calls in it change."""
+    for statement in _statements(flow.tree.body):
+        names: list[str] = []
+        for call in _calls(statement):
+            callee = _callee(call.func, flow, lookup, library)
+            names += _variables(callee, call) if callee is not None else []
+        here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
+        if here or hasattr(statement, CHANGED):
+            setattr(statement, CHANGED, here)
+
+
+def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a function, without those of functions inside it."""
+    for statement in block:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef):
+            for field in ("body", "orelse"):
+                yield from _statements(getattr(statement, field, ()))
+
+
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    """The calls in a statement, but for those in statements inside it."""
+    pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        if not isinstance(node, ast.stmt | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+
+
+def _callee(node: ast.expr, flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> FuncDef | None:
+    """The function that an expression names in the scope around the function that is traced."""
+    path: list[str] = []
+    while isinstance(node, ast.Attribute):
+        path.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id in flow.locals:
+        return None
+    try:
+        found = lookup(node.id)
+    except KeyError:
+        return None
+    for name in reversed(path):
+        in_language = isinstance(found, ModuleType) and found.__name__ == "tegula"
+        found = library.get(name) if in_language else getattr(found, name, None)
+    if isinstance(found, PublicFunction):
+        found = library.get(found.name)
+    return found if type(found) is FuncDef else None
+
+
+def _variables(f: FuncDef, call: ast.Call) -> list[str]:
+    """The variables that a call of a function changes."""
+    return [x.id for x in arguments(f, call).values()]
+
+
+def arguments(f: FuncDef, call: ast.Call) -> dict[str, ast.Name]:
+    """The variables that a call passes for parameters which some overload of a function changes, by parameter."""
+    if any(isinstance(a, ast.Starred) for a in call.args):
+        return {}
+    named = {k.arg: k.value for k in call.keywords if k.arg is not None}
+    found: dict[str, ast.Name] = {}
+    for each in f.definitions:
+        parameters = each.definition.parameters
+        try:
+            given = ordered(f.name, parameters, call.args, named)
+        except TypeError:
+            continue
+        pairs = zip(parameters, given, strict=True)
+        found |= {p.name: x for p, x in pairs if p.changed and isinstance(x, ast.Name)}
+    return found
+
+
+def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
+    """Bind the variables that a call passes to what the function leaves in its parameters. `ends`: by parameter."""
+    frame = tracer.frame
+    for parameter, variable in arguments(f, call).items():
+        name = variable.id
+        if parameter not in ends:
+            continue
+        if name not in frame.names and (frame.outer is None or name not in frame.outer.names):
+            continue  # a constant
+        if name not in frame.names:
+            what = f"{f.name} changes '{name}', a variable of the enclosing function"
+            help = "pass it as an argument, and return it"
+        elif frame.unsure:
+            what = f"{f.name} changes '{name}' in {frame.unsure}, which may not be evaluated"
+            help = "call it in a statement of its own"
+        else:
+            tracer.bind(name, ends[parameter])
+            continue
+        raise E.UnsupportedPython(tracer.location(call), what=what, help=help)
+
+
+@contextmanager
+def unsure(frame: Frame, where: str) -> Iterator[None]:
+    """Refuse calls that change variables inside of a `with` block, whose expression may not be evaluated."""
+    before, frame.unsure = frame.unsure, where
+    try:
+        yield
+    finally:
+        frame.unsure = before

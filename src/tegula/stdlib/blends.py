@@ -1,0 +1,89 @@
+"""Steps, fractions and blends of two values."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.stdlib.registry import NO_VALUES, tg, whole
+
+OF_NUMBERS = Family(
+    {},
+    {
+        **NO_VALUES,
+        "type-mismatch": "an argument is no number, or a vector or matrix where a scalar is wanted",
+        "mixed-scalar-types": "the arguments differ in dtype, or are integers where floats are wanted",
+        "shape-mismatch": "the shapes of tiles do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
+    },
+)
+
+
+@whole(OF_NUMBERS)
+def step(x):
+    """The number 1 where x is below 0, and 0 elsewhere.
+
+    Parameters:
+        x: a scalar, or tile of scalars, of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Gradient:
+        0 everywhere.
+    """
+    return type(x)(x < type(x)(0))
+
+
+@whole(OF_NUMBERS)
+def nonzero(x):
+    """The number 0 where x is 0, and 1 elsewhere, for a NaN too.
+
+    Parameters:
+        x: a scalar, or tile of scalars, of any dtype but bool.
+    Returns:
+        a value of the type of `x`.
+    Gradient:
+        0 everywhere.
+    """
+    return type(x)(x != type(x)(0))
+
+
+@whole(OF_NUMBERS)
+def frac(x):
+    """The fraction of x, x - trunc(x), with its sign.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of floats.
+    Returns:
+        a value of the type of `x`.
+    Gradient:
+        the adjoint.
+    """
+    return x - tg.trunc(x)
+
+
+@whole(OF_NUMBERS)
+def lerp(a, b, t):
+    """The value between a and b that is a at t = 0 and b at t = 1: a * (1 - t) + b * t.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of floats, or tiles of them.
+        t: a scalar of their dtype.
+    Returns:
+        a value of the type of `a`.
+    Gradient:
+        adjoint * (1 - t) for `a`, adjoint * t for `b`, the inner product of the adjoint and b - a for `t`.
+    """
+    return a * (1.0 - t) + b * t
+
+
+@whole(OF_NUMBERS)
+def smoothstep(a, b, x):
+    """The smooth step from 0 at a to 1 at b: t * t * (3 - 2 * t), with t = (x - a) / (b - a) clamped to 0 and 1.
+
+    Parameters:
+        a, b, x: scalars of one dtype of floats, or tiles of them.
+    Returns:
+        a scalar of that dtype, or a tile.
+    Gradient:
+        of the polynomial inside; 0 outside.
+    """
+    t = tg.clamp((x - a) / (b - a), 0.0, 1.0)
+    return t * t * (3.0 - 2.0 * t)

@@ -1,0 +1,303 @@
+"""Decompositions of small matrices, by rotations of Jacobi and Givens, with closed adjoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.registry import NO_VALUES, tg, whole
+
+SWEEPS = 10
+"""How often all pairs of columns are made orthogonal: the number of right digits doubles each time."""
+FACTORS = Family(
+    {},
+    {
+        **NO_VALUES,
+        "type-mismatch": "`A` is no such matrix of floats, or tiles are given",
+        "mixed-scalar-types": "`A` is a literal",
+        "out-of-range": "a literal does not fit its dtype",
+        "shape-mismatch": "the shapes of tiles do not broadcast",
+    },
+)
+PAIRS = ((), (), ((0, 1),), ((0, 1), (0, 2), (1, 2)))
+"""All pairs of columns, by the number of columns."""
+EXCHANGED = ((), (), ((0, 1),), ((0, 1), (1, 2), (0, 1)))
+"""Pairs that are compared in turn to sort the columns."""
+
+
+@whole()
+def _half_angle(diagonal_p, diagonal_q, off):
+    """The cosine and sine of the rotation of rows and columns p and q of a symmetric matrix that makes its entry `off`
+    0."""
+    one, zero = type(off)(1.0), type(off)(0.0)
+    done = off == zero
+    ratio = (diagonal_q - diagonal_p) / tg.where(done, one, off + off)
+    t = tg.copysign(one / (tg.abs(ratio) + tg.sqrt(one + ratio * ratio)), ratio)
+    c = one / tg.sqrt(one + t * t)
+    return tg.where(done, one, c), tg.where(done, zero, c * t)
+
+
+@whole()
+def _largest_entry(a):
+    """The largest magnitude in a matrix, 1 where it is 0."""
+    size = tg.max(tg.abs(a))
+    return tg.where(size > type(size)(0.0), size, type(size)(1.0))
+
+
+@whole()
+def _orthogonal_columns(a, v):
+    """The matrix a v with orthogonal columns, longest first, and the rotation v."""
+    for _ in range(SWEEPS):
+        for p, q in PAIRS[len(a)]:
+            first, second = a[:, p], a[:, q]
+            c, s = tg._half_angle(tg.dot(first, first), tg.dot(second, second), tg.dot(first, second))
+            a[:, p] = c * first - s * second
+            a[:, q] = s * first + c * second
+            first, second = v[:, p], v[:, q]
+            v[:, p] = c * first - s * second
+            v[:, q] = s * first + c * second
+    for p, q in EXCHANGED[len(a)]:
+        first, second = a[:, p], a[:, q]
+        if tg.dot(first, first) < tg.dot(second, second):
+            a[:, p] = second
+            a[:, q] = -first
+            first, second = v[:, p], v[:, q]
+            v[:, p] = second
+            v[:, q] = -first
+    return a, v
+
+
+@whole()
+def _across(u):
+    """A unit vector at a right angle to a unit vector of three components."""
+    axis = type(u)(0.0)
+    axis[tg.int32(tg.argmin(tg.abs(u)))] = type(u[0])(1.0)
+    return tg.normalize(tg.cross(u, axis))
+
+
+@whole()
+def _unit_or(v, other):
+    """A vector divided by its length; another one where that is 0."""
+    return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
+
+
+@whole()
+def _svd3(A):
+    tg._require_matrix("svd3", A, 3)
+    size = tg._largest_entry(A)
+    b, v = tg._orthogonal_columns(A / size, tg.identity(3, dtype=type(size)))
+    first = type(b[0])(0.0)
+    first[0] = type(size)(1.0)
+    u0 = tg._unit_or(b[:, 0], first)
+    rest = b[:, 1] - u0 * tg.dot(u0, b[:, 1])
+    u1 = tg._unit_or(rest - u0 * tg.dot(u0, rest), tg._across(u0))
+    u2 = tg.cross(u0, u1)
+    sigma = tg.vector(tg.dot(u0, b[:, 0]), tg.dot(u1, b[:, 1]), tg.dot(u2, b[:, 2])) * size
+    return tg.matrix_from_cols(u0, u1, u2), sigma, v
+
+
+@whole()
+def _svd2(A):
+    tg._require_matrix("svd2", A, 2)
+    size = tg._largest_entry(A)
+    b, v = tg._orthogonal_columns(A / size, tg.identity(2, dtype=type(size)))
+    first = type(b[0])(0.0)
+    first[0] = type(size)(1.0)
+    u0 = tg._unit_or(b[:, 0], first)
+    u1 = tg.vector(-u0[1], u0[0])
+    along = tg.dot(u1, b[:, 1])
+    if along < type(along)(0.0):
+        u1, along = -u1, -along
+    sigma = tg.vector(tg.dot(u0, b[:, 0]), along) * size
+    return tg.matrix_from_cols(u0, u1), sigma, v
+
+
+@whole()
+def _reciprocal_gap(a, b):
+    """1 / (b - a); 0 where they are equal."""
+    gap = b - a
+    none = gap == type(gap)(0.0)
+    return tg.where(none, type(gap)(0.0), type(gap)(1.0) / tg.where(none, type(gap)(1.0), gap))
+
+
+@whole()
+def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
+    """The antisymmetric rates Ω_u and Ω_v at which U and V rotate solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v, entry by entry. A
+    pair of singular values of equal magnitude has no rates: they count as 0."""
+    n = len(U)
+    of_u, of_v = tg.transpose(U) * by_u, tg.transpose(V) * by_v
+    p = tg.diag(by_sigma)
+    for i in tg.static(range(n)):
+        for j in tg.static(range(n)):
+            if i != j:
+                gap = tg._reciprocal_gap(sigma[i] * sigma[i], sigma[j] * sigma[j])
+                turn_u, turn_v = of_u[i, j] - of_u[j, i], of_v[i, j] - of_v[j, i]
+                p[i, j] = gap * (sigma[j] * turn_u + sigma[i] * turn_v)
+    return U * p * tg.transpose(V)
+
+
+@whole()
+def __svd3_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
+    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
+
+
+@whole()
+def __svd2_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
+    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
+
+
+@whole(FACTORS)
+def svd3(A):
+    """The singular values of a 3x3 matrix, with A = U * diag(sigma) * transpose(V).
+
+    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last has the sign of the determinant
+    of A. Pairs of columns of U and V may change their signs together.
+
+    Parameters:
+        A: a matrix (3, 3) of floats.
+        U, sigma, V: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
+    Gradient:
+        U * P * transpose(V), with the adjoint of sigma on the diagonal of P and that of the rotation of each pair of
+        columns elsewhere; it grows as 1 over the difference of the squares of two singular values, and pairs of equal
+        magnitude count as fixed.
+    Source:
+        Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the Jacobian
+        of the Singular Value Decomposition, 2000.
+    """
+    return tg._svd3(A)
+
+
+@whole()
+def svd3(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
+    """The singular values, set in variables."""
+    U, sigma, V = tg._svd3(A)
+
+
+@whole(FACTORS)
+def svd2(A):
+    """The singular values of a 2x2 matrix, with A = U * diag(sigma) * transpose(V).
+
+    V is a rotation, and U one or a reflection. The values in sigma are not negative and descend. Pairs of columns of U
+    and V may change their signs together.
+
+    Parameters:
+        A: a matrix (2, 2) of floats.
+        U, sigma, V: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
+    Gradient:
+        as that of tg.svd3.
+    Source:
+        Hestenes, Inversion of Matrices by Biorthogonalization, 1958.
+    """
+    return tg._svd2(A)
+
+
+@whole()
+def svd2(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
+    """The singular values, set in variables."""
+    U, sigma, V = tg._svd2(A)
+
+
+@whole(FACTORS)
+def qr3(A):
+    """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
+
+    Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has
+    the sign of the determinant of A.
+
+    Parameters:
+        A: a matrix (3, 3) of floats.
+        Q, R: variables of the types of the results, which then are set instead.
+    Returns:
+        matrices (3, 3) of the dtype of `A`: Q and R.
+    Gradient:
+        of the rotations that make R; a rotation of two zeros counts as fixed.
+    Source:
+        Givens, Computation of Plane Unitary Rotations, 1958.
+    """
+    tg._require_matrix("qr3", A, 3)
+    R = A
+    Q = tg.identity(3, dtype=type(A[0, 0]))
+    for p, q in PAIRS[3]:
+        x, y = R[p, p], R[q, p]
+        size = tg.length(tg.vector(x, y))
+        none = size == type(size)(0.0)
+        whole = tg.where(none, type(size)(1.0), size)
+        c, s = tg.where(none, type(size)(1.0), x / whole), tg.where(none, type(size)(0.0), y / whole)
+        first, second = R[p], R[q]
+        R[p] = c * first + s * second
+        R[q] = c * second - s * first
+        R[q, p] = type(size)(0.0)
+        first, second = Q[:, p], Q[:, q]
+        Q[:, p] = c * first + s * second
+        Q[:, q] = c * second - s * first
+    return Q, R
+
+
+@whole()
+def qr3(A, Q: InOut[Any], R: InOut[Any]):  # noqa: F811
+    """The factors, set in variables."""
+    Q, R = tg.qr3(A)
+
+
+@whole()
+def _eig3(A):
+    tg._require_matrix("eig3", A, 3)
+    size = tg._largest_entry(A)
+    a = A / size
+    Q = tg.identity(3, dtype=type(size))
+    for _ in range(SWEEPS):
+        for p, q in PAIRS[3]:
+            c, s = tg._half_angle(a[p, p], a[q, q], a[p, q])
+            first, second = a[:, p], a[:, q]
+            a[:, p] = c * first - s * second
+            a[:, q] = s * first + c * second
+            first, second = a[p], a[q]
+            a[p] = c * first - s * second
+            a[q] = s * first + c * second
+            first, second = Q[:, p], Q[:, q]
+            Q[:, p] = c * first - s * second
+            Q[:, q] = s * first + c * second
+    return Q, tg.get_diag(a) * size
+
+
+@whole()
+def __eig3_adjoint(A, Q, d, by_q, by_d):
+    """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. Equal eigenvalues count as fixed."""
+    of_q = tg.transpose(Q) * by_q
+    p = tg.diag(by_d)
+    for i in tg.static(range(3)):
+        for j in tg.static(range(3)):
+            if i != j:
+                p[i, j] = (of_q[i, j] - of_q[j, i]) * tg._reciprocal_gap(d[i], d[j]) * type(d[0])(0.5)
+    return Q * p * tg.transpose(Q)
+
+
+@whole(FACTORS)
+def eig3(A):
+    """The eigenvalues of a symmetric 3x3 matrix, with A = Q * diag(d) * transpose(Q).
+
+    Q is a rotation, with determinant 1, whose columns are the eigenvectors. The eigenvalues are in no order.
+
+    Parameters:
+        A: a symmetric matrix (3, 3) of floats.
+        Q, d: variables of the types of the results, which then are set instead.
+    Returns:
+        a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
+    Gradient:
+        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each
+        pair of columns elsewhere; it grows as 1 over the difference of two eigenvalues; equal ones count as fixed.
+    Source:
+        Jacobi, 1846; Golub and Van Loan, Matrix Computations, 8.5.
+    """
+    return tg._eig3(A)
+
+
+@whole()
+def eig3(A, Q: InOut[Any], d: InOut[Any]):  # noqa: F811
+    """The eigenvalues, set in variables."""
+    Q, d = tg._eig3(A)

@@ -1,0 +1,52 @@
+"""Expectations, which print where they fail and go on."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.stdlib.registry import NO_VALUES, tg, whole
+
+EXPECTED = Family(
+    {"Gradient": "none: nothing is returned."},
+    {
+        **NO_VALUES,
+        "type-mismatch": "the operands are no scalars, vectors or matrices",
+        "mixed-scalar-types": "the operands differ in type",
+        "shape-mismatch": "the shapes of tiles do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
+    },
+)
+
+
+@whole(EXPECTED)
+def expect_eq(a, b):
+    """A check whether two values are equal. Where they are not, an error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type.
+    """
+    if a != b:
+        print("Error, expect_eq() failed:\n\t Expected:", b, "\n\t Actual:", a)
+
+
+@whole(EXPECTED)
+def expect_neq(a, b):
+    """A check whether two values differ. Where they do not, an error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type.
+    """
+    if a == b:
+        print("Error, expect_neq() failed:\n\t Expected another value than:", b, "\n\t Actual:", a)
+
+
+@whole(EXPECTED)
+def expect_near(a, b, tolerance=1e-6):
+    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. Where it fails, an
+    error is printed, and the kernel goes on.
+
+    Parameters:
+        a, b: scalars, vectors or matrices of one type of numbers.
+        tolerance: a float; 1e-6 by default.
+    """
+    if not tg._all_within(a, b, tolerance):
+        print("Error, expect_near() failed with tolerance", tolerance, "\n\t Expected:", b, "\n\t Actual:", a)

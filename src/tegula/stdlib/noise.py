@@ -1,0 +1,297 @@
+"""Perlin noise of one to four dimensions, periodic noise, and the curl of noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.registry import tg, whole
+from tegula.types import VecType, float32, int32, uint32
+
+vec2, vec3, vec4 = (VecType(n, float32) for n in (2, 3, 4))
+NOISE = Family(
+    {
+        "Source": "Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 "
+        "(3), 2020."
+    },
+    {
+        "type-mismatch": "an argument is no number, or the result would be a tile of vectors of another dtype",
+        "shape-mismatch": "the shapes of tiles do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
+    },
+)
+PRIMES = (73856093, 19349663, 53471161, 10000019)
+
+
+@whole()
+def _fade(t: float32):
+    return t * t * t * (t * (t * 6.0 - 15.0) + 10.0)
+
+
+@whole()
+def _fade_slope(t: float32):
+    return 30.0 * t * t * (t * (t - 2.0) + 1.0)
+
+
+@whole()
+def _cell_gradient(h: InOut[uint32], point: float32):
+    """The gradient of a cell with the hash h, of as many dimensions as a point."""
+    return tg.randf(h, -1.0, 1.0)
+
+
+@whole()
+def _cell_gradient(h: InOut[uint32], point: vec2):
+    """The gradient of a cell with the hash h."""
+    return tg.normalize(tg.sample_unit_square(h))
+
+
+@whole()
+def _cell_gradient(h: InOut[uint32], point: vec3):
+    """The gradient of a cell with the hash h."""
+    return tg.normalize(tg.sample_unit_cube(h))
+
+
+@whole()
+def _cell_gradient(h: InOut[uint32], point: vec4):
+    """The gradient of a cell with the hash h."""
+    return tg.normalize(tg.sample_unit_hypercube(h))
+
+
+@whole()
+def _corners(state: uint32, low, high, d):
+    """The values at a point d of the cell from low to high that its corners give, and the gradients there. Bit k of a
+    corner's number says on which side it is along axis k."""
+    values: Any = ()
+    slopes: Any = ()
+    for corner in tg.static(range(16)):
+        if corner < 1 << len(d):
+            offset = d
+            h = tg.uint32(0)
+            for k in tg.static(range(4)):
+                if k < len(d):
+                    cell = low[k]
+                    if corner >> k & 1:
+                        cell = high[k]
+                        offset[k] = offset[k] - 1.0
+                    part = tg.uint32(cell) * PRIMES[k]
+                    if k == len(d) - 1:
+                        part = part + state
+                    h = h ^ part
+            slope = tg._cell_gradient(h, d)
+            slopes = (*slopes, slope)
+            values = (*values, tg.dot(offset, slope))
+    return values, slopes
+
+
+@whole()
+def _noise_at(state: uint32, low, high, d):
+    """The noise at a point d of the cell from low to high: along the first axis it is interpolated first."""
+    values, _ = tg._corners(state, low, high, d)
+    for axis in tg.static(range(4)):
+        if axis < len(d):
+            t = tg._fade(d[axis])
+            mixed: Any = ()
+            for k in tg.static(range(8)):
+                if 2 * k < len(values):
+                    mixed = (*mixed, (values[2 * k + 1] - values[2 * k]) * t + values[2 * k])
+            values = mixed
+    return values[0]
+
+
+@whole()
+def _noise_gradient(state: uint32, low, high, d):
+    """The gradient of the noise by the point."""
+    values, slopes = tg._corners(state, low, high, d)
+    for axis in tg.static(range(4)):
+        if axis < len(d):
+            t, steepness = tg._fade(d[axis]), tg._fade_slope(d[axis])
+            mixed: Any = ()
+            steep: Any = ()
+            for k in tg.static(range(8)):
+                if 2 * k < len(values):
+                    a, b = values[2 * k], values[2 * k + 1]
+                    mixed = (*mixed, (b - a) * t + a)
+                    slope = (slopes[2 * k + 1] - slopes[2 * k]) * t + slopes[2 * k]
+                    slope[axis] = slope[axis] + (b - a) * steepness
+                    steep = (*steep, slope)
+            values = mixed
+            slopes = steep
+    return slopes[0]
+
+
+@whole()
+def _noise_of_line(state: uint32, low: int32, high: int32, d: float32):
+    """The noise of one dimension."""
+    h = tg.uint32(low) * PRIMES[0] + state
+    a = d * tg._cell_gradient(h, d)
+    h = tg.uint32(high) * PRIMES[0] + state
+    b = (d - 1.0) * tg._cell_gradient(h, d)
+    return (b - a) * tg._fade(d) + a
+
+
+@whole()
+def _floor(x):
+    """The components of a vector, rounded down, and the rest of each."""
+    low = tg.floor(x)
+    return tg.cast(low, tg.int32), x - low
+
+
+@whole()
+def __floor_adjoint(x, low, rest, g):
+    """The cell changes only where the noise of both cells is the same."""
+    return g
+
+
+@whole(NOISE)
+def noise(state: uint32, x: float32):
+    """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 at integral coordinates.
+
+    The state is not advanced.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32.
+    Returns:
+        a float32.
+    Gradient:
+        the adjoint times the gradient of the noise for the point; none for `state`.
+    """
+    low, d = tg._floor(x)
+    return tg._noise_of_line(state, low, low + 1, d)
+
+
+@whole()
+def noise(state: uint32, xy: vec2):  # noqa: F811
+    """Noise of two dimensions."""
+    low, d = tg._floor(xy)
+    return tg._noise_at(state, low, low + tg.vec2i(1), d)
+
+
+@whole()
+def noise(state: uint32, xyz: vec3):  # noqa: F811
+    """Noise of three dimensions."""
+    low, d = tg._floor(xyz)
+    return tg._noise_at(state, low, low + tg.vec3i(1), d)
+
+
+@whole()
+def noise(state: uint32, xyzt: vec4):  # noqa: F811
+    """Noise of four dimensions."""
+    low, d = tg._floor(xyzt)
+    return tg._noise_at(state, low, low + tg.vec4i(1), d)
+
+
+@whole(NOISE)
+def pnoise(state: uint32, x: float32, px: int32):
+    """Perlin noise that repeats after a number of cells along each axis.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        x: the point, of positive coordinates: a float32 scalar, or under another name a vec2, vec3 or vec4.
+        px: the period along the first axis, an int32 scalar.
+        xy: the point as a vec2 of float32.
+        py: the period along the second axis, an int32 scalar.
+        xyz: the point as a vec3.
+        pz: the period along the third axis.
+        xyzt: the point as a vec4.
+        pt: the period along the fourth axis.
+    Returns:
+        a float32.
+    Gradient:
+        the adjoint times the gradient of the noise for the point; none for the others.
+    """
+    low, d = tg._floor(x)
+    first = low % px
+    return tg._noise_of_line(state, first, (first + 1) % px, d)
+
+
+@whole()
+def _repeated(state: uint32, x, period):
+    """The noise of several dimensions that repeats."""
+    low, d = tg._floor(x)
+    first = low % period
+    return tg._noise_at(state, first, (first + type(first)(1)) % period, d)
+
+
+@whole()
+def pnoise(state: uint32, xy: vec2, px: int32, py: int32):  # noqa: F811
+    """Noise of two dimensions that repeats."""
+    return tg._repeated(state, xy, tg.vec2i(px, py))
+
+
+@whole()
+def pnoise(state: uint32, xyz: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
+    """Noise of three dimensions that repeats."""
+    return tg._repeated(state, xyz, tg.vec3i(px, py, pz))
+
+
+@whole()
+def pnoise(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
+    """Noise of four dimensions that repeats."""
+    return tg._repeated(state, xyzt, tg.vec4i(px, py, pz, pt))
+
+
+@whole()
+def _slope_at(state: uint32, x):
+    """The gradient of the noise at a point."""
+    low, d = tg._floor(x)
+    return tg._noise_gradient(state, low, low + type(low)(1), d)
+
+
+@whole(NOISE)
+def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):
+    """The curl of noise: a field of vectors without divergence.
+
+    Parameters:
+        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
+        octaves: how many fields are added, a uint32; 1 by default.
+        lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
+        gain: the ratio of their sizes, a float32; 0.5 by default.
+        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
+    Returns:
+        a vec2 of a vec2, else a vec3.
+    Gradient:
+        the adjoint times the derivatives of the field for the point, `lacunarity` and `gain`; none for `state`.
+    Source:
+        Bridson, Hourihan and Nordenstam, Curl-Noise for Procedural Fluid Flow, SIGGRAPH 2007.
+    """
+    total = tg.vec2(0.0)
+    frequency = tg.float32(1.0)
+    size = tg.float32(1.0)
+    for _ in range(tg.int32(octaves)):
+        total = total + size * tg._slope_at(state, frequency * xy)
+        size = size * gain
+        frequency = frequency * lacunarity
+    return tg.vec2(-total[1], total[0])
+
+
+@whole()
+def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32):
+    """The curl by the first three coordinates of three fields of noise."""
+    first, second, third = x * 0.0, x * 0.0, x * 0.0
+    frequency = tg.float32(1.0)
+    size = tg.float32(1.0)
+    for _ in range(tg.int32(octaves)):
+        at = frequency * x
+        first = first + size * tg._slope_at(state, at)
+        state = tg.rand_init(state, tg.uint32(10019689))
+        second = second + size * tg._slope_at(state, at)
+        state = tg.rand_init(state, tg.uint32(13112221))
+        third = third + size * tg._slope_at(state, at)
+        size = size * gain
+        frequency = frequency * lacunarity
+    return tg.vec3(third[1] - second[2], first[2] - third[0], second[0] - first[1])
+
+
+@whole()
+def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
+    """The curl of noise of three dimensions."""
+    return tg._curl(state, xyz, octaves, lacunarity, gain)
+
+
+@whole()
+def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
+    """The curl of noise of three dimensions that changes by time."""
+    return tg._curl(state, xyzt, octaves, lacunarity, gain)
