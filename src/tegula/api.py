@@ -93,6 +93,7 @@ NAMES: dict[str, Any] = {
 # What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
     "autotune": "tegula.tune",
+    "map": "tegula.runtime.mapping",
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"

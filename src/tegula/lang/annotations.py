@@ -112,16 +112,32 @@ class tile:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`: subscripted with a dtype or called with one alone, an annotation; called with data, or
+    what describes memory, an array of so many dimensions."""
 
     ndim: int
 
     def __getitem__(self, item: object) -> ArrayAnnotation:
         return array_annotation(item, self.ndim)
 
-    def __call__(self, dtype: object = None) -> ArrayAnnotation:
-        return array_annotation(dtype, self.ndim)
+    def __call__(self, data: object = None, dtype: object = None, *args: Any, **kwargs: Any) -> Any:
+        memory = args or not {"shape", "ptr"}.isdisjoint(kwargs)
+        if not memory and (data is None or (dtype is None and not kwargs and _is_annotation(data))):
+            return array_annotation(dtype if data is None else data, self.ndim)
+        return ARRAYS[0](data, dtype, *args, ndim=self.ndim, **kwargs)
 
+
+def _is_annotation(item: object) -> bool:
+    """Whether what `array1d(...)` is given alone is an element type, and no data."""
+    try:
+        element_or_any(item)
+    except (TypeError, KeyError):
+        return False
+    return True
+
+
+ARRAYS: list[Any] = []
+"""The class of arrays, which the runtime adds when it is loaded."""
 
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
 

@@ -13,6 +13,7 @@ from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
 from tegula.runtime.records import Assigned, Differentiated, ElementRange, Launched, Record, clear
+from tegula.runtime.retained import Retained
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 
@@ -145,8 +146,9 @@ class Tape:
             seeds = Seeds(_given(loss, grads))
             check_flow(self.records, seeds.targets)
             self._spent = True
-            before = seeds.place(self.records)
+            before, retained = seeds.place(self.records), Retained()
             for record in reversed(self.records):
+                retained.keep(record)
                 if isinstance(record, Assigned):
                     record.take_gradient()
                 elif isinstance(record, Launched):
@@ -156,6 +158,7 @@ class Tape:
                         record.given,
                         check=lambda adjoint, at=record: self._check(at, adjoint),
                     )
+            retained.restore()
             before.restore()
         for record in self.records if others is not None and others is not self else ():
             if isinstance(record, Launched):
