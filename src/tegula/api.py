@@ -21,7 +21,17 @@ from tegula.errors import (
     TegulaError,
     TuningError,
 )
-from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
+from tegula.lang.annotations import (
+    array1d,
+    array2d,
+    array3d,
+    array4d,
+    indexedarray1d,
+    indexedarray2d,
+    indexedarray3d,
+    indexedarray4d,
+    tile,
+)
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.cooperative import cooperative
 from tegula.lang.decorators import (
@@ -59,6 +69,7 @@ from tegula.runtime.device import (
     synchronize_device,
 )
 from tegula.runtime.gradcheck import GradientMismatch, gradcheck
+from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
 from tegula.runtime.launch_key import launch_key

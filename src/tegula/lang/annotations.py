@@ -35,6 +35,20 @@ class ArrayAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexedAnnotation:
+    """`tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T, ndim=n)`."""
+
+    array: ArrayAnnotation
+
+    def __str__(self) -> str:
+        return f"indexed {self.array}"
+
+    def matches(self, t: object) -> bool:
+        """Whether a type is an array of this dtype and number of dimensions: in kernels one type for both."""
+        return self.array.matches(t)
+
+
+@dataclass(frozen=True, slots=True)
 class TileAnnotation:
     """`tg.tile[T, M, N]`, `tg.tile(dtype=T, shape=(M, N))`; Any stands for every dtype or extent."""
 
@@ -112,19 +126,21 @@ class tile:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """`array1d` .. `array4d`: subscripted with a dtype or called with one alone, an annotation; called with data, or
-    what describes memory, an array of so many dimensions."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES."""
 
     ndim: int
+    kind: str = "array"
 
-    def __getitem__(self, item: object) -> ArrayAnnotation:
-        return array_annotation(item, self.ndim)
+    def __getitem__(self, item: object) -> ArrayAnnotation | IndexedAnnotation:
+        made = array_annotation(item, self.ndim)
+        return made if self.kind == "array" else IndexedAnnotation(made)
 
     def __call__(self, data: object = None, dtype: object = None, *args: Any, **kwargs: Any) -> Any:
         memory = args or not {"shape", "ptr"}.isdisjoint(kwargs)
         if not memory and (data is None or (dtype is None and not kwargs and _is_annotation(data))):
-            return array_annotation(dtype if data is None else data, self.ndim)
-        return ARRAYS[0](data, dtype, *args, ndim=self.ndim, **kwargs)
+            return self[dtype if data is None else data]
+        return CLASSES[self.kind](data, dtype, *args, ndim=self.ndim, **kwargs)
 
 
 def _is_annotation(item: object) -> bool:
@@ -136,13 +152,18 @@ def _is_annotation(item: object) -> bool:
     return True
 
 
-ARRAYS: list[Any] = []
-"""The class of arrays, which the runtime adds when it is loaded."""
+CLASSES: dict[str, Any] = {}
+"""The classes of arrays by name, which the runtime adds when it is loaded."""
 
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
+indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d = (
+    _Arrays(n, "indexedarray") for n in (1, 2, 3, 4)
+)
 
 
-Annotation = ElementType | ArrayAnnotation | TileAnnotation | Pattern | Dtypes | type | _Any
+Annotation = (
+    ElementType | ArrayAnnotation | IndexedAnnotation | TileAnnotation | Pattern | Dtypes | type | _Any
+)
 
 
 def resolve(annotation: object) -> Annotation:
@@ -151,7 +172,9 @@ def resolve(annotation: object) -> Annotation:
     Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
     if is_any(annotation):
         return ANY
-    if isinstance(annotation, (ArrayAnnotation, TileAnnotation, *PATTERNS)) or is_element(annotation):
+    if isinstance(annotation, (ArrayAnnotation, IndexedAnnotation, TileAnnotation, *PATTERNS)) or is_element(
+        annotation
+    ):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):

@@ -13,6 +13,7 @@ from tegula.dataclass import dataclass, field_names
 from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, likeness
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
+from tegula.lang.indexed import passed
 from tegula.lang.kernel import trace
 from tegula.lang.named import Named
 from tegula.source import Location
@@ -139,8 +140,9 @@ class KernelDef(Named):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Names, annotations and defaults; the error says which annotation stands for no type."""
-        return self.definition.parameters
+        """What launches pass: names, annotations and defaults, an indexed array as the arrays that it is made of. The
+        error says which annotation stands for no type."""
+        return passed(self.definition.parameters)
 
     def trace(
         self,

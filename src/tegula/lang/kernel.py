@@ -12,6 +12,7 @@ from tegula.ir import AccessClass, Kernel, LaunchClass, Region, Value
 from tegula.lang.aliases import blurred_changes, changed_copies
 from tegula.lang.captures import Captured, Captures
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.indexed import bound, passed, program
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
 from tegula.lang.references import keep_references
@@ -49,6 +50,7 @@ class Tracer(Statements):
         self.roles = []
         self.traced = {}
         builder.library = self.call_library
+        builder.programs = lambda name, args: self.inlined(program(name), args, None)
 
 
 def trace(
@@ -76,7 +78,7 @@ def trace(
     if tracer.errors:
         raise E.gathered(tracer.errors)
     check_depth(body)
-    names, source = [p.name for p in definition.parameters], definition.source
+    names, source = [p.name for p in passed(definition.parameters)], definition.source
     kernel = Kernel(definition.name, names, body, launch, access, source.location(source.tree))
     kernel.captured = tuple(tracer.captures.found.values())
     return kernel
@@ -109,15 +111,14 @@ def _traced(
 ) -> Tracer:
     """The tracer at the end of a kernel's body, with the errors that it found."""
     parameters = definition.parameters
-    if len(parameters) != len(param_types):
-        what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
+    count = len(passed(parameters))
+    if count != len(param_types):
+        what = f"{definition.name} takes {counted(count, 'argument')}, got {len(param_types)}"
         raise E.WrongArguments(definition.location, what=what)
     source = definition.source
     body = Region(param_types)
     builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)
-    names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
-    for name, value in names.items():
-        value.name = name
+    names = bound(parameters, body.args)
     captures = Captures(definition)
     frame = Frame(
         source,

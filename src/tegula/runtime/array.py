@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula.errors import LaunchError, NoComparison
 from tegula.fitting import extents, fitted, listed
-from tegula.lang.annotations import ARRAYS, ArrayAnnotation, array_annotation
+from tegula.lang.annotations import CLASSES, ArrayAnnotation, array_annotation
 from tegula.runtime.array_arithmetic import Arithmetic
 from tegula.runtime.array_conversions import Conversions
 from tegula.runtime.array_indexing import Indexing
@@ -594,7 +594,7 @@ class array(Indexing, Conversions, Arithmetic):
         return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
 
 
-ARRAYS.append(array)
+CLASSES["array"] = array
 
 
 def _unpickled(data: np.ndarray, dtype: ElementType, device: Device, requires_grad: bool) -> array:

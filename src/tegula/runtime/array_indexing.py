@@ -27,6 +27,8 @@ class Indexing:
     def __getitem__(self, index: Any) -> array:
         """A view by integers, slices, `...` and None; a single element is a view of shape (1,)."""
         entries = index if isinstance(index, tuple) else (index,)
+        if any(type(i) is type(self) for i in entries):
+            return self._gathered(entries)
         if not all(isinstance(i, BASIC) and not isinstance(i, bool) for i in entries):
             raise IndexError(
                 f"an array with {self.ndim} dimensions cannot be indexed by {index!r}: {_other(entries)}"
@@ -35,9 +37,17 @@ class Indexing:
         if named > self.ndim or entries.count(...) > 1:
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
         # The dimensions of elements come last, and are kept whole.
-        rest = () if ... in entries else (slice(None),) * (self.ndim - named)
+        rest = () if ... in entries else (...,)
         inner = (slice(None),) * (self._data.ndim - self.ndim)
-        return self._view(self._data[(*entries, *rest, *inner, ...)], self.dtype, lambda g: g[index])
+        return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
+
+    def _gathered(self: Any, entries: tuple[Any, ...]) -> Any:
+        """The array seen through arrays of indices; the other dimensions whole."""
+        from tegula.runtime.indexed_array import indexedarray
+
+        if not all(type(i) is type(self) or (isinstance(i, slice) and i == slice(None)) for i in entries):
+            raise IndexError("arrays of indices go together with whole dimensions, `:`, only")
+        return indexedarray(self, [None if isinstance(i, slice) else i for i in entries])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets elements to a number, or to what NumPy broadcasts to them. An array must have their shape where a

@@ -15,16 +15,17 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.ir import LaunchClass
-from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.annotations import ArrayAnnotation, IndexedAnnotation
 from tegula.lang.captures import Captured, unchanged
 from tegula.lang.kernel import bound_types
 from tegula.runtime.array import array
+from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch
 from tegula.runtime.library import library
 from tegula.runtime.make_arrays import empty
 from tegula.stdlib.registry import tg
-from tegula.types import ArrayType, ElementType, element_type, is_element, scalar_of
+from tegula.types import ArrayType, ElementType, element_type, int32, is_element, scalar_of
 
 INDICES = ("i", "j", "k", "m")
 BLOCK = 256
@@ -36,11 +37,23 @@ class Input:
 
     dtype: ElementType
     along: tuple[bool, ...] | None = None
+    indexed: bool = False
 
     @property
-    def type(self) -> Any:
-        """The type of the parameter."""
-        return self.dtype if self.along is None else ArrayType(self.dtype, len(self.along))
+    def annotation(self) -> Any:
+        """The annotation of the parameter."""
+        if self.along is None:
+            return self.dtype
+        plain = ArrayAnnotation(self.dtype, len(self.along))
+        return IndexedAnnotation(plain) if self.indexed else plain
+
+    @property
+    def types(self) -> list[Any]:
+        """The types of what a launch passes for the parameter."""
+        if self.along is None:
+            return [self.dtype]
+        indices = [ArrayType(int32, 1)] * len(self.along) if self.indexed else []
+        return [ArrayType(self.dtype, len(self.along)), *indices]
 
     def read(self, name: str, rank: int) -> str:
         """The text of the element in a kernel of `rank` dimensions."""
@@ -82,7 +95,7 @@ def _traced_types(
     names = _names(inputs)
     body = [f"_result = {_applied(expression, inputs, names, rank)}"]
     definition = _definition(expression, names, inputs, {}, rank, body).definition
-    types = [i.type for i in inputs]
+    types = [t for i in inputs for t in i.types]
     one = LaunchClass(rank, BLOCK, (False,) * rank, False, True)
     found, captured = bound_types(definition, "_result", types, one, library())
     return tuple(_result_type(expression, t) for t in found), captured
@@ -107,12 +120,12 @@ def _described(found: Any) -> str:
 def elementwise_kernel(
     expression: Expression,
     inputs: tuple[Input, ...],
-    results: tuple[ElementType, ...],
-    rank: int,
+    results: tuple[Input, ...],
     same: tuple[int | None, ...] = (),
 ) -> Kernel:
     """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input the
     number of the result that it is the same array as, which is then one parameter, at the place of the result."""
+    rank = len(results[0].along or ())
     same = same or (None,) * len(inputs)
     outputs = [f"result_{k}" for k in range(len(results))] if len(results) > 1 else ["result"]
     names = [n if s is None else outputs[s] for n, s in zip(_names(inputs), same, strict=True)]
@@ -121,7 +134,7 @@ def elementwise_kernel(
     targets = ", ".join(f"{name}_value" for name in outputs)
     body = [f"{targets} = {value}", *(f"{name}[{at}] = {name}_value" for name in outputs)]
     given = {n: i for n, i, s in zip(names, inputs, same, strict=True) if s is None}
-    whole = {n: Input(t, (True,) * rank) for n, t in zip(outputs, results, strict=True)}
+    whole = dict(zip(outputs, results, strict=True))
     return _definition(expression, list(given), tuple(given.values()), whole, rank, body)
 
 
@@ -150,10 +163,7 @@ def _definition(
     exec(compile(text, f"<{expression.name}>", "exec"), namespace)
     function: Any = namespace[expression.name]
     for name, each in [*zip(names, inputs, strict=True), *outputs.items()]:
-        along = each.along
-        function.__annotations__[name] = (
-            each.dtype if along is None else ArrayAnnotation(each.dtype, len(along))
-        )
+        function.__annotations__[name] = each.annotation
     return kernel(source=text)(function)
 
 
@@ -162,13 +172,18 @@ def _definition(
 
 def described(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
     """What a kernel is made for where an input is broadcast to a shape."""
-    if type(value) is not array:
+    if type(value) not in ARRAYS:
         return Input(dtype)
     own = shape[len(shape) - value.ndim :]
-    return Input(dtype, tuple(n == m or n != 1 for n, m in zip(value.shape, own, strict=True)))
+    along = tuple(n == m or n != 1 for n, m in zip(value.shape, own, strict=True))
+    return Input(dtype, along, type(value) is indexedarray)
 
 
-def broadcast(expression: Expression, arrays: Sequence[array]) -> tuple[int, ...]:
+ARRAYS = (array, indexedarray)
+"""What is read element by element."""
+
+
+def broadcast(expression: Expression, arrays: Sequence[Any]) -> tuple[int, ...]:
     """The shape that arrays are broadcast to, as NumPy does it; LaunchError for shapes that do not fit."""
     try:
         return np.broadcast_shapes(*(a.shape for a in arrays))
@@ -184,14 +199,16 @@ def apply(
     expression: Expression,
     inputs: Sequence[Any],
     dtypes: Sequence[ElementType],
-    out: Sequence[array] | None = None,
+    out: Sequence[Any] | None = None,
     block_dim: int | None = None,
-) -> list[array]:
-    """Runs the expression over the elements of its inputs, of which one is an array. `dtypes`: of each input; `out`:
-    the arrays to write, new ones if None, which have a gradient where an input has and they are of floats."""
-    arrays = [a for a in inputs if type(a) is array]
-    device, shape = arrays[0].device, broadcast(expression, [*arrays, *(out or ())])
-    for a in (*arrays, *(out or ())):
+) -> list[Any]:
+    """Runs the expression over the elements of its inputs, of which one is an array unless `out` is given. `dtypes`: of
+    each input; `out`: the arrays to write, new ones if None, which have a gradient where an input has and they are of
+    floats."""
+    arrays = [a for a in inputs if type(a) in ARRAYS]
+    used = [*arrays, *(out or ())]
+    device, shape = used[0].device, broadcast(expression, used)
+    for a in used:
         if a.device != device:
             raise LaunchError(
                 f"{expression.name}: arrays are on {device} and on {a.device}",
@@ -210,7 +227,7 @@ def apply(
         types = result_types(expression, forms, rank)
         out = [empty(shape, t, device, graded and scalar_of(t).is_float) for t in types]
     same = tuple(next((k for k, o in enumerate(out) if _is_same(v, o)), None) for v in inputs)
-    made = elementwise_kernel(expression, forms, tuple(o.dtype for o in out), rank, same)
+    made = elementwise_kernel(expression, forms, tuple(described(o, o.dtype, shape) for o in out), same)
     given = [v for v, s in zip(inputs, same, strict=True) if s is None]
     if 0 not in shape:
         launch(made, shape, given, list(out), block_dim=block_dim)
@@ -218,7 +235,9 @@ def apply(
 
 
 def _is_same(value: Any, out: array) -> bool:
-    return type(value) is array and (
+    if type(value) is not array or type(out) is not array:
+        return value is out
+    return (
         value is out
         or ((value.ptr, value.dtype, value.device) == (out.ptr, out.dtype, out.device))
         and value.description is out.description

@@ -22,6 +22,7 @@ from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.dimensions import check_dimensions
+from tegula.runtime.indexed_array import gradients_in_parts, in_parts
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
 from tegula.runtime.pack import adopted
@@ -195,8 +196,9 @@ def launch(
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
-        made = _plan(dims, block_dim)
-        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream, device=device):
+        made, args = _plan(dims, block_dim), (*inputs, *outputs)
+        grads, args = gradients_in_parts(args, grads), in_parts(kernel, args)
+        if not run_adjoint(kernel, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return
@@ -435,7 +437,11 @@ def _run(
         where = _place(device, stream, args)
     made = _plan(dims, block_dim, where)
     try:
-        compiled, packed, other = kernel.fast_path(made, args) or resolve(kernel, made, args)
+        found = kernel.fast_path(made, args)
+        if found is None:
+            args = in_parts(kernel, args)
+            found = resolve(kernel, made, args)
+        compiled, packed, other = found
     except CompileError as error:
         # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
         raise error.with_traceback(None) from error.__cause__
@@ -495,7 +501,7 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            args = in_parts(kernel, (*_list("inputs", inputs), *_list("outputs", outputs)))
             needed = role_threads(kernel, args, ndim)
             if needed is not None:
                 return needed

@@ -16,6 +16,7 @@ from tegula.lang.written import text_of
 from tegula.runtime.array import adopt, array
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.elementwise import (
+    ARRAYS,
     Expression,
     Input,
     apply,
@@ -67,7 +68,7 @@ def map(
         that of the function, recorded by tapes; summed over what is broadcast.
     """
     given = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
-    arrays = [x for x in given if type(x) is array]
+    arrays = [x for x in given if type(x) in ARRAYS]
     if not arrays:
         raise LaunchError("map needs an array among its inputs", "make one with tg.array(...)")
     where = arrays[0].device
@@ -77,7 +78,7 @@ def map(
         )
     expression, weak = _expression(func, len(given))
     values = [_value(x, arrays, weak) for x in given]
-    outs = None if out is None else [out] if type(out) is array else list(out)
+    outs = None if out is None else [out] if isinstance(out, ARRAYS) else list(out)
     if return_kernel:
         return _kernel(expression, values, arrays, outs)
     made = apply(expression, [v for v, _ in values], [t for _, t in values], outs, block_dim)
@@ -92,13 +93,17 @@ def _kernel(
 ) -> Kernel:
     shape = broadcast(expression, arrays)
     forms: tuple[Input, ...] = tuple(described(v, t, shape) for v, t in values)
-    types = result_types(expression, forms, len(shape)) if outs is None else tuple(o.dtype for o in outs)
-    return elementwise_kernel(expression, forms, types, len(shape))
+    whole = (True,) * len(shape)
+    if outs is not None:
+        results = tuple(described(o, o.dtype, shape) for o in outs)
+    else:
+        results = tuple(Input(t, whole) for t in result_types(expression, forms, len(shape)))
+    return elementwise_kernel(expression, forms, results)
 
 
 def _is_foreign(x: Any) -> bool:
     """Whether an input is an array of another library."""
-    if type(x) is array or isinstance(x, np.generic):
+    if type(x) in ARRAYS or isinstance(x, np.generic):
         return False
     if isinstance(x, np.ndarray):
         return x.size > LARGEST_VALUE
@@ -111,7 +116,7 @@ def _is_foreign(x: Any) -> bool:
 def _value(x: Any, arrays: Sequence[array], weak: bool) -> tuple[Any, ElementType]:
     """An input with its element type. `weak`: numbers of Python take the scalar type of the arrays, if it can hold
     them."""
-    if type(x) is array:
+    if type(x) in ARRAYS:
         return x, x.dtype
     scalars = {scalar_of(a.dtype) for a in arrays}
     common = next(iter(scalars)) if len(scalars) == 1 else None
