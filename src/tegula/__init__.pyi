@@ -57,6 +57,7 @@ from tegula.runtime.device import synchronize as synchronize
 from tegula.runtime.device import synchronize_device as synchronize_device
 from tegula.runtime.gradcheck import GradientMismatch as GradientMismatch
 from tegula.runtime.gradcheck import gradcheck as gradcheck
+from tegula.runtime.indexed_array import indexedarray as indexedarray
 from tegula.runtime.kernel import Kernel as Kernel
 from tegula.runtime.kernel import kernel as kernel
 from tegula.runtime.launch import launch as launch
@@ -74,6 +75,7 @@ from tegula.runtime.make_arrays import ones as ones
 from tegula.runtime.make_arrays import ones_like as ones_like
 from tegula.runtime.make_arrays import zeros as zeros
 from tegula.runtime.make_arrays import zeros_like as zeros_like
+from tegula.runtime.mapping import map as map
 from tegula.runtime.tape import Tape as Tape
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent

@@ -36,7 +36,8 @@ class ArrayAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class IndexedAnnotation:
-    """`tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T, ndim=n)`."""
+    """An array seen through index arrays: `tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T,
+    ndim=n)`."""
 
     array: ArrayAnnotation
 

@@ -173,7 +173,7 @@ class indexedarray:
 
 
 def _index_array(index: Any, data: array, dim: int) -> array:
-    """The indices of one dimension as an array of int32 beside the data."""
+    """The indices of one dimension as an array of int32 on the device of the data."""
     made = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
     if made.ndim != 1 or made.dtype != int32:
         raise ValueError(f"the indices of dimension {dim} must be int32 in one dimension, got {made!r}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Mapping, Sequence
-from types import CellType, CodeType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -50,7 +51,7 @@ def map(
             vectors and matrices.
         *inputs: an argument for each parameter: arrays, of which each element is taken, and numbers, vectors
             and matrices, which are the same for all. NumPy arrays of up to 16 elements are vectors and
-            matrices, as in launches. Numbers of Python are int32 and float32, and float64 beside arrays of it;
+            matrices, as in launches. Numbers of Python are int32 and float32, and float64 with arrays of it;
             functions of the language get them in the scalar type of the arrays.
         out: the array or arrays to write, of the broadcast shape; new ones by default, whose dtypes are those
             of the results, with a gradient where an input has one.
@@ -157,7 +158,8 @@ _functions: WeakKeyDictionary[FunctionType, FuncDef] = WeakKeyDictionary()
 _lambdas: dict[Any, FuncDef] = {}
 """The lambdas that were mapped, by their code and what it captures."""
 MOST_LAMBDAS = 1024
-NAMED_BUILTINS = (abs, min, max, round, pow)
+NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
+"""What Python and the language both have."""
 
 
 def _expression(func: Any, count: int) -> tuple[Expression, bool]:
@@ -167,8 +169,9 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
         return Expression(func.name.replace(".", "_"), f"tg.{func.name}({fields})"), True
     if isinstance(func, FuncDef):
         return Expression(func.name, f"function({fields})", (("function", func),)), func in library().values()
-    if func in NAMED_BUILTINS:
-        return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
+    if isinstance(func, BuiltinFunctionType) and func is getattr(builtins, func.__name__, None):
+        if func.__name__ in NAMED_BUILTINS:
+            return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
     if isinstance(func, type) or not isinstance(func, FunctionType):
         shown = getattr(func, "__name__", repr(func))
         raise LaunchError(
