@@ -16,6 +16,10 @@ from tegula.errors import OutOfBounds as OutOfBounds
 from tegula.errors import RunError as RunError
 from tegula.errors import TegulaError as TegulaError
 from tegula.errors import TuningError as TuningError
+from tegula.jax import dtype_from_jax as dtype_from_jax
+from tegula.jax import dtype_to_jax as dtype_to_jax
+from tegula.jax import from_jax as from_jax
+from tegula.jax import to_jax as to_jax
 from tegula.lang.cooperative import cooperative as cooperative
 from tegula.lang.decorators import constant as constant
 from tegula.lang.decorators import func as func
@@ -69,10 +73,12 @@ from tegula.runtime.make_arrays import empty as empty
 from tegula.runtime.make_arrays import empty_like as empty_like
 from tegula.runtime.make_arrays import from_dlpack as from_dlpack
 from tegula.runtime.make_arrays import from_numpy_array as from_numpy
+from tegula.runtime.make_arrays import from_ptr as from_ptr
 from tegula.runtime.make_arrays import full as full
 from tegula.runtime.make_arrays import full_like as full_like
 from tegula.runtime.make_arrays import ones as ones
 from tegula.runtime.make_arrays import ones_like as ones_like
+from tegula.runtime.make_arrays import to_dlpack as to_dlpack
 from tegula.runtime.make_arrays import zeros as zeros
 from tegula.runtime.make_arrays import zeros_like as zeros_like
 from tegula.runtime.mapping import map as map
@@ -82,6 +88,11 @@ from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents
 from tegula.signature import InOut as InOut
 from tegula.signature import constexpr as constexpr
+from tegula.torch import dtype_from_torch as dtype_from_torch
+from tegula.torch import dtype_to_torch as dtype_to_torch
+from tegula.torch import from_torch as from_torch
+from tegula.torch import stream_to_torch as stream_to_torch
+from tegula.torch import to_torch as to_torch
 from tegula.tune import autotune as autotune
 
 __version__: str

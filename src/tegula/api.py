@@ -79,10 +79,12 @@ from tegula.runtime.make_arrays import (
     empty,
     empty_like,
     from_dlpack,
+    from_ptr,
     full,
     full_like,
     ones,
     ones_like,
+    to_dlpack,
     zeros,
     zeros_like,
 )
@@ -105,6 +107,10 @@ NAMES: dict[str, Any] = {
 LAZY = {
     "autotune": "tegula.tune",
     "map": "tegula.runtime.mapping",
+    **dict.fromkeys(
+        ("dtype_from_torch", "dtype_to_torch", "from_torch", "stream_to_torch", "to_torch"), "tegula.torch"
+    ),
+    **dict.fromkeys(("dtype_from_jax", "dtype_to_jax", "from_jax", "to_jax"), "tegula.jax"),
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
@@ -126,7 +132,10 @@ def lookup(name: str) -> Any:
 
     Functions that work inside kernels only are made when they are first asked for."""
     if name in LAZY:
-        return getattr(import_module(LAZY[name]), name)
+        try:
+            return getattr(import_module(LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"tegula.{name} needs a package that is not installed: {error}") from error
     if name in PUBLIC:
         from tegula.ops.documented import documentation
 

@@ -218,3 +218,12 @@ def test_numpy_arrays_become_arrays() -> None:
     made = tg.from_numpy(data, shape=(2, 3), device="cpu", requires_grad=True)
     assert made.shape == (2, 3) and made.requires_grad and np.shares_memory(made.numpy(), data)
     assert tg.from_numpy(data, tg.vec2).shape == (3,)
+
+
+def test_memory_of_others_by_address() -> None:
+    memory = np.arange(6, dtype=np.float32)
+    assert tg.from_ptr(memory.ctypes.data, 6).list() == memory.tolist()
+    assert tg.from_ptr(memory.ctypes.data, dtype=tg.vec3, shape=(2,), device="cpu").dtype == tg.vec3
+    with pytest.raises(TypeError, match="length or a shape"):
+        tg.from_ptr(memory.ctypes.data)
+    assert "dltensor" in repr(tg.to_dlpack(tg.from_numpy(memory)))

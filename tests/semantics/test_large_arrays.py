@@ -9,7 +9,7 @@ import tegula as tg
 
 ROWS, COLUMNS = 70_000, 32_768
 
-pytestmark = [pytest.mark.machine_code, pytest.mark.slow(why="it touches 2.2 GiB several times")]
+pytestmark = [pytest.mark.machine_code, pytest.mark.slow(why="it writes 2.2 GiB several times")]
 
 
 @tg.kernel

@@ -73,6 +73,49 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
     return array(data, dtype=dtype, copy=False)
 
 
+def to_dlpack(source: array) -> Any:
+    """What libraries without `__dlpack__` take: a DLPack capsule on the memory of an array, to be used once.
+
+    Parameters:
+        source: the array.
+    Returns:
+        a capsule.
+    Raises:
+        BufferError: NumPy or the device cannot hand out such memory.
+    Source:
+        Python array API standard, __dlpack__.
+    """
+    return source.__dlpack__()
+
+
+def from_ptr(
+    ptr: int,
+    length: int | None = None,
+    dtype: object = None,
+    shape: int | Sequence[int] | None = None,
+    device: Device | str | None = None,
+) -> array:
+    """An array on memory of someone else, who keeps it: `tg.array(ptr=...)` with packed elements.
+
+    Parameters:
+        ptr: the address of the first element.
+        length: the number of elements, where there is no `shape`.
+        dtype: the element type; float32 by default.
+        shape: the lengths of the dimensions.
+        device: where the memory is; the current device by default.
+    Returns:
+        an array.
+    Raises:
+        ValueError: the address is 0 or not aligned.
+        TypeError: there is neither a length nor a shape, or `dtype` is no element type.
+        launch: there is no such device.
+    """
+    lengths = length if shape is None else shape
+    if lengths is None:
+        raise TypeError("from_ptr needs a length or a shape")
+    return array(ptr=ptr, dtype=dtype, shape=lengths, device=device)
+
+
 def empty(
     shape: int | Sequence[int],
     dtype: object = float,

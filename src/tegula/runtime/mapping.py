@@ -169,9 +169,8 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
         return Expression(func.name.replace(".", "_"), f"tg.{func.name}({fields})"), True
     if isinstance(func, FuncDef):
         return Expression(func.name, f"function({fields})", (("function", func),)), func in library().values()
-    if isinstance(func, BuiltinFunctionType) and func is getattr(builtins, func.__name__, None):
-        if func.__name__ in NAMED_BUILTINS:
-            return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
+    if isinstance(func, BuiltinFunctionType) and any(func is getattr(builtins, n) for n in NAMED_BUILTINS):
+        return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
     if isinstance(func, type) or not isinstance(func, FunctionType):
         shown = getattr(func, "__name__", repr(func))
         raise LaunchError(
