@@ -87,7 +87,7 @@ def test_arrays_of_jax(name: str) -> None:
 
 
 def test_complex_numbers_of_jax() -> None:
-    made = tg.from_jax(jnp.array([1 + 2j]))
+    made = tg.from_jax(jnp.array([1 + 2j], "complex64"))
     assert made.dtype == tg.vec2f and made.list() == [[1.0, 2.0]]
     assert tg.from_jax(jnp.ones((2, 3)), dtype=tg.vec3).shape == (2,)
 

@@ -249,3 +249,47 @@ def test_indices_outside_are_found_in_debug_mode(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tg.config, "mode", "debug")
     with pytest.raises(tg.OutOfBounds):
         tg.launch(outside, 1, [tg.indexedarray(tg.zeros(3), [[0, 1]])])
+
+
+@pytest.mark.machine_code
+def test_operators() -> None:
+    a = tg.array([1.0, 2.0, 3.0])
+    through = tg.indexedarray(a, [[2, 0]])
+    assert (2.0 * through + through).list() == [9.0, 3.0] and (-through).list() == [-3.0, -1.0]
+    assert (np.ones(2, np.float32) - through).list() == [-2.0, 0.0] and (through @ through).list() == [10.0]
+    through += tg.array([10.0, 20.0])
+    assert type(through) is tg.indexedarray and a.list() == [21.0, 2.0, 13.0]
+    through -= a[:2]
+    assert a.list() == [19.0, 2.0, -8.0]
+
+
+@pytest.mark.machine_code
+def test_integers_and_slices_with_index_arrays() -> None:
+    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    a, indices = tg.array(data), tg.array([2, 0])
+    np.testing.assert_array_equal(a[1, indices].numpy(), data[1, [2, 0]])
+    np.testing.assert_array_equal(a[:, indices, 1:].numpy(), data[:, [2, 0], 1:])
+    np.testing.assert_array_equal(
+        a[0, indices, indices].contiguous().numpy(), data[0][np.ix_([2, 0], [2, 0])]
+    )
+
+
+@tg.kernel
+def generic(a, out):
+    i = tg.tid()
+    out[i] = a[i] + a[i]
+
+
+@pytest.mark.machine_code
+def test_parameters_without_annotation() -> None:
+    for dtype in (tg.float64, tg.int32):
+        x, out = tg.array([1, 2, 3], dtype=dtype), tg.zeros(2, dtype=dtype)
+        through = tg.indexedarray(x, [[2, 0]])
+        for a, want in ((through, [6, 2]), (x, [2, 4]), (through, [6, 2])):
+            tg.launch(generic, 2, [a], [out])
+            assert out.list() == want
+    x, out = tg.array([1.0, 2.0], requires_grad=True), tg.zeros(1, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(generic, 1, [tg.indexedarray(x, [[1]])], [out])
+    tape.backward(out)
+    assert x.grad is not None and x.grad.list() == [0.0, 2.0]

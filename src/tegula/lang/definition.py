@@ -170,6 +170,12 @@ class Definition:
         """The function with constants in the place of variables, also in the functions that it calls."""
         return Definition(self.function, self.text, {**self.constants, **constants}, self.written)
 
+    def with_parameters(self, parameters: Sequence[Parameter]) -> Definition:
+        """The function with other annotations of its parameters."""
+        made = Definition(self.function, self.text, self.constants, self.written, self.library)
+        made._parameters = list(parameters)
+        return made
+
     def variable(self, name: str) -> tuple[int, str]:
         """The identity of the variable that a free name refers to: equal for functions that share the variable."""
         free = self.function.__code__.co_freevars

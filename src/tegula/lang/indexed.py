@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from tegula.ir import Value
-from tegula.lang.annotations import ArrayAnnotation, IndexedAnnotation
+from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.overloads import Parameter
 from tegula.ops.build_by_index import IndexedArray
@@ -27,6 +27,11 @@ def _parts(p: Parameter) -> list[Parameter]:
     index = ArrayAnnotation(int32, 1)
     names = [f"{p.name}_indices_{d}" for d in range(p.annotation.array.ndim)]
     return [Parameter(p.name, p.annotation.array), *(Parameter(name, index) for name in names)]
+
+
+def indexed(p: Parameter, ndim: int) -> Parameter:
+    """A parameter without annotation as that of an indexed array of any dtype."""
+    return Parameter(p.name, IndexedAnnotation(ArrayAnnotation(ANY, ndim)), p.default, p.by_name)
 
 
 def bound(parameters: Sequence[Parameter], values: Sequence[Value]) -> dict[str, Value]:

@@ -137,7 +137,7 @@ class array(Indexing, Conversions, Arithmetic):
         requires_grad: bool = False,
         retain_grad: bool = False,
     ) -> None:
-        made = element_type(dtype) if dtype is not None else None
+        made = element_type(dtype) if dtype not in (None, Any) else None
         where = get_device(device) if device is not None or data is None else None
         lengths = extents(shape) if shape is not None else None
         if data is None:
@@ -287,6 +287,7 @@ class array(Indexing, Conversions, Arithmetic):
         self._requires_grad = bool(wanted)
         if not wanted:
             self._grad = None
+            self._retain_grad = False
 
     @property
     def retain_grad(self) -> bool:

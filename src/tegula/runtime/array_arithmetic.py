@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tegula.errors import LaunchError
 from tegula.fitting import fitted, listed
+from tegula.lang.annotations import CLASSES
 from tegula.runtime.device import CPU
 from tegula.types import ElementType, element_shape, scalar_of, to_numpy, with_scalar
 
@@ -105,7 +105,7 @@ class Arithmetic:
         return unary("neg", "-{0}", self)
 
     def __pos__(self) -> Any:
-        return self.copy()  # type: ignore[attr-defined]
+        return unary("pos", "{0}", self)
 
     def __abs__(self) -> Any:
         return unary("abs", "tg.abs({0})", self)
@@ -137,7 +137,7 @@ def in_place(name: str, text: str, a: Any, other: Any) -> Any:
     if found is NotImplemented:
         return found
     if _overlaps(a, found):
-        found = found.copy()
+        found = unary("pos", "{0}", found)
     return apply(_expression(name, text), [a, found], [a.dtype, type_of(found, a)], [a])[0]
 
 
@@ -164,7 +164,7 @@ def _expression(name: str, text: str) -> Expression:
 
 def operand(a: Any, other: Any) -> Any:
     """The other operand of an operator: an array of the same scalar type, or a value of it, as a kernel takes it."""
-    if type(other) is type(a):
+    if isinstance(other, Arithmetic):
         return _checked(a, other)
     if isinstance(other, str | bytes | dict | set) or other is None:
         return NotImplemented
@@ -180,20 +180,21 @@ def operand(a: Any, other: Any) -> Any:
             return a.dtype(*other.ravel())
     except ValueError:  # lists of different lengths
         return NotImplemented
+    array = CLASSES["array"]
     if isinstance(other, list | tuple):
-        return type(a)(other, dtype=a.dtype, device=a.device)
+        return array(other, dtype=a.dtype, device=a.device)
     if any(hasattr(other, way) for way in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")):
         dtype = a.dtype if inner else None
-        made = type(a)(other, copy=False)
+        made = array(other, copy=False)
         if dtype is not None and made.shape[-len(inner) :] == inner and made.dtype == scalar:
-            made = type(a)(other, dtype=dtype, copy=False)
+            made = array(other, dtype=dtype, copy=False)
         return _checked(a, made if made.device == a.device or made.device is not CPU else made.to(a.device))
     return NotImplemented
 
 
 def type_of(found: Any, a: Any) -> ElementType:
     """The element type of an operand: a number has the scalar type of the array that it is combined with."""
-    if type(found) is type(a):
+    if isinstance(found, Arithmetic):
         return found.dtype
     return a.dtype if np.ndim(found) or hasattr(found, "__len__") else scalar_of(a.dtype)
 
@@ -213,7 +214,10 @@ def _help(a: Any, other: Any) -> str:
 
 def _overlaps(a: Any, other: Any) -> bool:
     """Whether an operand shares memory with an array that is to be written, in another order."""
-    if type(other) is not type(a) or a.device != other.device:
+    if not isinstance(other, Arithmetic) or a is other:
         return False
-    same = operator.eq(a.ptr, other.ptr) and a.description is other.description and a.dtype == other.dtype
-    return not same and a.low < other.high and other.low < a.high
+    target, source = (getattr(x, "data", x) for x in (a, other))
+    if target.device != source.device or not (target.low < source.high and source.low < target.high):
+        return False
+    alike = target.ptr == source.ptr and target.description is source.description
+    return not (a is target and other is source and alike and target.dtype == source.dtype)

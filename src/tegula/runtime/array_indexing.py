@@ -42,12 +42,14 @@ class Indexing:
         return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
 
     def _gathered(self: Any, entries: tuple[Any, ...]) -> Any:
-        """The array seen through arrays of indices; the other dimensions whole."""
+        """The array seen through arrays of indices, after the integers and slices for the other dimensions."""
         from tegula.runtime.indexed_array import indexedarray
 
-        if not all(type(i) is type(self) or (isinstance(i, slice) and i == slice(None)) for i in entries):
-            raise IndexError("arrays of indices go together with whole dimensions, `:`, only")
-        return indexedarray(self, [None if isinstance(i, slice) else i for i in entries])
+        if any(i is None or i is ... for i in entries):
+            raise IndexError("arrays of indices go together with integers and slices only")
+        kept = [i for i in entries if isinstance(i, slice | type(self))]
+        view = self[tuple(slice(None) if type(i) is type(self) else i for i in entries)]
+        return indexedarray(view, [None if isinstance(i, slice) else i for i in kept])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets elements to a number, or to what NumPy broadcasts to them. An array must have their shape where a

@@ -44,6 +44,7 @@ def kernel_of(made: Any) -> Kernel:
 
 def matmul(a: Any, b: Any) -> array:
     """The matmul of arrays of 1 or 2 dimensions; of arrays of matrices and vectors the matmul of each pair."""
+    a, b = (x.contiguous() if hasattr(x, "indices") else x for x in (a, b))
     if not (
         type(a) is array and type(b) is array and isinstance(a.dtype, DType) and isinstance(b.dtype, DType)
     ):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.lang.annotations import CLASSES, IndexedAnnotation, array_annotation
+from tegula.lang.annotations import ANY, CLASSES, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
+from tegula.runtime.array_arithmetic import Arithmetic
 from tegula.runtime.device import Device
 from tegula.types import ElementType, element_type, int32
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from tegula.runtime.kernel import Kernel
 
 
-class indexedarray:
+class indexedarray(Arithmetic):
     """An array seen through an array of indices for each of its 1 to 4 dimensions: element [i, j] is element
-    [rows[i], columns[j]] of the data. It owns no elements: kernels read and write those of the data.
+    [rows[i], columns[j]] of the data. It owns no elements: kernels read and write those of the data. Operators
+    give new arrays, and in place they change the data.
 
     As an annotation of a parameter: `indexedarray2d[float]`, or `indexedarray(dtype=float, ndim=2)`.
 
@@ -197,13 +199,21 @@ def _in_order(data: array, dim: int) -> array:
 CLASSES["indexedarray"] = indexedarray
 
 
-def in_parts(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a launch with indexed arrays as the arrays that they are made of. LaunchError for one where the
-    kernel takes none."""
+def in_parts(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, ...]]:
+    """The kernel and the arguments of a launch with indexed arrays as the arrays that they are made of: where
+    parameters without annotation take some, the kernel with such parameters. LaunchError for one where the kernel takes
+    none."""
     declared = kernel.definition.parameters
     if len(args) != len(declared):
-        return args
-    return tuple(part for p, a in zip(declared, args, strict=True) for part in _passed(kernel, p, a))
+        return kernel, args
+    generic = tuple(
+        a.ndim if isinstance(a, indexedarray) and p.annotation is ANY else 0
+        for p, a in zip(declared, args, strict=True)
+    )
+    if any(generic):
+        kernel = kernel.with_indexed(generic)
+        declared = kernel.definition.parameters
+    return kernel, tuple(part for p, a in zip(declared, args, strict=True) for part in _passed(kernel, p, a))
 
 
 def _passed(kernel: Kernel, p: Parameter, a: Any) -> tuple[Any, ...]:

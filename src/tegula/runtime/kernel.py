@@ -14,6 +14,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.lang.indexed import indexed
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
@@ -93,7 +94,24 @@ class Kernel(KernelDef):
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
+        self._with_indexed: dict[tuple[int, ...], Kernel] = {}
         self._packers: list[Packer] | None = None
+
+    def with_indexed(self, ndims: tuple[int, ...]) -> Kernel:
+        """The kernel for indexed arrays as arguments of parameters without annotation; launches call it.
+
+        Parameters:
+            ndims: for each parameter the number of dimensions of its indexed array, 0 for another argument.
+        Returns:
+            a kernel, the same for the same dimensions.
+        Raises:
+            nothing.
+        """
+        if ndims not in self._with_indexed:
+            declared = zip(self.definition.parameters, ndims, strict=True)
+            definition = self.definition.with_parameters([indexed(p, n) if n else p for p, n in declared])
+            self._with_indexed[ndims] = Kernel(definition, self.options)
+        return self._with_indexed[ndims]
 
     @property
     def packers(self) -> list[Packer]:
@@ -147,6 +165,7 @@ class Kernel(KernelDef):
         self.forms.clear()
         self.adjoints.clear()
         self._forms.clear()
+        self._with_indexed.clear()
         self.role_threads.clear()
         self.latest = None
 

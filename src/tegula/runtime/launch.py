@@ -197,7 +197,8 @@ def launch(
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
         made, args = _plan(dims, block_dim), (*inputs, *outputs)
-        grads, args = gradients_in_parts(args, grads), in_parts(kernel, args)
+        grads = gradients_in_parts(args, grads)
+        kernel, args = in_parts(kernel, args)
         if not run_adjoint(kernel, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
@@ -439,7 +440,7 @@ def _run(
     try:
         found = kernel.fast_path(made, args)
         if found is None:
-            args = in_parts(kernel, args)
+            kernel, args = in_parts(kernel, args)
             found = resolve(kernel, made, args)
         compiled, packed, other = found
     except CompileError as error:
@@ -501,7 +502,7 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            args = in_parts(kernel, (*_list("inputs", inputs), *_list("outputs", outputs)))
+            kernel, args = in_parts(kernel, (*_list("inputs", inputs), *_list("outputs", outputs)))
             needed = role_threads(kernel, args, ndim)
             if needed is not None:
                 return needed
