@@ -10,7 +10,6 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.overloads import Parameter
 from tegula.ops.build_by_index import IndexedArray
-from tegula.stdlib import indexed_tiles
 from tegula.types import int32
 
 
@@ -52,5 +51,7 @@ def _bound(p: Parameter, rest: Iterator[Value]) -> Value:
 @cache
 def program(name: str) -> FuncDef:
     """The program that moves tiles in one way."""
+    from tegula.stdlib import indexed_tiles
+
     function: Callable[..., None] = getattr(indexed_tiles, name)
     return FuncDef(Definition(function, library=True))
