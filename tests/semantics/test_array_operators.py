@@ -59,7 +59,7 @@ def test_integers_are_combined_as_in_kernels() -> None:
         np.testing.assert_array_equal(made.numpy(), f(a, 2))
     assert (tg.array(a) % 4).list() == [-3, 0, 1]
     assert (tg.array(a) / 2).list() == [-3, 4, 4]
-    assert (tg.array(np.uint8([250])) + 10).list() == [4]
+    assert (tg.array(np.array([250], np.uint8)) + 10).list() == [4]
 
 
 @pytest.mark.machine_code

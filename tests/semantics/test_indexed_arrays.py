@@ -46,7 +46,7 @@ def elements_3(a: tg.indexedarray3d[float], out: tg.array3d[float]):
 
 
 @tg.kernel
-def elements_4(a: tg.indexedarray(dtype=float, ndim=4), out: tg.array4d[float]):
+def elements_4(a: tg.indexedarray4d[float], out: tg.array4d[float]):
     i, j, k, m = tg.tid()
     out[i, j, k, m] = a[i, j, k, m] * float(a.shape[0])
     a[i, j, k, m] = 7.0
@@ -171,6 +171,16 @@ def test_blocks_that_lack_threads() -> None:
     through = tg.indexedarray(a, [[7, 6, 5, 4, 3, 2, 1, 0]])
     tg.launch(of_threads, 6, [tg.array(np.arange(6, dtype=np.float32))], [through], block_dim=4)
     assert through.list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 1.0]
+
+
+def test_annotations() -> None:
+    for annotation in (
+        tg.indexedarray(dtype=float, ndim=2),
+        tg.indexedarray2d(float),
+        tg.indexedarray2d[float],
+    ):
+        assert str(annotation) == "indexed array<float32,2>"
+    assert type(tg.indexedarray1d(tg.zeros(2), [[0]])) is tg.indexedarray
 
 
 @pytest.mark.machine_code

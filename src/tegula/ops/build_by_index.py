@@ -77,7 +77,9 @@ def _length(b: OpBuilder, a: IndexedArray, dim: int) -> Value:
 def _view(b: OpBuilder, op: ArrayView, a: IndexedArray) -> Value:
     """A view by basic indexing: an index picks an element of the index array, a slice a view of that."""
     rest = iter(op.bounds)
-    operands, spec, indices = [a.data], [], []
+    operands: list[Value] = [a.data]
+    spec: list[Any] = []
+    indices: list[Value] = []
     for d, (entry, index) in enumerate(zip(op.spec, a.indices, strict=True)):
         if entry == "index":
             operands.append(b.one(ArrayLoad, [index, next(rest)]))

@@ -10,7 +10,7 @@ from tegula.errors import LaunchError
 from tegula.fitting import fitted, listed
 from tegula.lang.annotations import CLASSES
 from tegula.runtime.device import CPU
-from tegula.types import ElementType, element_shape, scalar_of, to_numpy, with_scalar
+from tegula.types import DType, ElementType, element_shape, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.runtime.array import array
@@ -145,7 +145,7 @@ def converted(a: Any, dtype: ElementType) -> array:
     """A copy with elements of another type."""
     from tegula.runtime.elementwise import Expression, apply
 
-    wanted = with_scalar(a.dtype, dtype) if dtype == scalar_of(dtype) else dtype
+    wanted = with_scalar(a.dtype, dtype) if isinstance(dtype, DType) else dtype
     if element_shape(wanted) != element_shape(a.dtype):
         raise ValueError(f"elements of type {a.dtype} cannot become {wanted}")
     if wanted == a.dtype:
@@ -164,7 +164,7 @@ def _expression(name: str, text: str) -> Expression:
 
 def operand(a: Any, other: Any) -> Any:
     """The other operand of an operator: an array of the same scalar type, or a value of it, as a kernel takes it."""
-    if isinstance(other, Arithmetic):
+    if _is_array(other):
         return _checked(a, other)
     if isinstance(other, str | bytes | dict | set) or other is None:
         return NotImplemented
@@ -192,9 +192,14 @@ def operand(a: Any, other: Any) -> Any:
     return NotImplemented
 
 
+def _is_array(x: Any) -> bool:
+    """Whether an operand is read element by element."""
+    return isinstance(x, Arithmetic)
+
+
 def type_of(found: Any, a: Any) -> ElementType:
     """The element type of an operand: a number has the scalar type of the array that it is combined with."""
-    if isinstance(found, Arithmetic):
+    if _is_array(found):
         return found.dtype
     return a.dtype if np.ndim(found) or hasattr(found, "__len__") else scalar_of(a.dtype)
 
@@ -214,7 +219,7 @@ def _help(a: Any, other: Any) -> str:
 
 def _overlaps(a: Any, other: Any) -> bool:
     """Whether an operand shares memory with an array that is to be written, in another order."""
-    if not isinstance(other, Arithmetic) or a is other:
+    if not _is_array(other) or a is other:
         return False
     target, source = (getattr(x, "data", x) for x in (a, other))
     if target.device != source.device or not (target.low < source.high and source.low < target.high):
