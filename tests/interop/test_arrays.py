@@ -58,7 +58,8 @@ def test_gradients_share_memory() -> None:
     assert t.grad.tolist() == [2.0, 2.0, 2.0]
     assert not tg.from_torch(t, requires_grad=False).requires_grad
     given = torch.full((3,), 5.0)
-    assert tg.from_torch(t.detach(), grad=given).grad.ptr == given.data_ptr()
+    made = tg.from_torch(t.detach(), grad=given).grad
+    assert made is not None and made.ptr == given.data_ptr()
     b = tg.zeros(2, requires_grad=True)
     made = tg.to_torch(b)
     made.sum().backward()

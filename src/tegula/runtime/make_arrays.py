@@ -217,7 +217,7 @@ def zeros(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return full(shape, 0, dtype, device, requires_grad, pinned, retain_grad)
+    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad), 0)
 
 
 def ones(
@@ -246,7 +246,7 @@ def ones(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad)
+    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad), 1)
 
 
 def empty_like(
