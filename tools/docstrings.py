@@ -30,6 +30,7 @@ NOTHING = "nothing."
 PYTHON = (
     "AssertionError",
     "AttributeError",
+    "BufferError",
     "IndexError",
     "KeyError",
     "OSError",

@@ -25,6 +25,10 @@ from tegula.errors import OutOfBounds as OutOfBounds
 from tegula.errors import RunError as RunError
 from tegula.errors import TegulaError as TegulaError
 from tegula.errors import TuningError as TuningError
+from tegula.jax import dtype_from_jax as dtype_from_jax
+from tegula.jax import dtype_to_jax as dtype_to_jax
+from tegula.jax import from_jax as from_jax
+from tegula.jax import to_jax as to_jax
 from tegula.lang.cooperative import cooperative as cooperative
 from tegula.lang.decorators import constant as constant
 from tegula.lang.decorators import func as func
@@ -68,6 +72,7 @@ from tegula.runtime.device import synchronize as synchronize
 from tegula.runtime.device import synchronize_device as synchronize_device
 from tegula.runtime.gradcheck import GradientMismatch as GradientMismatch
 from tegula.runtime.gradcheck import gradcheck as gradcheck
+from tegula.runtime.indexed_array import indexedarray as indexedarray
 from tegula.runtime.kernel import Kernel as Kernel
 from tegula.runtime.kernel import kernel as kernel
 from tegula.runtime.launch import launch as launch
@@ -79,12 +84,15 @@ from tegula.runtime.make_arrays import empty as empty
 from tegula.runtime.make_arrays import empty_like as empty_like
 from tegula.runtime.make_arrays import from_dlpack as from_dlpack
 from tegula.runtime.make_arrays import from_numpy_array as from_numpy
+from tegula.runtime.make_arrays import from_ptr as from_ptr
 from tegula.runtime.make_arrays import full as full
 from tegula.runtime.make_arrays import full_like as full_like
 from tegula.runtime.make_arrays import ones as ones
 from tegula.runtime.make_arrays import ones_like as ones_like
+from tegula.runtime.make_arrays import to_dlpack as to_dlpack
 from tegula.runtime.make_arrays import zeros as zeros
 from tegula.runtime.make_arrays import zeros_like as zeros_like
+from tegula.runtime.mapping import map as map
 from tegula.runtime.modules import Module as Module
 from tegula.runtime.modules import device_to_torch as device_to_torch
 from tegula.runtime.modules import dtype_from_numpy as dtype_from_numpy
@@ -102,6 +110,11 @@ from tegula.runtime.tape import Tape as Tape
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents
+from tegula.torch import dtype_from_torch as dtype_from_torch
+from tegula.torch import dtype_to_torch as dtype_to_torch
+from tegula.torch import from_torch as from_torch
+from tegula.torch import stream_to_torch as stream_to_torch
+from tegula.torch import to_torch as to_torch
 from tegula.tune import autotune as autotune
 
 __version__: str
@@ -185,42 +198,64 @@ class array(Any):
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
+    What reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before it in
+    the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+
     Parameters:
-        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for new memory of
-            zeros.
-        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. Vector
-            and matrix types take the last one or two dimensions of the data.
+        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
+            or for new memory of zeros.
+        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. A
+            vector type takes the last dimension of the data, a matrix type the last two; or parts of the last
+            one, whose length is then a multiple: (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or
+            vec2d.
         shape: the lengths of new memory, or those to reshape the data to.
-        ndim: the number of dimensions, which is only checked.
+        strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
+        ptr: the address of the first element in memory of someone else; None for memory of its own.
+        capacity: how many bytes there are from `ptr` on, which is only checked.
         device: where the array is to live; by default where data on a GPU are, else the current device.
+        pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
+            without a GPU it is plain memory. False by default.
         copy: False shares the memory of the data, and copies only where the dtype or the device differs; True
             by default.
+        deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
+        ndim: the number of dimensions, which is only checked.
+        grad: the gradient, which is then required.
         requires_grad: whether gradients flow to the array; False by default.
+        retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
+            which else clears it; False by default. It needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
         TypeError: the dtype is no element type.
-        ValueError: the shape, `ndim` or the elements do not fit the data, or the array would have more than 4
-            dimensions.
-        launch: there is no such device.
+        ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
+            have more than 4 dimensions.
+        launch: there is no such device, or the elements are no whole number of vectors or matrices.
     Gradient:
         flows through a copy of another array where a tape records, and through a view of it.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array1d(Any):
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array2d(Any):
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array3d(Any):
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array4d(Any):
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class bfloat16(_Element): ...
@@ -232,6 +267,10 @@ class float64(_Element): ...
 class float8_e4m3(_Element): ...
 class float8_e5m2(_Element): ...
 func_native: Any
+indexedarray1d: Any
+indexedarray2d: Any
+indexedarray3d: Any
+indexedarray4d: Any
 class int16(_Element): ...
 class int32(_Element): ...
 class int64(_Element): ...
@@ -2064,8 +2103,8 @@ def match_any(x: Any, width: Any = 32) -> Any:
     """
 
 def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
-    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a type
-    of matrices.
+    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a
+    type of matrices.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all

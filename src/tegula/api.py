@@ -22,7 +22,17 @@ from tegula.errors import (
     TegulaError,
     TuningError,
 )
-from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
+from tegula.lang.annotations import (
+    array1d,
+    array2d,
+    array3d,
+    array4d,
+    indexedarray1d,
+    indexedarray2d,
+    indexedarray3d,
+    indexedarray4d,
+    tile,
+)
 from tegula.lang.capture import CONSTANTS
 from tegula.lang.cooperative import cooperative
 from tegula.lang.decorators import (
@@ -64,6 +74,7 @@ from tegula.runtime.device import (
     synchronize_device,
 )
 from tegula.runtime.gradcheck import GradientMismatch, gradcheck
+from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
 from tegula.runtime.launch_key import launch_key
@@ -73,10 +84,12 @@ from tegula.runtime.make_arrays import (
     empty,
     empty_like,
     from_dlpack,
+    from_ptr,
     full,
     full_like,
     ones,
     ones_like,
+    to_dlpack,
     zeros,
     zeros_like,
 )
@@ -124,6 +137,11 @@ LAZY = {
         "tegula.runtime.modules",
     ),
     "ScopedTimer": "tegula.runtime.scoped_timer",
+    "map": "tegula.runtime.mapping",
+    **dict.fromkeys(
+        ("dtype_from_torch", "dtype_to_torch", "from_torch", "stream_to_torch", "to_torch"), "tegula.torch"
+    ),
+    **dict.fromkeys(("dtype_from_jax", "dtype_to_jax", "from_jax", "to_jax"), "tegula.jax"),
     **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
     **dict.fromkeys(
         ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
@@ -147,7 +165,10 @@ def lookup(name: str) -> Any:
     if name in MODULES:
         return import_module(MODULES[name])
     if name in LAZY:
-        return getattr(import_module(LAZY[name]), name)
+        try:
+            return getattr(import_module(LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"tegula.{name} needs a package that is not installed: {error}") from error
     if name in PUBLIC:
         from tegula.ops.documented import documentation
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.runtime.function import Described, KernelFunction, function_of, gradient_dtype
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import packed_arguments
-from tegula.types import to_numpy
+from tegula.types import DType, element_type, from_numpy, scalar_of, to_numpy
 
 # Not a plain import: tools that check types need not have JAX installed.
 jax: Any = import_module("jax")
@@ -75,6 +76,74 @@ def function(
         that of the kernel; no-gradient at the line that has none.
     """
     return JaxFunction(function_of(kernel, dim, outputs, block_dim, tiled))
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def from_jax(data: Any, dtype: object = None) -> array:
+    """An array on the memory of one of JAX, which may not be written: JAX's arrays never change.
+
+    Parameters:
+        data: the array of JAX. Complex numbers become vec2f or vec2d.
+        dtype: the element type; that of `data` by default. Another scalar type makes a copy.
+    Returns:
+        an array, on the device of `data`.
+    Raises:
+        TypeError: `dtype` is no element type.
+        ValueError: `data` does not hold such elements.
+        number: a number does not fit the dtype.
+    """
+    on_host = all(d.platform == "cpu" for d in data.devices())
+    return array(np.asarray(data) if on_host else data, dtype, copy=False)
+
+
+def to_jax(a: array) -> Any:
+    """An array of JAX with the elements of an array: on its memory where JAX takes that, which then must not be
+    written any more, else a copy.
+
+    Parameters:
+        a: the array; elements of vectors and matrices have their components in the last dimensions.
+    Returns:
+        a `jax.Array`.
+    Raises:
+        nothing.
+    """
+    if a.device.is_cpu and to_numpy(scalar_of(a.dtype)).isbuiltin != 1:
+        return jax.numpy.asarray(a.numpy())  # NumPy hands out no memory of types of ml_dtypes
+    return jax.dlpack.from_dlpack(a.contiguous())
+
+
+def dtype_to_jax(dtype: object) -> Any:
+    """JAX's name of a scalar type.
+
+    Parameters:
+        dtype: the scalar type.
+    Returns:
+        a type of `jax.numpy`.
+    Raises:
+        TypeError: `dtype` is no scalar type.
+    """
+    made = element_type(dtype)
+    if not isinstance(made, DType):
+        raise TypeError(f"{made} is no scalar type")
+    return jax.numpy.dtype(to_numpy(made)).type
+
+
+def dtype_from_jax(dtype: Any) -> DType:
+    """The scalar type that JAX's is.
+
+    Parameters:
+        dtype: a type of `jax.numpy`, or NumPy's.
+    Returns:
+        a scalar type.
+    Raises:
+        ValueError: there is no such scalar type.
+    """
+    return from_numpy(np.dtype(dtype))
+
+
+# Parts of functions --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from importlib import import_module
 from typing import Any
 
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.runtime.function import KernelFunction, function_of, gradient_dtype
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.launch import LaunchPlan
-from tegula.runtime.tensors import torch_name
-from tegula.types import element_type, scalar_of
+from tegula.runtime.tensors import dtype_of, torch_name
+from tegula.types import DType, VecType, element_type, scalar_of, to_numpy
 
 # Not a plain import: tools that check types need not have PyTorch installed.
 torch: Any = import_module("torch")
@@ -69,6 +70,136 @@ def function(
         that of the kernel; no-gradient at the line that has none.
     """
     return TorchFunction(function_of(kernel, dim, outputs, block_dim, tiled))
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def from_torch(
+    t: Any,
+    dtype: object = None,
+    requires_grad: bool | None = None,
+    grad: Any = None,
+) -> array:
+    """An array on the memory of a tensor.
+
+    Parameters:
+        t: the tensor, of any strides, on the CPU or a CUDA device. Complex numbers become vec2f or vec2d.
+        dtype: the element type; that of the tensor by default. Vector and matrix types take the last one or two
+            dimensions, whose elements must be packed.
+        requires_grad: whether gradients flow to the array; as for the tensor by default. Its gradient is on the
+            memory of the tensor's, which is made where there is none.
+        grad: a tensor or array for the gradient, in the place of the tensor's.
+    Returns:
+        an array.
+    Raises:
+        TypeError: `dtype` is no element type.
+        ValueError: there is no element type for the tensor's dtype, or `dtype` needs a copy.
+        launch: the elements are no whole number of vectors or matrices.
+    """
+    data = t.detach()
+    if data.is_complex():
+        data = torch.view_as_real(data)
+        dtype = VecType(2, dtype_of(data)) if dtype is None else dtype
+    made = array(data, dtype, copy=False)
+    _check_shared(made, data)
+    wanted = t.requires_grad if requires_grad is None else requires_grad
+    if not (wanted or grad is not None):
+        return made
+    if grad is None:
+        if t.grad is None and t.is_leaf:
+            t.grad = torch.zeros_like(t)
+        grad = t.grad
+    if grad is None:
+        made.requires_grad = True
+    else:
+        made.grad = grad if isinstance(grad, array) else from_torch(grad, made.dtype, requires_grad=False)
+    return made
+
+
+def _check_shared(made: array, data: Any) -> None:
+    """ValueError where the elements had to be converted: what is written to the array would be lost."""
+    if made.size and made.ptr != data.data_ptr():
+        raise ValueError(
+            f"a tensor of {data.dtype} cannot be seen as elements of {made.dtype}: convert it, t.to(torch.float32)"
+        )
+
+
+def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+    """A tensor on the memory of an array.
+
+    Parameters:
+        a: the array; elements of vectors and matrices have their components in the last dimensions.
+        requires_grad: whether PyTorch computes gradients of it, which are then on the memory of the array's; as
+            for the array by default.
+    Returns:
+        a tensor.
+    Raises:
+        ValueError: PyTorch has no such strides.
+        TypeError: PyTorch has no such dtype.
+    """
+    scalar = scalar_of(a.dtype)
+    if a.device.is_cuda:
+        made = torch.from_dlpack(a)
+    elif to_numpy(scalar).isbuiltin == 1:
+        made = torch.from_numpy(a.numpy())
+    else:  # PyTorch knows types of ml_dtypes by other names
+        bits = a.numpy().view(f"i{to_numpy(scalar).itemsize}")
+        made = torch.from_numpy(bits).view(dtype_to_torch(scalar))
+    if scalar.is_float and (a.requires_grad if requires_grad is None else requires_grad):
+        made.requires_grad_(True)
+        if a.grad is not None and a.grad.dtype == a.dtype:
+            made.grad = to_torch(a.grad, requires_grad=False)
+    return made
+
+
+def dtype_to_torch(dtype: object) -> Any:
+    """PyTorch's name of a scalar type.
+
+    Parameters:
+        dtype: the scalar type.
+    Returns:
+        a `torch.dtype`.
+    Raises:
+        TypeError: `dtype` is no scalar type.
+    """
+    made = element_type(dtype)
+    if not isinstance(made, DType):
+        raise TypeError(f"{made} is no scalar type")
+    return getattr(torch, torch_name(made))
+
+
+def dtype_from_torch(dtype: Any) -> DType:
+    """The scalar type that PyTorch's is.
+
+    Parameters:
+        dtype: a `torch.dtype`.
+    Returns:
+        a scalar type.
+    Raises:
+        ValueError: there is no such scalar type.
+    """
+    return dtype_of(torch.empty(0, dtype=dtype))
+
+
+def stream_to_torch(stream: Any = None) -> Any:
+    """A stream for PyTorch: `with torch.cuda.stream(tegula.torch.stream_to_torch(s)):`.
+
+    Parameters:
+        stream: a stream of a CUDA device, or the device, whose stream of this thread is taken; that of the
+            current device by default.
+    Returns:
+        a `torch.cuda.ExternalStream`.
+    Raises:
+        launch: the device is no CUDA device.
+    """
+    from tegula.runtime.cuda.stream import Stream, get_stream
+
+    found = stream if isinstance(stream, Stream) else get_stream(stream)
+    return torch.cuda.ExternalStream(found.cuda_stream, device=f"cuda:{found.device.ordinal}")
+
+
+# Parts of functions --------------------------------------------------------------------------------------------------
 
 
 def _needs_gradient(x: Any) -> bool:

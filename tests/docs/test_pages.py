@@ -12,7 +12,15 @@ import pytest
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
-PAGES = [("language", 10), ("cooperative", 5), ("roles", 5), ("checker", 1), ("tuning", 3), ("schedules", 3)]
+PAGES = [
+    ("language", 10),
+    ("arrays", 5),
+    ("cooperative", 5),
+    ("roles", 5),
+    ("checker", 1),
+    ("tuning", 3),
+    ("schedules", 3),
+]
 
 
 @pytest.mark.machine_code(some=True)

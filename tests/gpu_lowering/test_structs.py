@@ -15,7 +15,7 @@ from tegula.codegen.gpu import lower_kernel
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of
-from tegula.runtime.struct_arguments import flattened
+from tegula.runtime.compound_arguments import flattened
 from tegula.target import get_cuda_target
 from tegula.types import scalar_of
 

@@ -16,7 +16,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "interop.md"
 def test_examples() -> None:
     names: dict[str, Any] = {"__name__": "interop"}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for k, text in enumerate(blocks):
         cell = f"<interop.md example {k}>"
         linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)

@@ -11,10 +11,10 @@ import tegula as tg
 from tegula import interp
 from tegula.ir import Kernel as KernelIR
 from tegula.runtime.compile import trace
+from tegula.runtime.compound_arguments import flattened
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation
-from tegula.runtime.struct_arguments import flattened
 
 
 def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:

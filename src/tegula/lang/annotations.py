@@ -54,6 +54,21 @@ class ArrayAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexedAnnotation:
+    """An array seen through index arrays: `tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T,
+    ndim=n)`."""
+
+    array: ArrayAnnotation
+
+    def __str__(self) -> str:
+        return f"indexed {self.array}"
+
+    def matches(self, t: object) -> bool:
+        """Whether a type is an array of this dtype and number of dimensions: in kernels one type for both."""
+        return self.array.matches(t)
+
+
+@dataclass(frozen=True, slots=True)
 class TileAnnotation:
     """`tg.tile[T, M, N]`, `tg.tile(dtype=T, shape=(M, N))`; Any stands for every dtype or extent."""
 
@@ -160,24 +175,46 @@ class tile:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
+    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES."""
 
     ndim: int
+    kind: str = "array"
 
-    def __getitem__(self, item: object) -> ArrayAnnotation:
-        return array_annotation(item, self.ndim)
+    def __getitem__(self, item: object) -> ArrayAnnotation | IndexedAnnotation:
+        made = array_annotation(item, self.ndim)
+        return made if self.kind == "array" else IndexedAnnotation(made)
 
-    def __call__(self, dtype: object = None) -> ArrayAnnotation:
-        return array_annotation(dtype, self.ndim)
+    def __call__(self, data: object = None, dtype: object = None, *args: Any, **kwargs: Any) -> Any:
+        memory = args or not {"shape", "ptr"}.isdisjoint(kwargs)
+        if not memory and (data is None or (dtype is None and not kwargs and _is_annotation(data))):
+            return self[dtype if data is None else data]
+        return CLASSES[self.kind](data, dtype, *args, ndim=self.ndim, **kwargs)
 
+
+def _is_annotation(item: object) -> bool:
+    """Whether what `array1d(...)` is given alone is an element type, and no data."""
+    try:
+        element_or_any(item)
+    except (TypeError, KeyError):
+        return False
+    return True
+
+
+CLASSES: dict[str, Any] = {}
+"""The classes of arrays by name, which the runtime adds when it is loaded."""
 
 array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
+indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d = (
+    _Arrays(n, "indexedarray") for n in (1, 2, 3, 4)
+)
 
 
 Annotation = (
     ElementType
     | StructType
     | ArrayAnnotation
+    | IndexedAnnotation
     | TileAnnotation
     | StackAnnotation
     | Pattern
@@ -214,8 +251,8 @@ def resolve(annotation: object) -> Annotation:
     if get_origin(annotation) in (Union, UnionType):
         annotation = _present(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
-    known = (ArrayAnnotation, TileAnnotation, StackAnnotation, StructType, ElementPattern, *PATTERNS)
-    if isinstance(annotation, known) or is_element(annotation):
+    known = (ArrayAnnotation, IndexedAnnotation, TileAnnotation, StackAnnotation)
+    if isinstance(annotation, (*known, StructType, ElementPattern, *PATTERNS)) or is_element(annotation):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):

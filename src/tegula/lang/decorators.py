@@ -138,10 +138,15 @@ class KernelDef(Named):
         self.__module__ = definition.function.__module__
         self.__wrapped__ = definition.function
 
-    @cached_property
+    @property
     def parameters(self) -> list[Parameter]:
-        """Names, annotations and defaults, one for each leaf of structs; the error says which annotation stands for no
-        type."""
+        """Names, annotations and defaults, as they are declared; the error says which annotation stands for no type."""
+        return self.definition.parameters
+
+    @property
+    def leaf_parameters(self) -> list[Parameter]:
+        """The parameters that launches pass: one for each leaf of structs, and the arrays that indexed arrays are made
+        of."""
         return leaf_parameters(self.definition.parameters)
 
     def trace(

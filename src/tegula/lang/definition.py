@@ -222,6 +222,12 @@ class Definition:
         free = (a for name, a in given.items() if name not in self.bound and name != "return")
         return any(isinstance(constant_pattern(a), ConstantPattern) for a in free)
 
+    def with_parameters(self, parameters: Sequence[Parameter]) -> Definition:
+        """The function with other annotations of its parameters."""
+        made = Definition(self.function, self.text, self.constants, self.written, self.library)
+        made._parameters = list(parameters)
+        return made
+
     def variable(self, name: str) -> tuple[int, str]:
         """The identity of the variable that a free name refers to: equal for functions that share the variable."""
         free = self.function.__code__.co_freevars

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tegula import errors as E
-from tegula.ir import AccessClass, Kernel, LaunchClass, Region
+from tegula.ir import AccessClass, Kernel, LaunchClass, Region, Value
 from tegula.lang.aliases import blurred_changes, changed_copies
-from tegula.lang.captures import Captures
+from tegula.lang.captures import Captured, Captures
 from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.in_out import announce
+from tegula.lang.indexed import program
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
 from tegula.lang.references import keep_references
@@ -52,6 +54,7 @@ class Tracer(Statements):
         self.traced = {}
         self.ends = {}
         builder.library = self.call_library
+        builder.programs = lambda name, args: self.inlined(program(name), args, None)
 
 
 def trace(
@@ -66,6 +69,52 @@ def trace(
 
     `library`: the functions of the standard library by name (none by default). `differentiable`: functions whose
     derivative is known by other means than their body are `call` ops. Raises a CompileError with all errors found."""
+    tracer = _traced(definition, param_types, launch, library, differentiable)
+    body, builder = tracer.body, tracer.builder
+    tracer.finish_roles()
+    builder.emit(Yield, [])
+    if not tracer.errors:
+        blurred = blurred_changes(body, tracer.joined)
+        tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
+        tracer.errors += blurred.errors + misused_roles(body) + wait_for_matmuls(body)
+        if not tracer.errors:
+            tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
+    if tracer.errors:
+        explain_absent(definition, tracer.errors)
+        raise E.gathered(tracer.errors)
+    check_depth(body)
+    names, source = [p.name for p in leaf_parameters(definition.parameters)], definition.source
+    kernel = Kernel(definition.name, names, body, launch, access, source.location(source.tree))
+    kernel.captured = tuple(tracer.captures.found.values())
+    return kernel
+
+
+def bound_types(
+    definition: Definition,
+    name: str,
+    param_types: Sequence[Type],
+    launch: LaunchClass,
+    library: Mapping[str, FuncDef] | None = None,
+) -> tuple[tuple[Any, ...], tuple[Captured, ...]]:
+    """The types of what a name is bound to at the end of a kernel: of each part of a tuple, else of the one value; for
+    what is no value, the object itself. And what the kernel captures, which they depend on."""
+    tracer = _traced(definition, param_types, launch, library)
+    if tracer.errors:
+        raise E.gathered(tracer.errors)
+    found = tracer.frame.names[name]
+    parts = found if isinstance(found, tuple) else (found,)
+    types = tuple(part.type if isinstance(part, Value) else part for part in parts)
+    return types, tuple(tracer.captures.found.values())
+
+
+def _traced(
+    definition: Definition,
+    param_types: Sequence[Type],
+    launch: LaunchClass,
+    library: Mapping[str, FuncDef] | None,
+    differentiable: bool = False,
+) -> Tracer:
+    """The tracer at the end of a kernel's body, with the errors that it found."""
     parameters = leaf_parameters(definition.parameters)
     if len(parameters) != len(param_types):
         what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
@@ -93,23 +142,7 @@ def trace(
     builder.loc = source.location(source.tree)
     with nesting(builder):
         tracer.block(source.tree.body)
-    tracer.finish_roles()
-    builder.emit(Yield, [])
-    if not tracer.errors:
-        blurred = blurred_changes(body, tracer.joined)
-        tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
-        tracer.errors += blurred.errors + misused_roles(body) + wait_for_matmuls(body)
-        if not tracer.errors:
-            tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
-    if tracer.errors:
-        explain_absent(definition, tracer.errors)
-        raise E.gathered(tracer.errors)
-    check_depth(body)
-    kernel = Kernel(
-        definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
-    )
-    kernel.captured = tuple(captures.found.values())
-    return kernel
+    return tracer
 
 
 def check_depth(body: Region) -> None:

@@ -10,14 +10,15 @@ from typing import Any, TypeVar, get_type_hints
 from tegula.dataclass import replace
 from tegula.errors import WrongArguments
 from tegula.ir import TypeRule, Value
-from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
+from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation, resolve
 from tegula.lang.overloads import Parameter, counted
+from tegula.ops.build_by_index import IndexedArray
 from tegula.ops.builder import operand_text
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.structs import Columns, Fields, StructValue, grouped
 from tegula.source import Location
 from tegula.structs import FieldType, StructType
-from tegula.types import is_element
+from tegula.types import int32, is_element
 
 T = TypeVar("T")
 
@@ -123,7 +124,8 @@ def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
 
 
 def leaf_parameters(parameters: Sequence[Parameter]) -> list[Parameter]:
-    """The parameters of launches: for those of structs, and of arrays of structs, one for each leaf."""
+    """The parameters of launches: for those of structs, and of arrays of structs, one for each leaf; for an indexed
+    array the array and the index array of each dimension."""
     return [leaf for p in parameters for leaf in _leaves(p)]
 
 
@@ -136,6 +138,10 @@ def _leaves(p: Parameter) -> Iterator[Parameter]:
         for leaf in t.dtype.leaves:
             name, annotation = f"{p.name}.{leaf.name}", ArrayAnnotation(leaf.stored, t.ndim)
             yield replace(p, name=name, annotation=annotation, columns_of=p.name)
+    elif isinstance(t, IndexedAnnotation):
+        yield replace(p, annotation=t.array)
+        for d in range(t.array.ndim):
+            yield Parameter(f"{p.name}_indices_{d}", ArrayAnnotation(int32, 1))
     else:
         yield p
 
@@ -151,4 +157,6 @@ def _binding(annotation: Any, rest: Iterator[Value]) -> Any:
         return StructValue(annotation, [_binding(t, rest) for t in annotation.fields.values()])
     if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
         return grouped(Columns, annotation.dtype, rest)
+    if isinstance(annotation, IndexedAnnotation):
+        return IndexedArray(next(rest), [next(rest) for _ in range(annotation.array.ndim)])
     return next(rest)

@@ -196,8 +196,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
 
 @public("matrix")
 def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value | MatType:
-    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a type
-    of matrices.
+    """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a
+    type of matrices.
 
     Parameters:
         *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all

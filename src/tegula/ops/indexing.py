@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from tegula.algebra import NamedPart
 from tegula.dataclass import dataclass
-from tegula.ir import Op, TypeRule, Value
+from tegula.ir import Op, Region, TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import PUBLIC, element, require, require_components, require_range
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
+from tegula.ops.build_by_index import IndexedArray, Programs, built_by_index
 from tegula.ops.builder import (
     LITERALS,
     OpBuilder,
@@ -72,7 +73,22 @@ class ViewSpec:
 class KernelBuilder(OpBuilder):
     """The OpBuilder of user code: with subscripts and attributes, and limits on the size of results."""
 
-    __slots__ = ()
+    __slots__ = ("programs",)
+
+    programs: Programs
+    """Traces programs that move tiles of indexed arrays."""
+
+    def emit(
+        self,
+        op: type[Op],
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> list[Value]:
+        """Insert an op; on an indexed array, the ops that it means."""
+        if any(isinstance(v, IndexedArray) for v in operands):
+            return built_by_index(self, op.typed(operands, attrs, regions, self.loc), self.programs)
+        return super().emit(op, operands, attrs, regions)
 
     def insert(self, op: Op) -> Op:
         """Append an op to the current region; TypeRule if a result is too large."""

@@ -72,13 +72,13 @@ class Adjoint(Kernel):
         """Cached launches, which need not be planned again, by the types of the arguments."""
 
     @property
-    def has_structs(self) -> bool:
-        """False: its arguments are those of leaves."""
-        return False
+    def parameters(self) -> list[Parameter]:
+        """Those of the leaves: adjoints take no other arguments."""
+        return self.leaf_parameters
 
     @property
-    def parameters(self) -> list[Parameter]:
-        own = self.forward.parameters
+    def leaf_parameters(self) -> list[Parameter]:
+        own = self.forward.leaf_parameters
         return [*own, *(Parameter(f"adj_{own[k].name}", ANY) for k in self.positions)]
 
     def trace(
@@ -102,7 +102,7 @@ class Adjoint(Kernel):
         """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
 
-        n = len(self.forward.parameters)
+        n = len(self.forward.leaf_parameters)
         own = access[:n]
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
         check(kernel)
@@ -120,7 +120,7 @@ class Adjoint(Kernel):
 
             whole = self.trace(wanted.types, wanted.launch, wanted.access, library())
             captured = whole.captured
-            made = split(whole, len(self.forward.parameters), config.deterministic)
+            made = split(whole, len(self.forward.leaf_parameters), config.deterministic)
             if config.deterministic and wanted.device.is_cuda:
                 check_order(made)
             steps = [Part(self, step, captured, self.grid) for step in made]
@@ -141,7 +141,7 @@ class Adjoint(Kernel):
         where = next((a.device for a in args if isinstance(a, array)), CPU)
         made = planned(steps, shape.dims, args, where)
         if wanted.types not in self.known:
-            typed = zip(self.parameters, wanted.types, strict=True)
+            typed = zip(self.leaf_parameters, wanted.types, strict=True)
             self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
         if not overlaps(args):
             self.known[wanted.types].cache(shape, args, steps, made)
@@ -255,12 +255,12 @@ class Part(Kernel):
         return found.placed[place]
 
     @property
-    def has_structs(self) -> bool:
-        """False: its arguments are those of leaves."""
-        return False
+    def parameters(self) -> list[Parameter]:
+        """Those of the leaves: adjoints take no other arguments."""
+        return self.leaf_parameters
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def leaf_parameters(self) -> list[Parameter]:
         kernel = self.step.kernel
         return [
             Parameter(name, _annotation(p.type))

@@ -13,6 +13,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
 from tegula.lang.overloads import NO_DEFAULT, Parameter
 from tegula.runtime.array import array
+from tegula.runtime.compound_arguments import flattened, flattened_gradients
 from tegula.runtime.kernel import Kernel, KernelChoice, variant
 
 LISTS = (list, tuple)
@@ -21,7 +22,15 @@ _MISSING: Any = object()
 
 
 class Settled(NamedTuple):
-    """A kernel of arrays and numbers, and its arguments. `kept`: their positions among those of the launch."""
+    """A kernel of arrays and numbers, and its arguments: one for each leaf."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+
+
+class Bound(NamedTuple):
+    """A kernel with constants and absent arrays bound, and its arguments. `kept`: their positions among those of the
+    launch."""
 
     kernel: Kernel
     arguments: tuple[Any, ...]
@@ -85,19 +94,26 @@ def _kind(x: object) -> str:
 
 
 def settled(kernel: Kernel, *given: Any) -> Settled:
+    """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch. `given`: as
+    for `arguments_of`."""
+    one = with_constants(kernel, *given)
+    return Settled(*flattened(one.kernel, one.arguments))
+
+
+def with_constants(kernel: Kernel, *given: Any) -> Bound:
     """The kernel with constants and absent arrays bound, and the other arguments of a launch. `given`: as for
     `arguments_of`."""
     args = arguments_of(kernel, *given)
     if not kernel.takes_constants and not any(x is None for x in args):
-        return Settled(kernel, args, range(len(args)))
+        return Bound(kernel, args, range(len(args)))
     parameters = kernel.parameters
     places = kernel.constant_places
     bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
     if not bound:
-        return Settled(kernel, args, range(len(args)))
+        return Bound(kernel, args, range(len(args)))
     kept = [k for k in range(len(args)) if k not in bound]
     made = bind(kernel, {parameters[k].name: args[k] for k in bound})
-    return Settled(made, tuple([args[k] for k in kept]), kept)
+    return Bound(made, tuple([args[k] for k in kept]), kept)
 
 
 class Pair(NamedTuple):
@@ -108,11 +124,12 @@ class Pair(NamedTuple):
 
 
 def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
-    """The kernel with constants and absent arrays bound, its arguments, and a gradient or None for each. `given`: the
-    inputs and the outputs, each with its gradients, as for `arguments_of`."""
+    """The kernel with constants and absent arrays bound, the leaves of its arguments, and a gradient or None for each.
+    `given`: the inputs and the outputs, each with its gradients, as for `arguments_of`."""
     found = paired_arguments(kernel, *given)
-    one = settled(kernel, [x.argument for x in found])
-    return one.kernel, one.arguments, [found[k].gradient for k in one.kept]
+    one = with_constants(kernel, [x.argument for x in found])
+    grads = flattened_gradients(one.kernel, one.arguments, [found[k].gradient for k in one.kept])
+    return *flattened(one.kernel, one.arguments), grads
 
 
 def paired_arguments(kernel: Kernel | KernelChoice, *given: tuple[Any, Any]) -> list[Pair]:

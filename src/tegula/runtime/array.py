@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import NoComparison
+from tegula.errors import LaunchError, NoComparison
 from tegula.fitting import extents, fitted, listed
-from tegula.lang.annotations import ARRAYS, ArrayAnnotation, array_annotation
+from tegula.lang.annotations import ARRAYS, CLASSES, ArrayAnnotation, array_annotation
+from tegula.runtime.array_arithmetic import Arithmetic
+from tegula.runtime.array_conversions import Conversions
+from tegula.runtime.array_indexing import Indexing
+from tegula.runtime.array_layout import NewLayout, check_without_data, pairs, split
 from tegula.runtime.array_memory import (
     MAX_NDIM,
     CannotView,
@@ -34,6 +38,7 @@ from tegula.runtime.tensors import host_data, is_tensor
 from tegula.structs import StructType, as_entries, entries, held_arrays
 from tegula.types import (
     ElementType,
+    VecType,
     components,
     element_bytes,
     element_shape,
@@ -46,29 +51,43 @@ from tegula.types import (
 )
 
 
-class array:
+class array(Indexing, Conversions, Arithmetic):
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides, in the memory of a
     device.
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
+    What reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before it in
+    the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+
     Parameters:
-        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for new memory of
-            zeros.
-        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. Vector
-            and matrix types take the last one or two dimensions of the data.
+        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
+            or for new memory of zeros.
+        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. A
+            vector type takes the last dimension of the data, a matrix type the last two; or parts of the last
+            one, whose length is then a multiple: (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or
+            vec2d.
         shape: the lengths of new memory, or those to reshape the data to.
-        ndim: the number of dimensions, which is only checked.
+        strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
+        ptr: the address of the first element in memory of someone else; None for memory of its own.
+        capacity: how many bytes there are from `ptr` on, which is only checked.
         device: where the array is to live; by default where data on a GPU are, else the current device.
+        pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
+            without a GPU it is plain memory. False by default.
         copy: False shares the memory of the data, and copies only where the dtype or the device differs; True
             by default.
+        deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
+        ndim: the number of dimensions, which is only checked.
+        grad: the gradient, which is then required.
         requires_grad: whether gradients flow to the array; False by default.
+        retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
+            which else clears it; False by default. It needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
         TypeError: the dtype is no element type.
-        ValueError: the shape, `ndim` or the elements do not fit the data, or the array would have more than 4
-            dimensions.
-        launch: there is no such device.
+        ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
+            have more than 4 dimensions.
+        launch: there is no such device, or the elements are no whole number of vectors or matrices.
     Gradient:
         flows through a copy of another array where a tape records, and through a view of it.
     """
@@ -81,6 +100,7 @@ class array:
             "_memory",
             "_ptr",
             "_requires_grad",
+            "_retain_grad",
             "_shown",
             "_source",
             "description",
@@ -95,7 +115,8 @@ class array:
     description: Description
 
     def __new__(cls, data: object = None, *args: Any, **kwargs: Any) -> Any:
-        if data is None and not args and "shape" not in kwargs and "dtype" in kwargs:
+        memory = "shape" in kwargs or "ptr" in kwargs
+        if data is None and not args and not memory and "dtype" in kwargs:
             return array_annotation(kwargs["dtype"], kwargs.get("ndim", 1))
         return super().__new__(cls)
 
@@ -109,31 +130,47 @@ class array:
         data: object = None,
         dtype: object = None,
         shape: int | Sequence[int] | None = None,
-        ndim: int | None = None,
+        strides: Sequence[int] | None = None,
+        ptr: int | None = None,
+        capacity: int | None = None,
         device: Device | str | None = None,
+        pinned: bool = False,
         copy: bool = True,
+        deleter: Callable[[int, int], object] | None = None,
+        ndim: int | None = None,
+        grad: array | None = None,
         requires_grad: bool = False,
+        retain_grad: bool = False,
     ) -> None:
-        made = element_type(dtype) if dtype is not None else None
+        made = element_type(dtype) if dtype not in (None, Any) else None
         where = get_device(device) if device is not None or data is None else None
         lengths = extents(shape) if shape is not None else None
         if data is None:
-            made = made or element_type(float)
-            where = where or CPU
-            memory = allocate((*(lengths or ()), *element_shape(made)), scalar_of(made), where)
-            filled(memory, where, 0)
+            made, where = made or element_type(float), where or CPU
+            layout = NewLayout(lengths or (), made, strides)
+            if ptr is not None:
+                memory = layout.at(ptr, where, capacity, deleter)
+            else:
+                memory = layout.allocated(where, pinned)
+                filled(memory, where, 0)
         else:
-            memory, where = _from_data(data, made, copy, where)
-            made = made or from_numpy(memory.dtype)
+            check_without_data(strides=strides, ptr=ptr, capacity=capacity, deleter=deleter)
+            memory, where, found = _from_data(data, made, copy, where, pinned)
+            made = made or found
+            memory = split(memory, made) if lengths is None else memory
             if lengths is not None:
                 memory = reshaped(memory, where, (*lengths, *element_shape(made)))
         self._bind(memory, made, where, ndim)
-        if requires_grad:
-            self.requires_grad = True
         if isinstance(data, array):
             self._follow(data)
         elif isinstance(made, StructType):
             self._held = held_arrays(made, data)
+        if requires_grad:
+            self.requires_grad = True
+        if grad is not None:
+            self.grad = grad
+        if retain_grad:
+            self.retain_grad = True
 
     def _follow(self, source: array) -> None:
         """Have the gradient of an array that this one was made of: as a view of it, or, on a tape, as a copy."""
@@ -188,6 +225,7 @@ class array:
         self._memory = memory
         self._grad: array | None = None
         self._requires_grad: bool | None = None
+        self._retain_grad = False
         self._source: tuple[array, Callable[[array], array] | None] | None = None
         self._shown: tuple[array, array] | None = None
         self._leaves: tuple[array, ...] | None = None
@@ -258,6 +296,19 @@ class array:
         self._requires_grad = bool(wanted)
         if not wanted:
             self._grad = None
+            self._retain_grad = False
+
+    @property
+    def retain_grad(self) -> bool:
+        """Whether the gradient of the array stays after tg.Tape.backward where kernels wrote the array; else it is
+        cleared when it has flowed on. A view says what the array it was made of says, until it is set for the view."""
+        return self._retain_grad or (self._source is not None and self._source[0].retain_grad)
+
+    @retain_grad.setter
+    def retain_grad(self, wanted: bool) -> None:
+        if wanted and not self.requires_grad:
+            raise LaunchError("retain_grad needs a gradient", "make the array with requires_grad=True")
+        self._retain_grad = bool(wanted)
 
     @property
     def is_detached(self) -> bool:
@@ -398,23 +449,6 @@ class array:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self.device.ordinal) if self.device is not CPU else self._data.__dlpack_device__()
 
-    def to(self, device: Device | str) -> array:
-        """The array on another device: itself if it is there, else a copy.
-
-        Parameters:
-            device: the device, or its name.
-        Returns:
-            an array of the same shape and dtype.
-        Raises:
-            launch: there is no such device.
-        Gradient:
-            flows through the copy where a tape records.
-        """
-        where = get_device(device)
-        from tegula.runtime.make_arrays import clone
-
-        return self if where == self.device else clone(self, device=where)
-
     # Changing --------------------------------------------------------------------------------------------------------
 
     def fill_(self, value: object) -> array:
@@ -472,14 +506,6 @@ class array:
         return self
 
     # Views -----------------------------------------------------------------------------------------------------------
-
-    def __getitem__(self, index: Any) -> array:
-        """A view by basic indexing; a single element is a view of shape (1,)."""
-        entries = index if isinstance(index, tuple) else (index,)
-        basic = (isinstance(i, int | np.integer | slice) and not isinstance(i, bool) for i in entries)
-        if len(entries) > self.ndim or not all(basic):
-            raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        return self._view(self._data[(*entries, ...)], self.dtype, lambda g: g[index])
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """A view of the elements, in row-major order, under another shape.
@@ -607,6 +633,9 @@ class array:
         return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
 
 
+CLASSES["array"] = array
+
+
 def _unpickled(data: np.ndarray, dtype: ElementType, device: Device, requires_grad: bool) -> array:
     return array(data, dtype, device=device, requires_grad=requires_grad)
 
@@ -676,21 +705,24 @@ def adopt(value: Any, dtype: ElementType | None) -> array:
 
 
 def _from_data(
-    data: Any, dtype: ElementType | None, copy: bool, device: Device | None
-) -> tuple[np.ndarray, Device]:
-    """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
+    data: Any, dtype: ElementType | None, copy: bool, device: Device | None, pinned: bool = False
+) -> tuple[np.ndarray, Device, ElementType]:
+    """Data of any kind on a device, and the element type that they have unless another is wanted. None: where they
+    are; what is copied from the host goes to the current device."""
     if isinstance(dtype, StructType):
         found = as_entries(dtype, data)
         data = data if found is None else found
-    plain = _is_plain(data)
     source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
-    if dtype is None and plain:
+    in_pairs = source.dtype.kind == "c" and (dtype is None or element_shape(dtype) == (2,))
+    source = pairs(source) if in_pairs else source
+    if dtype is None and _is_plain(data):
         dtype = dtype_of_numbers(data, source)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
+    scalar = scalar_of(dtype) if dtype is not None else from_numpy(target)
+    found = VecType(2, scalar) if in_pairs else data.dtype if isinstance(data, array) else scalar
     where = device or (get_device() if copy and home is CPU else home)
     if not copy and source.dtype == target and where == home:
-        return source, home
-    scalar = scalar_of(dtype) if dtype is not None else from_numpy(target)
-    made = allocate(source.shape, scalar, where)
+        return source, home, found
+    made = allocate(source.shape, scalar, where, pinned)
     copied(made, where, source, home)
-    return made, where
+    return made, where, found

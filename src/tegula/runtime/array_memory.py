@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import UnfitNumber
-from tegula.fitting import first_leaf, fitted, is_numeric, limits, new_extents
+from tegula.fitting import first_leaf, fitted, is_numeric, limits, listed, new_extents
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
-from tegula.runtime.device import CPU, Device
+from tegula.runtime.device import CPU, Device, is_cuda_available
 from tegula.structs import laid_out
 from tegula.types import (
     DType,
@@ -21,7 +21,11 @@ from tegula.types import (
     float32,
     from_numpy,
     int32,
+    is_element,
+    matrix,
+    scalar_of,
     to_numpy,
+    vector,
 )
 
 MAX_NDIM = 4
@@ -29,8 +33,9 @@ DLPACK_CPU = 1
 """DLPack's number for the memory of the host."""
 
 
-def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
-    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned.
+def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: bool = False) -> np.ndarray:
+    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned. `pinned`: page-locked, where
+    it is the host's and there is a GPU.
 
     Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
     numpy_dtype = to_numpy(dtype)
@@ -38,9 +43,24 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.nda
     if device is not CPU:
         return cuda_memory().allocate(device, shape, numpy_dtype)
     size = math.prod(shape) * numpy_dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    raw = pinned_bytes(size + ALIGNMENT) if pinned else np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
+
+
+def pinned_bytes(size: int) -> np.ndarray:
+    """Page-locked memory of the host; plain memory where there is no GPU that could copy it."""
+    if not is_cuda_available():
+        return np.empty(size, np.uint8)
+    return cuda_memory().pinned(size)
+
+
+def is_pinned(data: np.ndarray) -> bool:
+    """Whether memory of the host is page-locked memory that was made here."""
+    base: Any = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(getattr(base, "owner", None), cuda_memory().PinnedMemory)
 
 
 @cache
@@ -150,6 +170,24 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
     if not is_numeric(kind):
         raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
     return from_numpy(kind)
+
+
+def dtype_of_value(value: Any) -> ElementType:
+    """The element type of one value: of a number, or a vector or matrix of a sequence of 1 or 2 dimensions."""
+    known = getattr(value, "dtype", None)
+    if is_element(known):
+        return known
+    source = listed(value, None)
+    scalar = (
+        scalar_of(dtype_of_numbers(value, source))
+        if not isinstance(value, np.ndarray)
+        else from_numpy(source.dtype)
+    )
+    if source.ndim > 2:
+        raise ValueError(f"a value of {source.ndim} dimensions is no element: name the dtype")
+    if source.ndim == 1:
+        return vector(len(source), scalar)
+    return matrix((source.shape[0], source.shape[1]), scalar) if source.ndim else scalar
 
 
 def _held(source: np.ndarray, t: DType) -> DType:

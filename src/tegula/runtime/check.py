@@ -15,11 +15,12 @@ from tegula.ir import Kernel as KernelIR
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
 from tegula.lang.constants import takes_constant
 from tegula.lang.overloads import NO_DEFAULT
+from tegula.lang.structs import leaf_parameters
 from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
 from tegula.passes.runner import GpuCompilation
-from tegula.runtime.arguments import bind, settled
+from tegula.runtime.arguments import bind, with_constants
 from tegula.runtime.automatic import checked
 from tegula.runtime.compile import kept_text, trace
 from tegula.runtime.config import config
@@ -87,7 +88,7 @@ def _with_constants(kernel: Kernel, given: Sequence[Any]) -> tuple[Kernel, Seque
     """The kernel with the constants and None for arrays among what is given, and the types; without any the defaults of
     constants count. WrongArguments for a constant that has none."""
     if len(given) == len(kernel.parameters):
-        return settled(kernel, given)[:2]
+        return with_constants(kernel, given)[:2]
     if given or not kernel.takes_constants:
         return kernel, given
     wanted = [p for p in kernel.parameters if takes_constant(p.annotation)]
@@ -116,7 +117,9 @@ def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
         what = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
         raise WrongArguments(kernel.definition.location, what=what)
     types: list[Type] = []
-    for p, annotation in zip(kernel.parameters, annotations, strict=True):
+    typed = [replace(p, annotation=t) for p, t in zip(kernel.parameters, annotations, strict=True)]
+    for p in leaf_parameters(typed):
+        annotation = p.annotation
         is_array = isinstance(annotation, ArrayAnnotation)
         if annotation is ANY or (is_array and ANY in (annotation.dtype, annotation.ndim)):
             what = f"the type of '{p.name}' is not known"

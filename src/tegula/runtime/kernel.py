@@ -15,7 +15,6 @@ from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
-from tegula.lang.structs import leaf_parameters
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
@@ -125,7 +124,7 @@ class Kernel(KernelDef):
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._typed: dict[tuple[Annotation, ...], Kernel] = {}
-        """Kernels for structs that parameters of any type were given."""
+        """Kernels for structs and indexed arrays that parameters of any type were given."""
         self._packers: list[Packer] | None = None
 
     @property
@@ -166,21 +165,21 @@ class Kernel(KernelDef):
     def packers(self) -> list[Packer]:
         """The packer of each argument, which checks and packs it."""
         if self._packers is None:
-            for p in self.parameters:
+            for p in self.leaf_parameters:
                 self._check_parameter(p)
-            self._packers = [packer(p) for p in self.parameters]
+            self._packers = [packer(p) for p in self.leaf_parameters]
         return self._packers
 
     @cached_property
     def fast_path(self) -> FastPath:
         """The fast path to launch it (see `runtime.fast_path`)."""
-        return make_fast_path(self.parameters, self.ready)
+        return make_fast_path(self.leaf_parameters, self.ready)
 
     @cached_property
-    def has_structs(self) -> bool:
-        """Whether parameters are of structs, of which each leaf is an argument of a launch."""
-        written = self.definition.parameters
-        return any(leaf_parameters([p]) != [p] for p in written)
+    def is_compound(self) -> bool:
+        """Whether parameters are made of others, of which each leaf is an argument of a launch: of structs, of indexed
+        arrays."""
+        return self.leaf_parameters != self.parameters
 
     def for_types(self, annotations: tuple[Annotation, ...]) -> Kernel:
         """The kernel with parameters of these types in the place of any type.
@@ -236,6 +235,7 @@ class Kernel(KernelDef):
         self.forms.clear()
         self.adjoints.clear()
         self._forms.clear()
+        self._typed.clear()
         self.role_threads.clear()
         self.variants.clear()
         self.latest, self.shown = None, self

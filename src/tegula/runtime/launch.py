@@ -6,7 +6,6 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import zip_longest
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,11 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
-from tegula.runtime.arguments import LISTS, arguments_of, settled, settled_pairs
+from tegula.runtime.arguments import LISTS, arguments_of, settled, settled_pairs, with_constants
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.command import Launch
+from tegula.runtime.compound_arguments import is_compound
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
@@ -32,7 +32,6 @@ from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
-from tegula.runtime.struct_arguments import flattened, flattened_gradients, have_structs
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def launch(
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
         if kernel.takes_constants and not adjoint:
-            kernel, inputs, _ = settled(kernel, inputs, outputs)
+            kernel, inputs, _ = with_constants(kernel, inputs, outputs)
             outputs = ()
     # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
@@ -209,12 +208,7 @@ def launch(
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         made = _plan(dims, block_dim)
-        if kernel.has_structs or have_structs((*inputs, *outputs)):
-            pairs = [*zip_longest(inputs, adj_inputs), *zip_longest(outputs, adj_outputs)]
-            grads = flattened_gradients(kernel, (*inputs, *outputs), [grad for _, grad in pairs])
-            part, args = flattened(kernel, (*inputs, *outputs))
-        else:
-            part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
+        part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
         if not run_adjoint(part, made, args, grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
@@ -265,13 +259,13 @@ def run_adjoint(
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
     # Launches go to the stream of the library that gradients are of, as those with its arrays do.
-    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
+    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.leaf_parameters, grads, strict=False)]
     found = gradients(args, own)
     if not found:
         return False
     for k, grad in found.items():
         if grad.shape != args[k].shape:
-            name = kernel.parameters[k].name
+            name = kernel.leaf_parameters[k].name
             raise LaunchError(
                 f"kernel {kernel.name}: the gradient of argument '{name}' has shape {grad.shape}, the argument "
                 f"{args[k].shape}",
@@ -404,7 +398,7 @@ def launch_tiled(
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
         check_kernel(kernel)
         if kernel.takes_constants and not options:
-            kernel, inputs, _ = settled(kernel, inputs, outputs)
+            kernel, inputs, _ = with_constants(kernel, inputs, outputs)
             outputs = ()
     told = None
     if kernel.native is not None and not (recording.on or options):
@@ -452,14 +446,13 @@ def _run(
         args = arguments_of(kernel, inputs, outputs)
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
-        where = _place(device, stream, flattened(kernel, args)[1])
+        where = _place(device, stream, settled(kernel, args).arguments)
     made = _plan(dims, block_dim, where)
     try:
         found = kernel.fast_path(made, args)
         if found is None:
-            kernel, args = flattened(kernel, args)
-            if NoneType in map(type, args) or len(args) != len(kernel.packers):
-                kernel, args, _ = settled(kernel, args)
+            if is_compound(kernel, args) or NoneType in map(type, args) or len(args) != len(kernel.packers):
+                kernel, args = settled(kernel, args)
             found = resolve(kernel, made, args)
         compiled, packed, other = found
     except CompileError as error:
@@ -472,7 +465,7 @@ def _run(
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
-    return None if kernel.has_structs else (kernel, made, compiled)
+    return None if kernel.is_compound else (kernel, made, compiled)
 
 
 def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
@@ -499,11 +492,7 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            if kernel.has_structs:
-                needed = role_threads(*flattened(kernel, (*inputs, *outputs)), ndim)
-            else:
-                one = settled(kernel, inputs, outputs)
-                needed = role_threads(one.kernel, one.arguments, ndim)
+            needed = role_threads(*settled(kernel, inputs, outputs), ndim)
             if needed is not None:
                 return needed
         return kernel.options.block_dim or config.block_dim

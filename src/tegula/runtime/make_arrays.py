@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tegula.runtime.array_memory import (
     allocate,
     copied,
     cuda_memory,
+    dtype_of_value,
     filled,
     packed_strides,
 )
@@ -24,21 +25,34 @@ from tegula.types import (
     scalar_of,
 )
 
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.stream import Stream
 
-def from_numpy_array(data: np.ndarray, dtype: object = None) -> array:
-    """An array that shares memory with a NumPy array.
+
+def from_numpy_array(
+    arr: np.ndarray,
+    dtype: object = None,
+    shape: int | Sequence[int] | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> array:
+    """An array of a NumPy array: on the CPU on the same memory, on a GPU a copy.
 
     Parameters:
-        data: a NumPy array of 1 to 4 dimensions, those of elements apart.
-        dtype: the element type; that of `data` by default. Another scalar type makes a copy.
+        arr: a NumPy array of 1 to 4 dimensions, those of elements apart.
+        dtype: the element type; that of `arr` by default. Another scalar type makes a copy.
+        shape: the lengths to reshape to; those of `arr` by default.
+        device: where the array is to live; the CPU by default.
+        requires_grad: whether gradients flow to the array; False by default.
     Returns:
-        an array on the CPU.
+        an array.
     Raises:
         TypeError: `dtype` is no element type.
-        ValueError: `data` does not hold such elements, or has more than 4 dimensions.
+        ValueError: `arr` does not hold such elements, or has more than 4 dimensions.
         number: a number does not fit the dtype.
+        launch: there is no such device, or the elements are no whole number of vectors or matrices.
     """
-    return array(data, dtype=dtype, copy=False)
+    return array(arr, dtype, shape, device=device, copy=False, requires_grad=requires_grad)
 
 
 def from_dlpack(data: Any, dtype: object = None) -> array:
@@ -59,11 +73,56 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
     return array(data, dtype=dtype, copy=False)
 
 
+def to_dlpack(source: array) -> Any:
+    """What libraries without `__dlpack__` take: a DLPack capsule on the memory of an array, to be used once.
+
+    Parameters:
+        source: the array.
+    Returns:
+        a capsule.
+    Raises:
+        BufferError: NumPy or the device cannot hand out such memory.
+    Source:
+        Python array API standard, __dlpack__.
+    """
+    return source.__dlpack__()
+
+
+def from_ptr(
+    ptr: int,
+    length: int | None = None,
+    dtype: object = None,
+    shape: int | Sequence[int] | None = None,
+    device: Device | str | None = None,
+) -> array:
+    """An array on memory of someone else, who keeps it: `tg.array(ptr=...)` with packed elements.
+
+    Parameters:
+        ptr: the address of the first element.
+        length: the number of elements, where there is no `shape`.
+        dtype: the element type; float32 by default.
+        shape: the lengths of the dimensions.
+        device: where the memory is; the current device by default.
+    Returns:
+        an array.
+    Raises:
+        ValueError: the address is 0 or not aligned.
+        TypeError: there is neither a length nor a shape, or `dtype` is no element type.
+        launch: there is no such device.
+    """
+    lengths = length if shape is None else shape
+    if lengths is None:
+        raise TypeError("from_ptr needs a length or a shape")
+    return array(ptr=ptr, dtype=dtype, shape=lengths, device=device)
+
+
 def empty(
     shape: int | Sequence[int],
     dtype: object = float,
     device: Device | str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
     """A new array with unspecified elements.
 
@@ -72,6 +131,9 @@ def empty(
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
         device: where the array is to live; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array, aligned to 64 bytes, on a GPU to 256.
     Raises:
@@ -83,31 +145,40 @@ def empty(
     made, where, lengths = element_type(dtype), get_device(device), extents(shape)
     strides = None if where is CPU else packed_strides(lengths, made)
     if strides is None:
-        result = wrap(allocate((*lengths, *element_shape(made)), scalar_of(made), where), made, where)
+        memory = allocate((*lengths, *element_shape(made)), scalar_of(made), where, pinned)
+        result = wrap(memory, made, where)
     else:
         result = object.__new__(array)
         owner = cuda_memory().new(where, strides[0] * lengths[0])
         result._describe(owner, made, where, True, owner.address, lengths, strides)
     if requires_grad:
         result.requires_grad = True
+    if retain_grad:
+        result.retain_grad = True
     return result
 
 
 def full(
     shape: int | Sequence[int],
     value: object = 0,
-    dtype: object = float,
+    dtype: object = None,
     device: Device | str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
     """A new array with one value in every element.
 
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
-        value: a number, or what NumPy broadcasts to the array; 0 by default.
-        dtype: the element type, a scalar, vector or matrix type; float32 by default.
+        value: a number, a vector or a matrix, or what NumPy broadcasts to the array; 0 by default.
+        dtype: the element type, a scalar, vector or matrix type; by default that of the value: int32, float32
+            and bool for numbers of Python, and vectors or matrices for sequences of 1 or 2 dimensions.
         device: where the array is to live; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
@@ -116,7 +187,8 @@ def full(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return _full(empty(shape, dtype, device, requires_grad), value)
+    made = dtype_of_value(value) if dtype is None else dtype
+    return _full(empty(shape, made, device, requires_grad, pinned, retain_grad), value)
 
 
 def zeros(
@@ -124,6 +196,8 @@ def zeros(
     dtype: object = float,
     device: Device | str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
     """A new array of zeros.
 
@@ -132,6 +206,9 @@ def zeros(
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
         device: where the array is to live; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
@@ -140,7 +217,7 @@ def zeros(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return full(shape, 0, dtype, device, requires_grad)
+    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad), 0)
 
 
 def ones(
@@ -148,6 +225,8 @@ def ones(
     dtype: object = float,
     device: Device | str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
     """A new array of ones.
 
@@ -156,6 +235,9 @@ def ones(
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
         device: where the array is to live; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
@@ -164,27 +246,44 @@ def ones(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return full(shape, 1, dtype, device, requires_grad)
+    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad), 1)
 
 
-def empty_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+def empty_like(
+    source: array,
+    device: Device | str | None = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """A new array with unspecified elements, of the shape and dtype of another one.
 
     Parameters:
         source: the other array.
         device: where the array is to live; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
+            both are on the host.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
         launch: there is no such device.
     """
     grad = source.requires_grad if requires_grad is None else requires_grad
-    return empty(source.shape, source.dtype, source.device if device is None else device, grad)
+    where = source.device if device is None else get_device(device)
+    locked = (where is CPU and source.pinned) if pinned is None else pinned
+    return empty(source.shape, source.dtype, where, grad, locked, retain_grad)
 
 
 def full_like(
-    source: array, value: object, device: Device | str | None = None, requires_grad: bool | None = None
+    source: array,
+    value: object,
+    device: Device | str | None = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
 ) -> array:
     """A new array with one value in every element, of the shape and dtype of another one.
 
@@ -193,13 +292,17 @@ def full_like(
         value: a number, or what NumPy broadcasts to the array.
         device: where the array is to live; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
+            both are on the host.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
         number: a number does not fit the dtype.
         launch: there is no such device.
     """
-    return _full(empty_like(source, device, requires_grad), value)
+    return _full(empty_like(source, device, requires_grad, pinned, retain_grad), value)
 
 
 def _full(made: array, value: object) -> array:
@@ -208,37 +311,63 @@ def _full(made: array, value: object) -> array:
     return made
 
 
-def zeros_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+def zeros_like(
+    source: array,
+    device: Device | str | None = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """A new array of zeros, of the shape and dtype of another one.
 
     Parameters:
         source: the other array.
         device: where the array is to live; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
+            both are on the host.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
         launch: there is no such device.
     """
-    return full_like(source, 0, device, requires_grad)
+    return full_like(source, 0, device, requires_grad, pinned, retain_grad)
 
 
-def ones_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+def ones_like(
+    source: array,
+    device: Device | str | None = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """A new array of ones, of the shape and dtype of another one.
 
     Parameters:
         source: the other array.
         device: where the array is to live; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
+        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
+            both are on the host.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
         launch: there is no such device.
     """
-    return full_like(source, 1, device, requires_grad)
+    return full_like(source, 1, device, requires_grad, pinned, retain_grad)
 
 
-def clone(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+def clone(
+    source: array,
+    device: Device | str | None = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """A packed copy of an array.
 
     Parameters:
@@ -246,6 +375,10 @@ def clone(source: array, device: Device | str | None = None, requires_grad: bool
         device: where the array is to live; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default. False makes the elements
             of the copy constant.
+        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
+            both are on the host.
+        retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
+            default.
     Returns:
         a packed array.
     Raises:
@@ -253,7 +386,7 @@ def clone(source: array, device: Device | str | None = None, requires_grad: bool
     Gradient:
         flows through the copy where a tape records, unless `requires_grad` is False.
     """
-    made = empty_like(source, device, requires_grad)
+    made = empty_like(source, device, requires_grad, pinned, retain_grad)
     copied(made._data, made.device, source._data, source.device)
     if requires_grad is False:
         made.requires_grad = False
@@ -262,16 +395,47 @@ def clone(source: array, device: Device | str | None = None, requires_grad: bool
     return made
 
 
-def copy(dest: array, src: array) -> None:
-    """Copies all elements of an array to another one, from any device, converted to its dtype.
+def copy(
+    dest: array,
+    src: array,
+    dest_offset: int = 0,
+    src_offset: int = 0,
+    count: int = 0,
+    stream: Stream | None = None,
+) -> None:
+    """Copies elements of an array to another one, from any device, converted to its dtype.
 
     Parameters:
         dest: the array that is written.
-        src: an array of the same shape.
+        src: the array that is read, of the same shape where all is copied.
+        dest_offset: where in `dest` to begin, an element in row-major order; 0 by default.
+        src_offset: where in `src` to begin; 0 by default.
+        count: how many elements; all of `src` from `src_offset` on by default, or where it is 0.
+        stream: a stream of a CUDA device to copy in; that of this thread by default.
     Raises:
-        ValueError: the shapes differ.
+        ValueError: the shapes differ where all is copied, elements lie outside, or strides need a copy.
         number: a number does not fit the dtype.
     Gradient:
         flows to `src` (recorded by tapes).
     """
-    dest.assign(src)
+    target, source = dest, src
+    if count or dest_offset or src_offset or dest.size != src.size:
+        number = count or src.size - src_offset
+        target = _part(dest, "dest", dest_offset, number)
+        source = _part(src, "src", src_offset, number)
+    elif dest.shape != src.shape and dest.is_contiguous and src.is_contiguous:
+        target, source = dest.flatten(), src.flatten()
+    if stream is None:
+        target.assign(source)
+        return
+    from tegula.runtime.cuda.stream import ScopedStream
+
+    with ScopedStream(stream):
+        target.assign(source)
+
+
+def _part(a: array, name: str, first: int, count: int) -> array:
+    """Some of the elements in row-major order, as a view of one dimension."""
+    if first < 0 or count < 0 or first + count > a.size:
+        raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are asked for")
+    return a.flatten()[first : first + count]

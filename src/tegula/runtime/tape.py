@@ -14,6 +14,7 @@ from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
 from tegula.runtime.records import Assigned, Called, Differentiated, Launched, Record, clear
+from tegula.runtime.retained import Retained
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 from tegula.structs import StructType
@@ -169,8 +170,9 @@ class Tape:
             seeds = Seeds(_given(loss, grads))
             check_flow(self.records, seeds.targets)
             self._spent = True
-            before = seeds.place(self.records)
+            before, retained = seeds.place(self.records), Retained()
             for record in reversed(self.records):
+                retained.keep(record)
                 if isinstance(record, Assigned):
                     record.take_gradient()
                 elif isinstance(record, Called):
@@ -182,6 +184,7 @@ class Tape:
                         record.given,
                         check=lambda adjoint, at=record: self._check(at, adjoint),
                     )
+            retained.restore()
             before.restore()
         for record in self.records if others is not None and others is not self else ():
             if isinstance(record, Launched):
@@ -203,9 +206,10 @@ class Tape:
                 time > record.time and needed.overlaps(where) for where, time in self._writes.items()
             )
             if written:
+                needed = record.kernel.leaf_parameters[k].name
                 raise LaunchError(
-                    f"kernel {name}: the gradient needs argument '{record.kernel.parameters[k].name}' as it was at "
-                    "the launch, but it was overwritten since",
+                    f"kernel {name}: the gradient needs argument '{needed}' as it was at the launch, but it was "
+                    "overwritten since",
                     "write the later result to another array",
                 )
 

@@ -13,12 +13,12 @@ from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
 from tegula.runtime.arguments import settled
 from tegula.runtime.array import array
+from tegula.runtime.compound_arguments import is_compound
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
-from tegula.runtime.struct_arguments import have_structs
 from tegula.tune.build import build_all, job
 from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
 from tegula.tune.clock import REPEATS, clock_for, timed
@@ -78,7 +78,7 @@ class Tuned(KernelChoice):
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
         then as they were before. TuningError if none can be chosen."""
         first = self.candidates[0].kernel
-        if first.has_structs or have_structs(args):
+        if is_compound(first, args):
             help = "launch one of its candidates, or pass the fields as parameters"
             raise TuningError(f"kernel {first.name} takes structs, and such kernels are not tuned", help)
         found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]

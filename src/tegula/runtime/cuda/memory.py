@@ -18,6 +18,8 @@ from tegula.runtime.device import Device
 
 POINTER_MEMORY_TYPE, POINTER_ORDINAL = 2, 9
 HOST_MEMORY = 1
+PORTABLE = 1
+"""A flag of page-locked memory: every GPU copies it while the host goes on."""
 
 
 class Allocation:
@@ -74,6 +76,25 @@ def new(device: Device, size: int) -> Allocation:
     for keeper in keepers:
         keeper(made)
     return made
+
+
+class PinnedMemory:
+    """Page-locked memory of the host, freed with the object."""
+
+    def __init__(self, context: Context, size: int) -> None:
+        self.context = context
+        self.address = context.make(ctypes.c_void_p, "cuMemHostAlloc", max(size, 1), PORTABLE) or 0
+
+    # As for memory on a device.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "address", 0) and not ending() and self.context.fault is None:
+            self.context.status("cuMemFreeHost", self.address)
+
+
+def pinned(size: int) -> np.ndarray:
+    """Page-locked bytes of the host, for every GPU."""
+    made = PinnedMemory(context(0), size)
+    return described(made.address, (size,), None, np.dtype(np.uint8), made)
 
 
 keepers: list[Callable[[Allocation], None]] = []

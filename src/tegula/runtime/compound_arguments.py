@@ -1,4 +1,4 @@
-"""Arguments of launches that are structs, or arrays of structs, as the arguments of their leaves."""
+"""Arguments of launches that are made of others: structs, arrays of structs and indexed arrays, as their leaves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.lang.annotations import ANY, ArrayAnnotation, array_annotation
+from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
+from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import wrong_count
 from tegula.structs import Struct, StructType
 
 
 def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, ...]]:
-    """The kernel and the arguments to launch it with: one for each leaf of structs. A kernel with parameters of any
-    type becomes one for the structs that it is given. LaunchError for arguments that do not fit."""
-    if not (kernel.has_structs or have_structs(args)):
+    """The kernel and the arguments to launch it with: one for each leaf. A kernel with parameters of any type becomes
+    one for the structs and indexed arrays that it is given. LaunchError for arguments that do not fit."""
+    if not is_compound(kernel, args):
         return kernel, args
     written = kernel.definition.parameters
     if len(args) != len(written):
@@ -37,17 +38,22 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
     return kernel, tuple(found)
 
 
-def have_structs(args: Sequence[Any]) -> bool:
-    """Whether a struct or an array of structs is among the arguments."""
-    return bool(
-        [x for x in args if (type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct))]
-    )
+def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
+    """Whether a parameter of a kernel, or one of the arguments, is made of others."""
+    return kernel.is_compound or bool([x for x in args if _has_leaves(x)])
+
+
+def _has_leaves(x: Any) -> bool:
+    return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
 
 
 def _wanted(annotation: Any, x: Any) -> Any:
-    """The annotation that a parameter has for an argument: where it says nothing, that of the argument's struct."""
+    """The annotation that a parameter has for an argument: where it says nothing, that of the argument's struct or
+    indexed array."""
     if annotation is ANY and isinstance(x, Struct):
         return x.type
+    if annotation is ANY and isinstance(x, indexedarray):
+        return IndexedAnnotation(ArrayAnnotation(ANY, x.ndim))
     is_open = annotation is ANY or (isinstance(annotation, ArrayAnnotation) and annotation.dtype is ANY)
     if is_open and isinstance(x, array) and isinstance(x.dtype, StructType):
         return array_annotation(x.dtype, x.ndim)
@@ -55,7 +61,7 @@ def _wanted(annotation: Any, x: Any) -> Any:
 
 
 def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
-    """The arguments for the leaves of an argument. LaunchError for one that is not of the struct."""
+    """The arguments for the leaves of an argument. LaunchError for one that does not fit."""
     if isinstance(wanted, StructType):
         if not isinstance(x, Struct) or x.type is not wanted:
             given = x.type.name if isinstance(x, Struct) else _named(x)
@@ -74,19 +80,40 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
             what = f"argument '{name}': expected {wanted}, got {found}"
             raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
         yield from x.leaves
+    elif isinstance(wanted, IndexedAnnotation):
+        if not isinstance(x, indexedarray | array):
+            what = f"argument '{name}': expected {wanted}, got {type(x).__name__}"
+            raise LaunchError(what, "make one with tg.indexedarray(data, [indices])")
+        if x.ndim != wanted.array.ndim:
+            what = f"argument '{name}': expected {wanted}, got {x!r}"
+            raise LaunchError(what, f"pass one with {wanted.array.ndim} dimensions")
+        yield from (indexedarray(x) if isinstance(x, array) else x).parts
+    elif isinstance(x, indexedarray):
+        what = f"argument '{name}' is an indexed array, the parameter is none"
+        help = f"annotate it with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
+        raise LaunchError(what, help)
     else:
         yield x
 
 
+def _gradient_leaves(wanted: Any, grad: Any, name: str) -> Iterator[Any]:
+    """The gradients for the leaves of an argument; those of index arrays are None."""
+    if isinstance(wanted, IndexedAnnotation):
+        yield grad.data if isinstance(grad, indexedarray) else grad
+        yield from (None for _ in range(wanted.array.ndim))
+    else:
+        yield from argument_leaves(wanted, grad, name)
+
+
 def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
     """The gradients of arguments, one for each leaf; None where there is none."""
-    if not (kernel.has_structs or have_structs(args)):
+    if not is_compound(kernel, args):
         return [*grads]
     found: list[Any] = []
     for p, x, grad in zip(kernel.definition.parameters, args, grads, strict=False):
         t = _wanted(p.annotation, x)
         count = len([*argument_leaves(t, x, p.name)])
-        found += argument_leaves(t, grad, p.name) if grad is not None else [None] * count
+        found += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
     return found
 
 

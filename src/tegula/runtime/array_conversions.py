@@ -1,0 +1,162 @@
+"""Arrays as numbers of Python, as other arrays and on other devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tegula.runtime.array_memory import is_pinned
+from tegula.runtime.device import Device, get_device
+from tegula.types import element_bytes, element_type
+
+if TYPE_CHECKING:
+    from tegula.runtime.array import array
+
+
+class Conversions:
+    """What arrays become on the host. Where an array is on a GPU, reading its elements waits for the kernels before it
+    in the stream of this thread, and copies."""
+
+    __slots__ = ()
+
+    # Numbers of Python -----------------------------------------------------------------------------------------------
+
+    def item(self: Any) -> Any:
+        """The one element, as a number of Python, or as a vector or matrix of the host; a constant for tapes. Waits for
+        kernels on a GPU.
+
+        Returns:
+            a number, or what the element type makes on the host.
+        Raises:
+            ValueError: there are more elements, or none.
+            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+        """
+        if self.size != 1:
+            raise ValueError(f"item() needs an array of one element, this one has shape {self.shape}")
+        values = self.numpy().ravel()
+        return values.item() if values.size == 1 else self.dtype(*values)
+
+    def tolist(self: Any) -> list[Any]:
+        """The elements as nested lists of numbers of Python, as `list()` gives them. Waits for kernels on a GPU.
+
+        Returns:
+            a list of the shape of the data.
+        Raises:
+            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+        """
+        return self.list()
+
+    def __float__(self: Any) -> float:
+        return float(self.item())
+
+    def __int__(self: Any) -> int:
+        return int(self.item())
+
+    def __complex__(self: Any) -> complex:
+        return complex(self.item())
+
+    def __bool__(self: Any) -> bool:
+        """Whether the one element is not 0; ValueError for more: which of them is meant cannot be told."""
+        if self.size > 1:
+            raise ValueError(
+                "an array of more than one element is neither true nor false: compare len(a), or a.numpy()"
+            )
+        return bool(self.numpy().any())
+
+    # Other arrays ----------------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self: Any) -> int:
+        """The number of bytes of the elements."""
+        return self.size * element_bytes(self.dtype)
+
+    @property
+    def capacity(self: Any) -> int:
+        """The number of bytes from the first element to the end of the last one."""
+        return self.high - self.ptr
+
+    @property
+    def pinned(self: Any) -> bool:
+        """Whether the elements are in page-locked memory of the host that Tegula made."""
+        return self.device.is_cpu and is_pinned(self._data)
+
+    @property
+    def T(self: Any) -> array:
+        """A view with the dimensions in reverse order."""
+        return self.transpose()
+
+    def to(self: Any, device: Device | str) -> array:
+        """The array on another device: itself if it is there, else a copy.
+
+        Parameters:
+            device: the device, or its name.
+        Returns:
+            an array of the same shape and dtype.
+        Raises:
+            launch: there is no such device.
+        Gradient:
+            flows through the copy where a tape records.
+        """
+        where = get_device(device)
+        return self if where == self.device else self._cloned(where)
+
+    def copy(self: Any) -> array:
+        """A packed copy on the same device, as tg.clone makes it.
+
+        Returns:
+            an array of the same shape and dtype.
+        Raises:
+            nothing.
+        Gradient:
+            flows through the copy where a tape records.
+        """
+        return self._cloned(self.device)
+
+    def contiguous(self: Any) -> array:
+        """The array itself if its elements are packed in row-major order, else a packed copy.
+
+        Returns:
+            an array of the same shape, dtype and device.
+        Raises:
+            nothing.
+        Gradient:
+            flows through the copy where a tape records.
+        """
+        return self if self.is_contiguous else self._cloned(self.device)
+
+    def astype(self: Any, dtype: object) -> array:
+        """A packed copy with elements of another type, converted as casts in kernels do it: floats are rounded to the
+        nearest, and truncated to integers.
+
+        Parameters:
+            dtype: a scalar type for the components, or an element type of the same shape.
+        Returns:
+            an array of the same shape on the same device.
+        Raises:
+            TypeError: `dtype` is no element type.
+            ValueError: `dtype` has elements of another shape.
+        Gradient:
+            flows to floats from floats where a tape records; none by way of integers.
+        """
+        from tegula.runtime.array_arithmetic import converted
+
+        return converted(self, element_type(dtype))
+
+    def sum(self: Any) -> array:
+        """The sum of all elements. Integers are summed as int64 or uint64, bools are counted, and 16-bit floats are
+        summed in float32 and rounded at the end.
+
+        Returns:
+            an array of shape (1,) on the same device; `float(a.sum())` is the number.
+        Raises:
+            nothing.
+        Gradient:
+            flows to every element where a tape records.
+        """
+        from tegula.runtime.array_sums import total
+
+        return total(self)
+
+    def _cloned(self: Any, device: Device) -> array:
+        from tegula.runtime.make_arrays import clone
+
+        return clone(self, device=device)

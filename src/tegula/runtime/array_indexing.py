@@ -1,0 +1,76 @@
+"""Parts of arrays on the host: views by basic indexing, and assigning to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tegula.runtime.array import array
+
+BASIC = (int, np.integer, slice, EllipsisType, type(None))
+
+
+class Indexing:
+    """`a[...]` and `a[...] = value` of arrays."""
+
+    __slots__ = ()
+    _data: Any
+    _view: Callable[..., array]
+
+    dtype: Any
+    ndim: int
+
+    def __getitem__(self, index: Any) -> array:
+        """A view by integers, slices, `...` and None; a single element is a view of shape (1,)."""
+        entries = index if isinstance(index, tuple) else (index,)
+        if any(type(i) is type(self) for i in entries):
+            return self._gathered(entries)
+        if not all(isinstance(i, BASIC) and not isinstance(i, bool) for i in entries):
+            raise IndexError(
+                f"an array with {self.ndim} dimensions cannot be indexed by {index!r}: {_other(entries)}"
+            )
+        named = sum(i is not None and i is not ... for i in entries)
+        if named > self.ndim or entries.count(...) > 1:
+            raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
+        # The dimensions of elements come last, and are kept whole.
+        rest = () if ... in entries else (...,)
+        inner = (slice(None),) * (self._data.ndim - self.ndim)
+        return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
+
+    def _gathered(self: Any, entries: tuple[Any, ...]) -> Any:
+        """The array seen through arrays of indices, after the integers and slices for the other dimensions."""
+        from tegula.runtime.indexed_array import indexedarray
+
+        if any(i is None or i is ... for i in entries):
+            raise IndexError("arrays of indices go together with integers and slices only")
+        kept = [i for i in entries if isinstance(i, slice | type(self))]
+        view = self[tuple(slice(None) if type(i) is type(self) else i for i in entries)]
+        return indexedarray(view, [None if isinstance(i, slice) else i for i in kept])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Sets elements to a number, or to what NumPy broadcasts to them. An array must have their shape where a
+        gradient flows to it."""
+        target = self[index]
+        if _is_same(target, value):
+            return  # what `a[i] += v` ends with
+        target.fill_(value)
+
+
+def _other(entries: tuple[Any, ...]) -> str:
+    if any(isinstance(i, float | np.floating) for i in entries):
+        return "indices are whole numbers"
+    return "give integers and slices, or index a.numpy()"
+
+
+def _is_same(target: array, value: Any) -> bool:
+    """Whether a value is an array on the very elements of another one."""
+    return (
+        type(value) is type(target)
+        and value.device == target.device
+        and (value.ptr, value.dtype, value.shape) == (target.ptr, target.dtype, target.shape)
+        and value.strides == target.strides
+    )

@@ -1,0 +1,130 @@
+"""How the elements of a new array lie in memory: strides, memory of others at an address, vectors and matrices in the
+last dimensions of data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from tegula.errors import LaunchError
+from tegula.fitting import extents, new_extents
+from tegula.runtime.array_memory import allocate, cuda_memory
+from tegula.runtime.device import Device
+from tegula.types import (
+    DType,
+    ElementType,
+    components,
+    element_bytes,
+    element_shape,
+    scalar_of,
+    to_numpy,
+    uint8,
+)
+
+STRIDES_HELP = "give one stride in bytes for each dimension, each a multiple of the scalar's size"
+
+
+def check_without_data(**given: object) -> None:
+    """ValueError for arguments that describe memory where there are data."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}= describes memory without data: leave out data, or {name}=")
+
+
+class NewLayout:
+    """The shape and the strides in bytes of an array that is to be made."""
+
+    def __init__(self, lengths: tuple[int, ...], dtype: ElementType, strides: Sequence[int] | None) -> None:
+        self.dtype, self.size = dtype, element_bytes(dtype)
+        self.shape = new_extents(lengths, self.size)
+        packed = tuple(self.size * math.prod(self.shape[k + 1 :]) for k in range(len(self.shape)))
+        self.is_packed = strides is None or extents(strides) == packed
+        self.strides = packed if strides is None else extents(strides)
+        unit = to_numpy(scalar_of(dtype)).itemsize
+        if len(self.strides) != len(self.shape) or any(s % unit for s in self.strides):
+            raise ValueError(
+                f"strides {self.strides} do not fit an array of shape {self.shape}: {STRIDES_HELP}"
+            )
+        reach = [s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True)]
+        self.low = sum(min(0, x) for x in reach) if 0 not in self.shape else 0
+        self.high = self.size + sum(max(0, x) for x in reach) if 0 not in self.shape else 0
+        """The first byte and the end of the last one, from the address on."""
+
+    @property
+    def _inner(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape and the strides with the dimensions of elements."""
+        shape, unit = element_shape(self.dtype), to_numpy(scalar_of(self.dtype)).itemsize
+        inner = tuple(unit * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+        return (*self.shape, *shape), (*self.strides, *inner)
+
+    def allocated(self, device: Device, pinned: bool) -> np.ndarray:
+        """New memory with these strides."""
+        if self.is_packed:
+            return allocate((*self.shape, *element_shape(self.dtype)), scalar_of(self.dtype), device, pinned)
+        shape, strides = self._inner
+        raw = allocate((self.high - self.low,), uint8, device, pinned)
+        return np.ndarray(shape, to_numpy(scalar_of(self.dtype)), raw, -self.low, strides)
+
+    def at(
+        self,
+        address: int,
+        device: Device,
+        capacity: int | None,
+        deleter: Callable[[int, int], object] | None,
+    ) -> np.ndarray:
+        """Memory of someone else at an address, on the host or on a GPU."""
+        if capacity is not None and capacity < self.high:
+            raise ValueError(f"the array reaches {self.high} bytes from ptr on, capacity says {capacity}")
+        if not address and self.high:
+            raise ValueError("ptr is 0: give the address of the first element")
+        if address % to_numpy(scalar_of(self.dtype)).itemsize:
+            raise ValueError(f"ptr={address:#x} is not aligned for {scalar_of(self.dtype)}")
+        shape, strides = self._inner
+        owner = Borrowed(address, self.high if capacity is None else capacity, deleter)
+        return cuda_memory().described(address, shape, strides, to_numpy(scalar_of(self.dtype)), owner)
+
+
+class Borrowed:
+    """Memory of someone else, who is told when nothing uses it any more."""
+
+    def __init__(self, address: int, size: int, deleter: Callable[[int, int], object] | None) -> None:
+        if deleter is not None:
+            finalize(self, deleter, address, size)
+
+
+def pairs(data: np.ndarray) -> np.ndarray:
+    """Complex numbers as pairs of floats in a new last dimension; the same memory where they are 64 or 128 bits."""
+    if data.dtype.itemsize > 16:
+        raise ValueError(f"NumPy dtype {data.dtype} has no counterpart; complex64 is vec2f, complex128 vec2d")
+    real = np.dtype(f"{data.dtype.byteorder}f{data.dtype.itemsize // 2}")
+    view: Any = data[..., None].view(real)
+    return view
+
+
+def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
+    """Data whose last dimensions are those of the elements of a type: as they are, or with the last one split.
+    LaunchError where its length is no multiple of the components."""
+    inner, whole = element_shape(dtype), components(dtype)
+    if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
+        return data
+    if data.ndim == 0 or data.shape[-1] % whole:
+        raise LaunchError(
+            f"data of shape {data.shape} hold no elements of type {dtype}: the last dimension must be a multiple of "
+            f"{whole}" + ("" if len(inner) == 1 else f", or the last two {inner}"),
+            "reshape the data, or give another dtype",
+        )
+    return _split_last(data, (data.shape[-1] // whole, *inner))
+
+
+def _split_last(data: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
+    """A view with the last dimension in several."""
+    step = data.strides[-1]
+    strides = tuple(step * math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
+    made = np.lib.stride_tricks.as_strided(
+        data, (*data.shape[:-1], *lengths), (*data.strides[:-1], *strides), writeable=data.flags.writeable
+    )
+    return made

@@ -1,0 +1,244 @@
+"""Kernels that apply an expression to elements of arrays, made from text for the inputs at hand.
+
+An expression has fields for its inputs, as in "f({0}, {1})". An input is an array or a value. Where an array has one
+element along a dimension and others have more, its element 0 is read for all: so the gradient of the kernel is the sum
+over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import LaunchError
+from tegula.ir import LaunchClass
+from tegula.lang.annotations import ArrayAnnotation, IndexedAnnotation
+from tegula.lang.captures import Captured, unchanged
+from tegula.lang.kernel import bound_types
+from tegula.runtime.array import array
+from tegula.runtime.indexed_array import indexedarray
+from tegula.runtime.kernel import Kernel, kernel
+from tegula.runtime.launch import launch
+from tegula.runtime.library import library
+from tegula.runtime.make_arrays import empty
+from tegula.stdlib.registry import tg
+from tegula.types import ArrayType, ElementType, element_type, int32, is_element, scalar_of
+
+INDICES = ("i", "j", "k", "m")
+BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a kernel is made for: an array with the dimensions along which it is read, or a value (`along` is None)."""
+
+    dtype: ElementType
+    along: tuple[bool, ...] | None = None
+    indexed: bool = False
+
+    @property
+    def annotation(self) -> Any:
+        """The annotation of the parameter."""
+        if self.along is None:
+            return self.dtype
+        plain = ArrayAnnotation(self.dtype, len(self.along))
+        return IndexedAnnotation(plain) if self.indexed else plain
+
+    @property
+    def types(self) -> list[Any]:
+        """The types of what a launch passes for the parameter."""
+        if self.along is None:
+            return [self.dtype]
+        indices = [ArrayType(int32, 1)] * len(self.along) if self.indexed else []
+        return [ArrayType(self.dtype, len(self.along)), *indices]
+
+    def read(self, name: str, rank: int) -> str:
+        """The text of the element in a kernel of `rank` dimensions."""
+        if self.along is None:
+            return name
+        own = INDICES[rank - len(self.along) : rank]
+        return f"{name}[{', '.join(i if a else '0' for i, a in zip(own, self.along, strict=True))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What is done with an element of each input. `text`: with fields for them; `bound`: the objects that names in it
+    stand for; `name`: what the kernel is called."""
+
+    name: str
+    text: str
+    bound: tuple[tuple[str, Any], ...] = ()
+
+
+_known_types: dict[Any, tuple[tuple[ElementType, ...], tuple[Captured, ...]]] = {}
+MOST_KNOWN = 1024
+
+
+def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -> tuple[ElementType, ...]:
+    """The element types of the results. LaunchError where one is no element of an array."""
+    key = expression, inputs, rank
+    found = _known_types.get(key)
+    if found is None or not all(map(unchanged, found[1])):
+        if len(_known_types) >= MOST_KNOWN:
+            _known_types.clear()
+        found = _known_types[key] = _traced_types(expression, inputs, rank)
+    return found[0]
+
+
+def _traced_types(
+    expression: Expression, inputs: tuple[Input, ...], rank: int
+) -> tuple[tuple[ElementType, ...], tuple[Captured, ...]]:
+    """The element types of the results, and what they depend on besides the inputs."""
+    names = _names(inputs)
+    body = [f"_result = {_applied(expression, inputs, names, rank)}"]
+    definition = _definition(expression, names, inputs, {}, rank, body).definition
+    types = [t for i in inputs for t in i.types]
+    one = LaunchClass(rank, BLOCK, (False,) * rank, False, True)
+    found, captured = bound_types(definition, "_result", types, one, library())
+    return tuple(_result_type(expression, t) for t in found), captured
+
+
+def _result_type(expression: Expression, found: Any) -> ElementType:
+    if type(found) in (bool, int, float):
+        return element_type(type(found))
+    if is_element(found):
+        return found
+    raise LaunchError(
+        f"{expression.name} returns {_described(found)}, which is no element of an array",
+        "return numbers, vectors or matrices",
+    )
+
+
+def _described(found: Any) -> str:
+    return "nothing" if found is None else f"a value of type {found}"
+
+
+@lru_cache(maxsize=1024)
+def elementwise_kernel(
+    expression: Expression,
+    inputs: tuple[Input, ...],
+    results: tuple[Input, ...],
+    same: tuple[int | None, ...] = (),
+) -> Kernel:
+    """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input the
+    number of the result that it is the same array as, which is then one parameter, at the place of the result."""
+    rank = len(results[0].along or ())
+    same = same or (None,) * len(inputs)
+    outputs = [f"result_{k}" for k in range(len(results))] if len(results) > 1 else ["result"]
+    names = [n if s is None else outputs[s] for n, s in zip(_names(inputs), same, strict=True)]
+    at = ", ".join(INDICES[:rank])
+    value = _applied(expression, inputs, names, rank)
+    targets = ", ".join(f"{name}_value" for name in outputs)
+    body = [f"{targets} = {value}", *(f"{name}[{at}] = {name}_value" for name in outputs)]
+    given = {n: i for n, i, s in zip(names, inputs, same, strict=True) if s is None}
+    whole = dict(zip(outputs, results, strict=True))
+    return _definition(expression, list(given), tuple(given.values()), whole, rank, body)
+
+
+def _names(inputs: Sequence[Input]) -> list[str]:
+    return [f"input_{k}" for k in range(len(inputs))] if len(inputs) > 1 else ["input"]
+
+
+def _applied(expression: Expression, inputs: Sequence[Input], names: Sequence[str], rank: int) -> str:
+    """The text of the expression of the elements."""
+    return expression.text.format(*(i.read(n, rank) for n, i in zip(names, inputs, strict=True)))
+
+
+def _definition(
+    expression: Expression,
+    names: Sequence[str],
+    inputs: Sequence[Input],
+    outputs: Mapping[str, Input],
+    rank: int,
+    body: Sequence[str],
+) -> Kernel:
+    """The kernel with these lines for each element."""
+    head = f"def {expression.name}({', '.join([*names, *outputs])}):"
+    index = f"{', '.join(INDICES[:rank])} = tg.tid()"
+    text = "\n".join([head, *(f"    {line}" for line in (index, *body))]) + "\n"
+    namespace = {"tg": tg, **dict(expression.bound)}
+    exec(compile(text, f"<{expression.name}>", "exec"), namespace)
+    function: Any = namespace[expression.name]
+    for name, each in [*zip(names, inputs, strict=True), *outputs.items()]:
+        function.__annotations__[name] = each.annotation
+    return kernel(source=text)(function)
+
+
+# Running -------------------------------------------------------------------------------------------------------------
+
+
+def described(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
+    """What a kernel is made for where an input is broadcast to a shape."""
+    if type(value) not in ARRAYS:
+        return Input(dtype)
+    own = shape[len(shape) - value.ndim :]
+    along = tuple(n == m or n != 1 for n, m in zip(value.shape, own, strict=True))
+    return Input(dtype, along, type(value) is indexedarray)
+
+
+ARRAYS = (array, indexedarray)
+"""What is read element by element."""
+
+
+def broadcast(expression: Expression, arrays: Sequence[Any]) -> tuple[int, ...]:
+    """The shape that arrays are broadcast to, as NumPy does it; LaunchError for shapes that do not fit."""
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise LaunchError(
+            f"{expression.name}: arrays of shapes {shapes} cannot be broadcast together",
+            "lengths must be equal or 1, from the last dimension on",
+        ) from None
+
+
+def apply(
+    expression: Expression,
+    inputs: Sequence[Any],
+    dtypes: Sequence[ElementType],
+    out: Sequence[Any] | None = None,
+    block_dim: int | None = None,
+) -> list[Any]:
+    """Runs the expression over the elements of its inputs, of which one is an array unless `out` is given. `dtypes`: of
+    each input; `out`: the arrays to write, new ones if None, which have a gradient where an input has and they are of
+    floats."""
+    arrays = [a for a in inputs if type(a) in ARRAYS]
+    used = [*arrays, *(out or ())]
+    device, shape = used[0].device, broadcast(expression, used)
+    for a in used:
+        if a.device != device:
+            raise LaunchError(
+                f"{expression.name}: arrays are on {device} and on {a.device}",
+                "copy them there: a.to(device)",
+            )
+    for a in out or ():
+        if a.shape != shape:
+            raise LaunchError(
+                f"{expression.name}: the result has shape {shape}, it is to be written to one of shape {a.shape}",
+                "give an array of that shape",
+            )
+    rank = len(shape)
+    forms = tuple(described(v, t, shape) for v, t in zip(inputs, dtypes, strict=True))
+    if out is None:
+        graded = any(a.requires_grad for a in arrays)
+        types = result_types(expression, forms, rank)
+        out = [empty(shape, t, device, graded and scalar_of(t).is_float) for t in types]
+    same = tuple(next((k for k, o in enumerate(out) if _is_same(v, o)), None) for v in inputs)
+    made = elementwise_kernel(expression, forms, tuple(described(o, o.dtype, shape) for o in out), same)
+    given = [v for v, s in zip(inputs, same, strict=True) if s is None]
+    if 0 not in shape:
+        launch(made, shape, given, list(out), block_dim=block_dim)
+    return list(out)
+
+
+def _is_same(value: Any, out: array) -> bool:
+    if type(value) is not array or type(out) is not array:
+        return value is out
+    return (
+        value is out
+        or ((value.ptr, value.dtype, value.device) == (out.ptr, out.dtype, out.device))
+        and value.description is out.description
+    )

@@ -1,0 +1,198 @@
+"""Arrays seen through index arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tegula.errors import LaunchError
+from tegula.lang.annotations import CLASSES, IndexedAnnotation, array_annotation
+from tegula.runtime.array import array
+from tegula.runtime.array_arithmetic import Arithmetic
+from tegula.runtime.device import Device
+from tegula.types import ElementType, element_type, int32
+
+if TYPE_CHECKING:
+    pass
+
+
+class indexedarray(Arithmetic):
+    """An array seen through an array of indices for each of its 1 to 4 dimensions: element [i, j] is element
+    [rows[i], columns[j]] of the data. It owns no elements: kernels read and write those of the data. Operators
+    give new arrays, and in place they change the data.
+
+    As an annotation of a parameter: `indexedarray2d[float]`, or `indexedarray(dtype=float, ndim=2)`.
+
+    Parameters:
+        data: the array.
+        indices: for each dimension a list, NumPy array or array of int32 on the device of the data, or None for
+            all in order; dimensions that are left out are None too. One array is for the first dimension.
+        dtype: the element type, which is only checked.
+        ndim: the number of dimensions, which is only checked.
+    Raises:
+        ValueError: `data` is no array, there are more indices than dimensions, index arrays are not of one
+            dimension, or the dtype or `ndim` differs.
+        IndexError: an index is outside of the data, where the indices are on the host.
+        launch: an index array is on another device.
+    Gradient:
+        flows to the data.
+    """
+
+    __slots__ = ("data", "indices", "parts", "shape")
+
+    def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if data is None and not args and "dtype" in kwargs:
+            return IndexedAnnotation(array_annotation(kwargs["dtype"], kwargs.get("ndim", 1)))
+        return super().__new__(cls)
+
+    def __class_getitem__(cls, item: object) -> IndexedAnnotation:
+        return IndexedAnnotation(array_annotation(item, 1))
+
+    def __init__(
+        self,
+        data: array,
+        indices: Sequence[Any] | array | None = None,
+        dtype: object = None,
+        ndim: int | None = None,
+    ) -> None:
+        if not isinstance(data, array):
+            raise ValueError(f"an indexed array needs the tg.array to index, got {type(data).__name__}")
+        if dtype is not None and element_type(dtype) != data.dtype:
+            raise ValueError(f"the data has elements of {data.dtype}, dtype says {element_type(dtype)}")
+        if ndim is not None and ndim != data.ndim:
+            raise ValueError(f"the data has {data.ndim} dimensions, ndim says {ndim}")
+        given = [indices] if isinstance(indices, array | np.ndarray) else list(indices or ())
+        if len(given) > data.ndim:
+            raise ValueError(f"the data has {data.ndim} dimensions, there are {len(given)} arrays of indices")
+        given += [None] * (data.ndim - len(given))
+        self.data = data
+        self.indices: tuple[array | None, ...] = tuple(
+            None if index is None else _index_array(index, data, d) for d, index in enumerate(given)
+        )
+        whole = (index if index is not None else _in_order(data, d) for d, index in enumerate(self.indices))
+        self.parts: tuple[array, ...] = (data, *whole)
+        """What a launch passes."""
+        self.shape: tuple[int, ...] = tuple(len(index) for index in self.parts[1:])
+
+    @property
+    def dtype(self) -> ElementType:
+        """The element type."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements that are seen."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def device(self) -> Device:
+        """The device of the data."""
+        return self.data.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to the data."""
+        return self.data.requires_grad
+
+    @property
+    def grad(self) -> indexedarray | None:
+        """The gradient of the data, seen through the same indices; None where the data has none."""
+        grad = self.data.grad
+        return None if grad is None else indexedarray(grad, self.indices)
+
+    def contiguous(self) -> array:
+        """A packed copy of the elements that are seen.
+
+        Returns:
+            an array.
+        Raises:
+            nothing.
+        Gradient:
+            flows to the data, recorded by tapes.
+        """
+        from tegula.runtime.elementwise import Expression, apply
+
+        return apply(Expression("gathered", "{0}"), [self], [self.dtype])[0]
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a NumPy array, a copy. Waits for kernels on a GPU.
+
+        Returns:
+            a NumPy array of shape (*shape, *element shape).
+        Raises:
+            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+        """
+        return self.data.numpy()[np.ix_(*(index.numpy() for index in self.parts[1:]))]
+
+    def list(self) -> list[Any]:
+        """The elements as nested lists of numbers of Python.
+
+        Returns:
+            a list of the shape of the data.
+        Raises:
+            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+        """
+        return self.numpy().tolist()
+
+    def fill_(self, value: object) -> indexedarray:
+        """Sets every element that is seen.
+
+        Parameters:
+            value: a number, vector or matrix.
+        Returns:
+            the indexed array itself.
+        Raises:
+            number: the value does not fit the dtype.
+        Gradient:
+            is taken away (recorded by tapes).
+        """
+        from tegula.runtime.array_arithmetic import operand, type_of
+        from tegula.runtime.elementwise import Expression, apply
+
+        number = operand(self.data, value)
+        apply(Expression("fill", "{0}"), [number], [type_of(number, self.data)], [self])
+        return self
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __repr__(self) -> str:
+        return f"tg.indexedarray(shape={self.shape}, dtype={self.dtype}, device={self.device})"
+
+
+def _index_array(index: Any, data: array, dim: int) -> array:
+    """The indices of one dimension as an array of int32 on the device of the data."""
+    made = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
+    if made.ndim != 1 or made.dtype != int32:
+        raise ValueError(f"the indices of dimension {dim} must be int32 in one dimension, got {made!r}")
+    if made.device != data.device:
+        raise LaunchError(
+            f"the indices of dimension {dim} are on {made.device}, the data is on {data.device}",
+            "copy them there: indices.to(device)",
+        )
+    if (made.device.is_cpu or made is not index) and made.size:
+        numbers, n = np.asarray(index if made is not index else made.numpy()), data.shape[dim]
+        if numbers.min() < 0 or numbers.max() >= n:
+            found = f"there are {numbers.min()} to {numbers.max()}"
+            raise IndexError(f"the indices of dimension {dim} must be from 0 to {n - 1}, {found}")
+    return made
+
+
+def _in_order(data: array, dim: int) -> array:
+    return array(np.arange(data.shape[dim], dtype=np.int32), device=data.device)
+
+
+CLASSES["indexedarray"] = indexedarray

@@ -1,0 +1,253 @@
+"""`tg.map`: a function of numbers, vectors and matrices, applied to each element of arrays."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tegula.errors import LaunchError, SourceNotFound
+from tegula.lang.definition import Definition, FuncDef, PublicFunction
+from tegula.lang.written import text_of
+from tegula.runtime.array import adopt, array
+from tegula.runtime.device import Device, get_device
+from tegula.runtime.elementwise import (
+    ARRAYS,
+    Expression,
+    Input,
+    apply,
+    broadcast,
+    described,
+    elementwise_kernel,
+    result_types,
+)
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.library import library
+from tegula.runtime.pack import LARGEST_VALUE
+from tegula.source import Location
+from tegula.types import DType, ElementType, bool_, float32, float64, from_numpy, int32, int64, scalar_of
+from tegula.types import matrix as matrix_type
+from tegula.types import vector as vector_type
+
+
+def map(
+    func: Callable[..., Any],
+    *inputs: Any,
+    out: array | Sequence[array] | None = None,
+    return_kernel: bool = False,
+    block_dim: int | None = None,
+    device: Device | str | None = None,
+) -> Any:
+    """Applies a function to the elements of arrays, which are broadcast together as NumPy does it: a launch with a
+    thread for each element.
+
+    Parameters:
+        func: a function of the language (tg.sin), a @tg.func, a function of Python or a lambda, of scalars,
+            vectors and matrices.
+        *inputs: an argument for each parameter: arrays, of which each element is taken, and numbers, vectors
+            and matrices, which are the same for all. NumPy arrays of up to 16 elements are vectors and
+            matrices, as in launches. Numbers of Python are int32 and float32, and float64 with arrays of it;
+            functions of the language get them in the scalar type of the arrays.
+        out: the array or arrays to write, of the broadcast shape; new ones by default, whose dtypes are those
+            of the results, with a gradient where an input has one.
+        return_kernel: whether to return the kernel instead of launching it; False by default.
+        block_dim: the number of threads in a block; that of tg.launch by default.
+        device: the device that the arrays must be on; theirs by default.
+    Returns:
+        the array, a list of arrays where the function has several results, or the kernel, which takes the
+        inputs and then the outputs.
+    Raises:
+        launch: no input is an array, the shapes or devices do not fit, or a result is no element of an array.
+        RuntimeError: the function is wrong (tg.CompileError, with the codes of docs/errors.md), or what the
+            kernel found while it ran on the CPU (tg.RunError).
+    Gradient:
+        that of the function, recorded by tapes; summed over what is broadcast.
+    """
+    given = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
+    arrays = [x for x in given if type(x) in ARRAYS]
+    if not arrays:
+        raise LaunchError("map needs an array among its inputs", "make one with tg.array(...)")
+    where = arrays[0].device
+    if device is not None and get_device(device) != where:
+        raise LaunchError(
+            f"map is asked for on {get_device(device)}, its arrays are on {where}", "leave out device="
+        )
+    expression, weak = _expression(func, len(given))
+    values = [_value(x, arrays, weak) for x in given]
+    outs = None if out is None else [out] if isinstance(out, ARRAYS) else list(out)
+    if return_kernel:
+        return _kernel(expression, values, arrays, outs)
+    made = apply(expression, [v for v, _ in values], [t for _, t in values], outs, block_dim)
+    return made[0] if len(made) == 1 else made
+
+
+def _kernel(
+    expression: Expression,
+    values: Sequence[tuple[Any, ElementType]],
+    arrays: Sequence[array],
+    outs: Sequence[array] | None,
+) -> Kernel:
+    shape = broadcast(expression, arrays)
+    forms: tuple[Input, ...] = tuple(described(v, t, shape) for v, t in values)
+    whole = (True,) * len(shape)
+    if outs is not None:
+        results = tuple(described(o, o.dtype, shape) for o in outs)
+    else:
+        results = tuple(Input(t, whole) for t in result_types(expression, forms, len(shape)))
+    return elementwise_kernel(expression, forms, results)
+
+
+def _is_foreign(x: Any) -> bool:
+    """Whether an input is an array of another library."""
+    if type(x) in ARRAYS or isinstance(x, np.generic):
+        return False
+    if isinstance(x, np.ndarray):
+        return x.size > LARGEST_VALUE
+    return hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
+
+
+# Values --------------------------------------------------------------------------------------------------------------
+
+
+def _value(x: Any, arrays: Sequence[array], weak: bool) -> tuple[Any, ElementType]:
+    """An input with its element type. `weak`: numbers of Python take the scalar type of the arrays, if it can hold
+    them."""
+    if type(x) in ARRAYS:
+        return x, x.dtype
+    scalars = {scalar_of(a.dtype) for a in arrays}
+    common = next(iter(scalars)) if len(scalars) == 1 else None
+    if isinstance(x, bool):
+        return x, bool_
+    if isinstance(x, int):
+        if weak and common is not None and not common.is_bool:
+            return (float(x) if common.is_float else x), common
+        return x, int32 if -(2**31) <= x < 2**31 else int64
+    if isinstance(x, float):
+        if weak and common is not None and common.is_float:
+            return x, common
+        return x, float64 if float64 in scalars and float32 not in scalars else float32
+    if isinstance(x, np.generic):
+        return x.item(), from_numpy(x.dtype)
+    return _composite(x)
+
+
+def _composite(x: Any) -> tuple[Any, ElementType]:
+    """A vector or matrix with its type."""
+    if isinstance(x, str | bytes | dict | set) or x is None:
+        raise LaunchError(f"map cannot take {x!r}", "give arrays, numbers, vectors and matrices")
+    data = np.asarray(x)
+    scalar: DType = (
+        float32 if data.dtype == np.float64 and not isinstance(x, np.ndarray) else from_numpy(data.dtype)
+    )
+    if data.ndim == 1:
+        return x, vector_type(len(data), scalar)
+    if data.ndim == 2:
+        return x, matrix_type((data.shape[0], data.shape[1]), scalar)
+    raise LaunchError(f"map cannot take a value of shape {data.shape}", "make an array of it: tg.array(...)")
+
+
+# Functions -----------------------------------------------------------------------------------------------------------
+
+_functions: WeakKeyDictionary[FunctionType, FuncDef] = WeakKeyDictionary()
+"""The functions of Python that were mapped."""
+_lambdas: dict[Any, FuncDef] = {}
+"""The lambdas that were mapped, by their code and what it captures."""
+MOST_LAMBDAS = 1024
+NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
+"""What Python and the language both have."""
+
+
+def _expression(func: Any, count: int) -> tuple[Expression, bool]:
+    """The call of a function with so many arguments, and whether it is one of the language."""
+    fields = ", ".join(f"{{{k}}}" for k in range(count))
+    if isinstance(func, PublicFunction):
+        return Expression(func.name.replace(".", "_"), f"tg.{func.name}({fields})"), True
+    if isinstance(func, FuncDef):
+        return Expression(func.name, f"function({fields})", (("function", func),)), func in library().values()
+    if isinstance(func, BuiltinFunctionType) and any(func is getattr(builtins, n) for n in NAMED_BUILTINS):
+        return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
+    if isinstance(func, type) or not isinstance(func, FunctionType):
+        shown = getattr(func, "__name__", repr(func))
+        raise LaunchError(
+            f"map cannot apply {shown}", "give a function of the language, a @tg.func, a function or a lambda"
+        )
+    made = _of_lambda(func) if func.__name__ == "<lambda>" else _of_function(func)
+    return Expression(made.name, f"function({fields})", (("function", made),)), False
+
+
+def _of_function(func: FunctionType) -> FuncDef:
+    found = _functions.get(func)
+    if found is None:
+        found = _functions[func] = FuncDef(Definition(func))
+    return found
+
+
+def _of_lambda(func: FunctionType) -> FuncDef:
+    """A lambda as a function of the language with its expression as the body."""
+    code = func.__code__
+    cells = dict(zip(code.co_freevars, (c.cell_contents for c in func.__closure__ or ()), strict=True))
+    key = code, id(func.__globals__), tuple(_identity(x) for x in cells.values())
+    found = _lambdas.get(key)
+    if found is None:
+        definition = _defined(func, cells)
+        if len(_lambdas) >= MOST_LAMBDAS:
+            _lambdas.clear()
+        # What the key names by identity lives as long as the definition, whose variables hold it.
+        found = _lambdas[key] = FuncDef(definition)
+    return found
+
+
+def _defined(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
+    """A function with the expression of a lambda, its global variables and variables with what it captures."""
+    code, name = func.__code__, "mapped"
+    lines = [f"def {name}({_parameters(code)}):", f"    return {_text_of_body(func)}"]
+    if cells:
+        lines = [f"def outer({', '.join(cells)}):", *(f"    {line}" for line in lines)]
+    text = "\n".join(lines) + "\n"
+    made = compile(text, code.co_filename, "exec", dont_inherit=True)
+    for inner in ("outer", name) if cells else (name,):
+        made = next(c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == inner)
+    closure = tuple(CellType(cells[v]) for v in made.co_freevars)
+    return Definition(FunctionType(made, func.__globals__, name, func.__defaults__, closure), text)
+
+
+def _identity(x: Any) -> Any:
+    """What tells captured objects apart: numbers by value and type, others by identity."""
+    return (type(x), x) if isinstance(x, bool | int | float | str) else id(x)
+
+
+def _parameters(code: CodeType) -> str:
+    return ", ".join(code.co_varnames[: code.co_argcount])
+
+
+def _text_of_body(func: FunctionType) -> str:
+    """The text of a lambda's expression, found by where Python says that its code is from."""
+    code = func.__code__
+    text = text_of(func)
+    places = set(code.co_positions())
+    place = Location(code.co_filename, code.co_firstlineno, function="lambda")
+    missing = SourceNotFound(
+        place, what="the source of the lambda is not available", help="write a function with def"
+    )
+    if text is None:
+        raise missing
+    try:
+        tree = ast.parse("".join(text.lines))
+    except SyntaxError:
+        raise missing from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda):
+            body = node.body
+            at = body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
+            if at in places and _parameters_of(node) == _parameters(code):
+                return ast.unparse(body)
+    raise missing
+
+
+def _parameters_of(node: ast.Lambda) -> str:
+    return ", ".join(a.arg for a in (*node.args.posonlyargs, *node.args.args))

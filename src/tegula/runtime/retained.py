@@ -1,0 +1,26 @@
+"""Gradients that outlive a tape's run backwards: those of arrays with `retain_grad` that kernels wrote."""
+
+from __future__ import annotations
+
+from tegula.runtime.array import array
+from tegula.runtime.make_arrays import clone
+from tegula.runtime.records import ElementRange, Record, known_gradient
+
+
+class Retained:
+    """The gradients of arrays with `retain_grad` as they were when the last write to each took them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[ElementRange, tuple[array, array]] = {}
+
+    def keep(self, record: Record) -> None:
+        """Copies the gradients of what a record wrote, before its adjoint takes them."""
+        for use in record.writes:
+            grad = known_gradient(use.array) if use.array.retain_grad and use.has_gradient else None
+            if grad is not None and ElementRange.of(grad) not in self.kept:
+                self.kept[ElementRange.of(grad)] = grad, clone(grad)
+
+    def restore(self) -> None:
+        """Sets the gradients to the copies."""
+        for grad, copy in self.kept.values():
+            grad.assign(copy)
