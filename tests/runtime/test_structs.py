@@ -42,7 +42,7 @@ class Mixed:
 
 def test_a_value_begins_as_zeros_and_converts_what_it_is_assigned() -> None:
     s = Outer()
-    assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.any()
+    assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.numpy().any()
     s.inner.x, s.inner.v, s.flag, s.m = 3, (1, 2, 3), True, [1, 2, 3, 4]
     s.half = 1 / 3
     assert s.inner.x == 3.0 and s.inner.v.dtype == np.float32 and s.m.tolist() == [[1, 2], [3, 4]]

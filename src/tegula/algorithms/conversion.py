@@ -5,6 +5,7 @@ from __future__ import annotations
 import tegula as tg
 from tegula.algorithms.packed import check_together, packed, scalars
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.types import components, element_shape
 
 
@@ -15,7 +16,7 @@ def convert(a, out):
     out[i] = out.dtype(a[i])
 
 
-def array_cast(in_array: tg.array, out_array: tg.array, count: int | None = None) -> None:
+def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
     """Writes the elements of an array converted to the dtype of another one. Arrays whose numbers of
     dimensions or components differ are seen as arrays of their scalars, in row-major order.
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import tegula as tg
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.types import components, scalar_of
 
 
-def packed(a: tg.array) -> tg.array:
+def packed(a: array) -> array:
     """The array itself if its elements are packed in row-major order, else a copy that is."""
     return a if a.is_contiguous else tg.clone(a)
 
 
-def scalars(a: tg.array, *shape: int) -> tg.array:
+def scalars(a: array, *shape: int) -> array:
     """A packed array's components as an array of scalars on the same memory; by default of one dimension."""
-    return tg.array(a, scalar_of(a.dtype), shape or (a.size * components(a.dtype),), copy=False)
+    return array(a, scalar_of(a.dtype), shape or (a.size * components(a.dtype),), copy=False)
 
 
-def along(a: tg.array, axis: int | None, count: int) -> tuple[int, int, int]:
+def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
     """The shape (before, along, after) as which an array's scalars are seen from an axis.
 
     Parameters:
@@ -42,14 +43,14 @@ def checked_axis(what: str, axis: Any, ndim: int) -> int:
     return int(axis) % ndim
 
 
-def check_together(what: str, first: tg.array, **others: tg.array | None) -> None:
+def check_together(what: str, first: array, **others: array | None) -> None:
     """LaunchError unless arrays live on one device."""
     for name, other in others.items():
         if other is not None and other.device != first.device:
             raise LaunchError(f"{what}: {name} is on {other.device}, the first array on {first.device}")
 
 
-def check_dtype(what: str, name: str, a: tg.array, dtype: Any) -> None:
+def check_dtype(what: str, name: str, a: array, dtype: Any) -> None:
     """LaunchError unless an array has an element type."""
     if a.dtype != dtype:
         raise LaunchError(f"{what}: {name} holds {a.dtype}, not {dtype}")

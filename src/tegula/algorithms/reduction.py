@@ -9,6 +9,7 @@ import numpy as np
 import tegula as tg
 from tegula.algorithms.packed import along, check_dtype, check_together, checked_axis, packed, scalars
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.types import element_shape, scalar_of
 
 LONG, WIDE = (1024, 1), (64, 16)
@@ -43,7 +44,7 @@ KERNELS = {chunk: _summing(*chunk) for chunk in (LONG, WIDE)}
 
 
 def array_sum(
-    values: tg.array, out: tg.array | None = None, value_count: int | None = None, axis: int | None = None
+    values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None
 ) -> Any:
     """The sum of an array's elements, of all or along an axis, in chunks whose size is the same on all
     devices.
@@ -71,7 +72,7 @@ def array_sum(
 
 
 def array_inner(
-    a: tg.array, b: tg.array, out: tg.array | None = None, count: int | None = None, axis: int | None = None
+    a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None
 ) -> Any:
     """The sum of the products of two arrays' elements, of all or along an axis; of vectors and matrices the
     inner products.
@@ -115,7 +116,7 @@ def array_inner(
     return made.numpy()[0] if out is None and axis is None else made
 
 
-def _counted(what: str, values: tg.array, count: int | None, axis: int | None) -> int:
+def _counted(what: str, values: array, count: int | None, axis: int | None) -> int:
     """How many elements are summed; LaunchError if there are not as many."""
     there = values.size if axis is None else values.shape[axis]
     if count is None:
@@ -125,7 +126,7 @@ def _counted(what: str, values: tg.array, count: int | None, axis: int | None) -
     return count
 
 
-def _result(what: str, values: tg.array, out: tg.array | None, axis: int | None, dtype: Any) -> tg.array:
+def _result(what: str, values: array, out: array | None, axis: int | None, dtype: Any) -> array:
     """The array that the sums are written to; LaunchError if the one given does not fit."""
     shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     if out is None:
@@ -137,13 +138,13 @@ def _result(what: str, values: tg.array, out: tg.array | None, axis: int | None,
     return out
 
 
-def _viewed(values: tg.array, axis: int | None, shape: tuple[int, int, int]) -> tg.array:
+def _viewed(values: array, axis: int | None, shape: tuple[int, int, int]) -> array:
     """The scalars of an array, or of its first elements, in three dimensions."""
     flat = scalars(packed(values))
     return flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
-def reduce_along(values: list[tg.array], out: tg.array, shape: tuple[int, int, int]) -> None:
+def reduce_along(values: list[array], out: array, shape: tuple[int, int, int]) -> None:
     """Write the sums along the middle dimension of one array, or of the products of two."""
     before, length, after = shape
     if not before * length * after:
@@ -159,8 +160,8 @@ def reduce_along(values: list[tg.array], out: tg.array, shape: tuple[int, int, i
     if chunks > 1:
         reduce_along([sums], out, (before, chunks, after))
     elif not last:
-        out.assign(tg.array(sums, out.dtype, out.shape, copy=False))
+        out.assign(array(sums, out.dtype, out.shape, copy=False))
 
 
-def _partial(values: tg.array, shape: tuple[int, int, int], graded: bool) -> tg.array:
+def _partial(values: array, shape: tuple[int, int, int], graded: bool) -> array:
     return tg.empty(shape, values.dtype, values.device, requires_grad=graded)

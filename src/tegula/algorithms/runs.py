@@ -6,6 +6,7 @@ import tegula as tg
 from tegula.algorithms.packed import check_dtype, check_together, packed
 from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 
 
 @tg.kernel
@@ -45,12 +46,12 @@ def measure(places: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: 
 
 
 def runlength_encode(
-    values: tg.array,
-    run_values: tg.array,
-    run_lengths: tg.array,
-    run_count: tg.array | None = None,
+    values: array,
+    run_values: array,
+    run_lengths: array,
+    run_count: array | None = None,
     value_count: int | None = None,
-) -> int | tg.array:
+) -> int | array:
     """Writes the value and the length of each run of equal elements of an array.
 
     Parameters:

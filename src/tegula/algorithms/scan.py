@@ -9,6 +9,7 @@ import tegula as tg
 from tegula.algorithms.packed import check_dtype, check_together, packed, scalars
 from tegula.algorithms.reduction import LONG, THREADS, reduce_along
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.types import components
 
 CHUNK = LONG[0]
@@ -31,7 +32,7 @@ def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
 INCLUSIVE, EXCLUSIVE = _scanning(tg.tile_scan_inclusive), _scanning(tg.tile_scan_exclusive)
 
 
-def array_scan(in_array: tg.array, out_array: tg.array, inclusive: bool = True) -> None:
+def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
     """Writes the running sums of an array's elements, in row-major order; of vectors and matrices by
     component.
 
@@ -54,10 +55,10 @@ def array_scan(in_array: tg.array, out_array: tg.array, inclusive: bool = True) 
     made = out_array if out_array.is_contiguous else tg.empty_like(in_array)
     scan(scalars(packed(in_array), *shape), scalars(made, *shape), inclusive)
     if made is not out_array:
-        out_array.assign(tg.array(made, out_array.dtype, out_array.shape, copy=False))
+        out_array.assign(array(made, out_array.dtype, out_array.shape, copy=False))
 
 
-def scan(a: tg.array, out: tg.array, inclusive: bool) -> None:
+def scan(a: array, out: array, inclusive: bool) -> None:
     """Write the running sums of the columns of a packed array of scalars."""
     rows, columns = a.shape
     chunks = -(-rows // CHUNK)

@@ -14,6 +14,7 @@ import tegula as tg
 from tegula.algorithms.packed import check_dtype, check_together, packed
 from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.types import DType
 
 DIGIT = 8
@@ -92,7 +93,7 @@ def gather(a, places: tg.array[tg.int32], out):
 
 
 def radix_sort_pairs(
-    keys: tg.array, values: tg.array, count: int, begin_bit: int = 0, end_bit: int | None = None
+    keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None
 ) -> None:
     """Sorts the first elements of an array of keys, and those of an array of values with them, ascending and
     stably. The zeros of floats are equal; NaNs are last, or first if their sign is set.
@@ -116,11 +117,11 @@ def radix_sort_pairs(
 
 
 def segmented_sort_pairs(
-    keys: tg.array,
-    values: tg.array,
+    keys: array,
+    values: array,
     count: int,
-    segment_start_indices: tg.array,
-    segment_end_indices: tg.array | None = None,
+    segment_start_indices: array,
+    segment_end_indices: array | None = None,
 ) -> None:
     """Sorts keys, and values with them, within segments that do not overlap, ascending and stably. Other
     elements stay where they are.
@@ -153,7 +154,7 @@ def segmented_sort_pairs(
             raise ValueError(f"{what}: a segment is not within the first {count} elements")
     count = int(count)
     numbers = np.arange(count, dtype=np.int32)
-    segments, places = (tg.array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
+    segments, places = (array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
     tg.launch(number_segments, starts.size, [starts, ends, count], [segments])
     order = tg.clone(keys)
     sort(order, places, count, 0, keys.dtype.bits)
@@ -165,7 +166,7 @@ def segmented_sort_pairs(
         a[:count].assign(a[count : 2 * count])
 
 
-def sort(keys: tg.array, values: tg.array, count: int, begin: int, end: int) -> None:
+def sort(keys: array, values: array, count: int, begin: int, end: int) -> None:
     """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten."""
     kernels = _kernels(keys.dtype)
     chunk = max(SHORTEST, -(-count // MOST))
@@ -192,7 +193,7 @@ def digits(begin: int, end: int) -> Iterator[tuple[int, int]]:
         yield low, min(DIGIT, end - low)
 
 
-def _check(what: str, keys: tg.array, values: tg.array, count: int) -> None:
+def _check(what: str, keys: array, values: array, count: int) -> None:
     """LaunchError unless keys and values can be sorted."""
     check_together(what, keys, values=values)
     if keys.dtype not in KEYS:
@@ -206,7 +207,7 @@ def _check(what: str, keys: tg.array, values: tg.array, count: int) -> None:
             raise LaunchError(f"{what}: {name} must be packed, in one dimension")
 
 
-def _segments(what: str, starts: tg.array, ends: tg.array | None) -> tuple[tg.array, tg.array]:
+def _segments(what: str, starts: array, ends: array | None) -> tuple[array, array]:
     """Where segments start and end."""
     for name, a in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if a is not None:

@@ -60,6 +60,12 @@ class IndexedAnnotation:
 
     array: ArrayAnnotation
 
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        assert isinstance(self.array.ndim, int)
+        return self.array.ndim
+
     def __str__(self) -> str:
         return f"indexed {self.array}"
 

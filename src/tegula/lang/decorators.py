@@ -143,7 +143,7 @@ class KernelDef(Named):
         """Names, annotations and defaults, as they are declared; the error says which annotation stands for no type."""
         return self.definition.parameters
 
-    @property
+    @cached_property
     def leaf_parameters(self) -> list[Parameter]:
         """The parameters that launches pass: one for each leaf of structs, and the arrays that indexed arrays are made
         of."""

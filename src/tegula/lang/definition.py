@@ -163,7 +163,9 @@ class Definition:
         try:
             found = self._evaluated(annotation)
             changed = isinstance(found, InOutElement)
-            return Parameter(p.name, resolve(found.type if changed else found), p.default, by_name, changed)
+            return Parameter(
+                p.name, resolve(found.type if changed else found), p.default, by_name, changed=changed
+            )
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e

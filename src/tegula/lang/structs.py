@@ -140,7 +140,7 @@ def _leaves(p: Parameter) -> Iterator[Parameter]:
             yield replace(p, name=name, annotation=annotation, columns_of=p.name)
     elif isinstance(t, IndexedAnnotation):
         yield replace(p, annotation=t.array)
-        for d in range(t.array.ndim):
+        for d in range(t.ndim):
             yield Parameter(f"{p.name}_indices_{d}", ArrayAnnotation(int32, 1))
     else:
         yield p
@@ -158,5 +158,5 @@ def _binding(annotation: Any, rest: Iterator[Value]) -> Any:
     if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
         return grouped(Columns, annotation.dtype, rest)
     if isinstance(annotation, IndexedAnnotation):
-        return IndexedArray(next(rest), [next(rest) for _ in range(annotation.array.ndim)])
+        return IndexedArray(next(rest), [next(rest) for _ in range(annotation.ndim)])
     return next(rest)

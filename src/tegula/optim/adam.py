@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tegula as tg
 from tegula.optim.parameters import check_count, listed, state_of, update
+from tegula.runtime.array import array
 
 
 @tg.kernel
@@ -48,18 +49,18 @@ class Adam:
 
     def __init__(
         self,
-        params: Sequence[tg.array] | None = None,
+        params: Sequence[array] | None = None,
         lr: float = 0.001,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-08,
     ) -> None:
-        self.m: list[tg.array] = []
-        self.v: list[tg.array] = []
+        self.m: list[array] = []
+        self.v: list[array] = []
         self.set_params(params)
         self.lr, self.eps, self.t = lr, eps, 0
         self.beta1, self.beta2 = betas
 
-    def set_params(self, params: Sequence[tg.array] | None) -> None:
+    def set_params(self, params: Sequence[array] | None) -> None:
         """Sets the parameters; averages that fit them are kept.
 
         Parameters:
@@ -81,7 +82,7 @@ class Adam:
             average.zero_()
         self.t = 0
 
-    def step(self, grad: Sequence[tg.array]) -> None:
+    def step(self, grad: Sequence[array]) -> None:
         """Changes the parameters by a step; no tape records it.
 
         Parameters:
@@ -99,15 +100,15 @@ class Adam:
 
     @staticmethod
     def step_detail(
-        g: tg.array,
-        m: tg.array,
-        v: tg.array,
+        g: array,
+        m: array,
+        v: array,
         lr: float,
         beta1: float,
         beta2: float,
         t: float,
         eps: float,
-        params: tg.array,
+        params: array,
     ) -> None:
         """Changes one parameter by a step.
 

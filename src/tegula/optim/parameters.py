@@ -7,21 +7,22 @@ from typing import Any
 
 import tegula as tg
 from tegula.errors import LaunchError
+from tegula.runtime.array import array
 from tegula.runtime.recording import recording
-from tegula.types import DType, components, scalar_of
+from tegula.types import DType, components, float32, scalar_of
 
 
-def wide(a: tg.array) -> DType:
+def wide(a: array) -> DType:
     """The dtype in which updates of an array are computed: its own, or float32 for narrower floats."""
     scalar = scalar_of(a.dtype)
     if not scalar.is_float:
         raise LaunchError(f"an optimiser changes arrays of floats, not of {a.dtype}")
-    return scalar if scalar.bits >= 32 else tg.float32
+    return scalar if scalar.bits >= 32 else float32
 
 
-def state_of(params: Sequence[tg.array], states: Sequence[tg.array]) -> list[tg.array]:
+def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
     """A packed array of scalars for each parameter: the one there is if it fits, else of zeros."""
-    made: list[tg.array] = []
+    made: list[array] = []
     for k, param in enumerate(params):
         known = states[k] if len(states) == len(params) else None
         shape, dtype = (param.size * components(param.dtype),), wide(param)
@@ -32,12 +33,12 @@ def state_of(params: Sequence[tg.array], states: Sequence[tg.array]) -> list[tg.
     return made
 
 
-def listed(params: Any) -> list[tg.array] | None:
+def listed(params: Any) -> list[array] | None:
     """The parameters as a list, or None."""
     return None if params is None else list(params)
 
 
-def update(param: tg.array, grad: tg.array, run: Callable[[tg.array, tg.array], None]) -> None:
+def update(param: array, grad: array, run: Callable[[array, array], None]) -> None:
     """Change a parameter by a launch on its scalars and the gradient's, which no tape records.
 
     Parameters:
@@ -55,7 +56,7 @@ def update(param: tg.array, grad: tg.array, run: Callable[[tg.array, tg.array], 
     with recording.paused():
         made = param if param.is_contiguous else tg.clone(param)
         scalars = [
-            tg.array(a, scalar_of(a.dtype), (a.size * components(a.dtype),), copy=False)
+            array(a, scalar_of(a.dtype), (a.size * components(a.dtype),), copy=False)
             for a in (made, grad if grad.is_contiguous else tg.clone(grad))
         ]
         if param.size:
@@ -64,7 +65,7 @@ def update(param: tg.array, grad: tg.array, run: Callable[[tg.array, tg.array], 
             param.assign(made)
 
 
-def check_count(params: Sequence[tg.array] | None, grads: Sequence[tg.array]) -> Sequence[tg.array]:
+def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
     """The parameters; an error unless there are any, with a gradient for each."""
     if params is None:
         raise LaunchError("the optimiser has no parameters", "give them to it, or call set_params")

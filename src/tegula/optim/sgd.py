@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tegula as tg
 from tegula.optim.parameters import check_count, listed, state_of, update
+from tegula.runtime.array import array
 
 
 @tg.kernel
@@ -51,19 +52,19 @@ class SGD:
 
     def __init__(
         self,
-        params: Sequence[tg.array] | None = None,
+        params: Sequence[array] | None = None,
         lr: float = 0.001,
         momentum: float = 0.0,
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        self.b: list[tg.array] = []
+        self.b: list[array] = []
         self.set_params(params)
         self.lr, self.momentum, self.dampening = lr, momentum, dampening
         self.weight_decay, self.nesterov, self.t = weight_decay, nesterov, 0
 
-    def set_params(self, params: Sequence[tg.array] | None) -> None:
+    def set_params(self, params: Sequence[array] | None) -> None:
         """Sets the parameters; averages that fit them are kept.
 
         Parameters:
@@ -85,7 +86,7 @@ class SGD:
             average.zero_()
         self.t = 0
 
-    def step(self, grad: Sequence[tg.array]) -> None:
+    def step(self, grad: Sequence[array]) -> None:
         """Changes the parameters by a step; no tape records it.
 
         Parameters:
@@ -104,15 +105,15 @@ class SGD:
 
     @staticmethod
     def step_detail(
-        g: tg.array,
-        b: tg.array,
+        g: array,
+        b: array,
         lr: float,
         momentum: float,
         dampening: float,
         weight_decay: float,
         nesterov: bool,
         t: int,
-        params: tg.array,
+        params: array,
     ) -> None:
         """Changes one parameter by a step.
 
@@ -129,7 +130,7 @@ class SGD:
         kept = 1.0 - dampening if t else 1.0
         numbers = lr, momentum, kept, weight_decay, bool(nesterov)
 
-        def step(p: tg.array, grad: tg.array) -> None:
+        def step(p: array, grad: array) -> None:
             if not t:
                 b.zero_()
             tg.launch(sgd_step, p.size, [grad, b, *numbers], [p])

@@ -40,9 +40,10 @@ def _separate(made: MbarrierNew, ops: Iterable[AtStage]) -> None:
     assert region is not None
     zero = Const([], [int32], {"value": 0, "type": int32}, [], made.loc)
     separated = made.separated()
+    barriers = [one.result for one in separated]
     for op in ops:
         assert isinstance(op.stage.owner, ConstantLike)
-        op.barriers, op.stage = separated[op.stage.owner.value].result, zero.result
+        op.barriers, op.stage = barriers[op.stage.owner.value], zero.result
     for one in (zero, *separated):
         one.parent = region
     at = region.ops.index(made)

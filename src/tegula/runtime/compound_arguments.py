@@ -100,7 +100,7 @@ def _gradient_leaves(wanted: Any, grad: Any, name: str) -> Iterator[Any]:
     """The gradients for the leaves of an argument; those of index arrays are None."""
     if isinstance(wanted, IndexedAnnotation):
         yield grad.data if isinstance(grad, indexedarray) else grad
-        yield from (None for _ in range(wanted.array.ndim))
+        yield from (None for _ in range(wanted.ndim))
     else:
         yield from argument_leaves(wanted, grad, name)
 
