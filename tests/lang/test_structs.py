@@ -120,7 +120,7 @@ def test_a_field_of_an_element_is_the_only_one_that_is_read() -> None:
 def test_parts_that_stay_are_not_carried_by_loops() -> None:
     kernel = traced("for k in range(3):\n    h.body.mass += h.data[k]\nx[i] = h.body.mass")
     (loop,) = [op for op in kernel.walk() if op.NAME == "for"]
-    assert [str(v.type) for v in loop.results] == ["float32", "vec<3,float32>", "int8"]
+    assert [str(v.type) for v in loop.results] == ["float32", "vec3", "int8"]
 
 
 def test_a_map_that_gives_a_struct_is_one_for_each_leaf() -> None:

@@ -45,7 +45,7 @@ def test_a_value_begins_as_zeros_and_converts_what_it_is_assigned() -> None:
     assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.numpy().any()
     s.inner.x, s.inner.v, s.flag, s.m = 3, (1, 2, 3), True, [1, 2, 3, 4]
     s.half = 1 / 3
-    assert s.inner.x == 3.0 and s.inner.v.dtype == np.float32 and s.m.tolist() == [[1, 2], [3, 4]]
+    assert s.inner.x == 3.0 and s.inner.v.dtype == tg.float32 and s.m.tolist() == [[1, 2], [3, 4]]
     assert s.half == float(np.float16(1 / 3)) and isinstance(s, Outer) and not isinstance(s, Inner)
     assert str(s.inner) == "Inner(x=3.0, v=[1. 2. 3.])" and list(Outer.vars) == [
         "inner",

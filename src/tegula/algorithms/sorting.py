@@ -15,7 +15,7 @@ from tegula.algorithms.packed import check_dtype, check_together, packed
 from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.types import DType
+from tegula.types import DType, scalar_of
 
 DIGIT = 8
 """Bits that elements are sorted by at once."""
@@ -110,8 +110,12 @@ def radix_sort_pairs(
             such bits.
     """
     _check("radix_sort_pairs", keys, values, count)
-    end = keys.dtype.bits if end_bit is None else end_bit
-    if not (isinstance(begin_bit, int) and isinstance(end, int) and 0 <= begin_bit <= end <= keys.dtype.bits):
+    end = scalar_of(keys.dtype).bits if end_bit is None else end_bit
+    if not (
+        isinstance(begin_bit, int)
+        and isinstance(end, int)
+        and 0 <= begin_bit <= end <= scalar_of(keys.dtype).bits
+    ):
         raise LaunchError(f"radix_sort_pairs: {keys.dtype} keys have no bits {begin_bit} to {end}")
     sort(keys, values, count, begin_bit, end)
 
@@ -157,7 +161,7 @@ def segmented_sort_pairs(
     segments, places = (array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
     tg.launch(number_segments, starts.size, [starts, ends, count], [segments])
     order = tg.clone(keys)
-    sort(order, places, count, 0, keys.dtype.bits)
+    sort(order, places, count, 0, scalar_of(keys.dtype).bits)
     by_key = tg.empty(2 * count, tg.int32, keys.device)
     tg.launch(gather, count, [segments, places], [by_key])
     sort(by_key, places, count, 0, max(1, count.bit_length()))

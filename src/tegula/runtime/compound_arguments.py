@@ -14,6 +14,7 @@ from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import wrong_count
 from tegula.structs import Struct, StructType
+from tegula.types import ArrayType
 
 
 def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, ...]]:
@@ -76,7 +77,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
         if isinstance(x, np.ndarray) and x.dtype == wanted.dtype.numpy_dtype():
             x = array(x, dtype=wanted.dtype, copy=False)
         if not isinstance(x, array) or x.dtype is not wanted.dtype or x.ndim != wanted.ndim:
-            found = f"array<{x.dtype},{x.ndim}>" if isinstance(x, array) else _named(x)
+            found = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
             what = f"argument '{name}': expected {wanted}, got {found}"
             raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
         yield from x.leaves
