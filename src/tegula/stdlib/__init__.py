@@ -1,5 +1,5 @@
-"""The standard library, written in the language itself. Importing it fills the registry: a file here is all that a
-function of elements needs."""
+"""The standard library, written in the kernel language. Importing this package imports every module in it, and so fills
+the registry: an element-wise function is added by adding its file."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -11,6 +11,6 @@ for _module in iter_modules(__path__):
         import_module(f"{__name__}.{_module.name}")
 
 SIXTEEN_BIT: frozenset[str] = frozenset(name for name in FUNCTIONS if not name.startswith("_"))
-"""Functions whose float16 and bfloat16 results are the float32 ones, rounded once."""
+"""Functions whose float16 and bfloat16 results are the float32 results, rounded once."""
 
 __all__ = ["FUNCTIONS", "SIXTEEN_BIT"]
