@@ -102,7 +102,7 @@ def test_arrays_of_two_devices_are_refused() -> None:
     x, y = tg.zeros(N, device="cuda:0"), tg.zeros(N, device="cuda:1")
     with pytest.raises(tg.LaunchError, match="'x' is on cuda:0, 'y' is on cuda:1"):
         tg.launch(doubled, N, [x], [y])
-    with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1"):
+    with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1"):
         tg.launch(doubled, N, [x], [tg.zeros(N, device="cuda:0")], stream=tg.Stream("cuda:1"))
     with pytest.raises(tg.LaunchError, match="the launch is on cuda:1"):
         tg.launch(doubled, N, [x], [tg.zeros(N, device="cuda:0")], device="cuda:1")

@@ -80,7 +80,7 @@ def test_arrays_of_several_devices(driver: PretendDriver) -> None:
     tg.launch(add, 1000, [a, b, c], device="cuda:0")
     with pytest.raises(tg.LaunchError, match="there are no streams on the CPU"):
         tg.launch(add, 1000, arrays(device="cpu"), stream=tg.Stream("cuda:0"))
-    with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+    with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1, the arguments are on cuda:0"):
         tg.launch(add, 1000, [a, b, c], stream=tg.Stream("cuda:1"))
 
 

@@ -309,7 +309,7 @@ def test_streams_and_recordings(driver: Spied) -> None:
     if len(tg.get_cuda_devices()) > 1:
         away = tg.Stream("cuda:1")
         assert is_native(*call, stream=away) is False
-        with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+        with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1, the arguments are on cuda:0"):
             tg.launch(add, 1000, [a, b, c], stream=away)
         with tg.ScopedStream(away):
             assert is_native(*call) is True and driver.launches[-1][3] == 1
