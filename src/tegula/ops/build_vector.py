@@ -70,7 +70,7 @@ def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
 
 
 def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
-    """The components that each thread reads of a tile, or of its view of a tile."""
+    """A vector or matrix of all elements of a tile, or of the thread's own view of a tile."""
     t = x.type
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)
@@ -120,7 +120,7 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
 
     Parameters:
         *args: the components, scalars of one dtype; one scalar fills all of `length`; a tile (N,), of which each thread
-            reads all elements, in a view of its own where it made one; none: zeros.
+            reads all elements, or all elements of the thread's own view; none: zeros.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default that of the first component, float32 for zeros.
     Returns:
