@@ -66,12 +66,12 @@ class Iteration:
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
-        """The same iteration, with one more turn for one role."""
+        """This iteration with one more turn of role r."""
         depth, turn = self.parts[r]
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """The same iteration, joined by one of another role, which is about to begin."""
+        """This iteration with the next turn of another role added."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
