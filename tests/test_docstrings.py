@@ -118,7 +118,7 @@ def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
         ("mbarrier_wait", "the adjoint.", "gradient: mbarrier.wait refuses one"),
         ("bit_count", "the adjoint.", "gradient: none of bit_count has one"),
         ("lane_ballot", "the adjoint.", "gradient: integers and bools have none"),
-        ("clamp", "of the kernel as it is without roles.", "gradient: it makes nothing of roles"),
+        ("clamp", "of the kernel as it is without roles.", "gradient: the function builds no op of roles"),
     ],
 )
 def test_gradients_are_those_that_ops_declare(name: str, said: str, fault: str) -> None:

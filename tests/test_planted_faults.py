@@ -34,8 +34,8 @@ FAULTS = {
     ("branch dropped", 11, "z.a = (7)  # a number"),
     ("constant changed", 11, "z.a = x if é_or(x) else (8)  # a number"),
     ("constant changed", 11, "z.a = x if é_or(x) else (6)  # a number"),
-    ("comparison transposed", 12, "return (x < y)"),
-    ("comparison transposed", 12, "return (x > y)"),
+    ("comparison changed", 12, "return (x < y)"),
+    ("comparison changed", 12, "return (x > y)"),
 }
 
 
