@@ -1,4 +1,4 @@
-"""tools/planted_faults.py: faults of one line, the same for the same number, and what tests say of them."""
+"""tools/planted_faults.py: faults of one line, the same for the same number, and the tests that catch them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_number_is_one_fault(tool: Any) -> None:
 
 
 def test_what_tests_say(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that fail with a fault catch it; afterwards the file is as it was."""
+    """A test that fails with a fault catches it; afterwards the file is restored."""
     source = tmp_path / "src" / "tegula"
     source.mkdir(parents=True)
     (source / "__init__.py").write_text("limit = 3\n")

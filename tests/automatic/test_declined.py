@@ -1,4 +1,4 @@
-"""Kernels that keep one role, and what they say of it."""
+"""Kernels that get no automatic roles, and the reasons that `explain()` gives."""
 
 from __future__ import annotations
 

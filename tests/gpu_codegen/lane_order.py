@@ -1,4 +1,4 @@
-"""Which accesses of shared memory two threads of a block do without an order, by what the PTX manual says of order.
+"""Finds accesses of shared memory by two threads of a block that have no order in the PTX memory model.
 
 Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a synchronisation comes before what
 any of the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have
@@ -14,8 +14,8 @@ import numpy as np
 
 
 class Order:
-    """Of one launch of one block. `blind`: what makes no order, synchronisations of a "warp" or of a "block", or an
-    "mbarrier", to see what would be found."""
+    """The order of accesses in one launch of a block. `blind`: the synchronisations to ignore, of a "warp", of a
+    "block", or by an "mbarrier", to test what is found without them."""
 
     def __init__(self, threads: int, blind: str = "") -> None:
         self.threads, self.blind = threads, blind
@@ -32,7 +32,7 @@ class Order:
     # What makes an order ---------------------------------------------------------------------------------------------
 
     def synchronise(self, threads: Iterable[int], of_a_warp: bool) -> None:
-        """Of all of a block, of some warps, or of one."""
+        """Synchronise all threads of a block, of some warps, or of one warp."""
         if self.blind == ("warp" if of_a_warp else "block"):
             return
         all_ = list(threads)

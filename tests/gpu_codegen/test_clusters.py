@@ -1,4 +1,4 @@
-"""Blocks in pairs: what both need is fetched once, and nothing else changes."""
+"""2-CTA clusters: tiles that both CTAs need are fetched once, and results do not change."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_both_blocks_copy_a_half_to_both() -> None:
     code = lowered(plain, arrays(256, 520, 4104), (2, 3), 256)
     text, made = assembled(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
-    # Of the left tile one of two boxes, of the right one two of four; or all of them.
+    # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
     assert len(re.findall(r"cp\.async\.bulk\.tensor\S*bytes \[", text)) == 2 + 4
     # Whoever multiplies arrives in both blocks, before and after which all of both synchronise.
@@ -106,7 +106,7 @@ def test_other_gpus_have_no_clusters() -> None:
     ],
 )
 def test_two_blocks_in_a_model_of_the_instructions(m: int, n: int, blocks: int, transposed: bool) -> None:
-    """Odd and even numbers of tiles, in columns and in one row, with and without blocks left over."""
+    """Odd and even numbers of tiles, in columns and in one row, with and without remaining blocks."""
     k, tile = 200, shapes.Tile(64, 128, 64, stages=2, groups=1)
     x = numbers(m, k, dtype=HALF)
     y = numbers(*((n, k) if transposed else (k, n)), dtype=HALF, seed=1)
@@ -128,8 +128,8 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 @pytest.mark.parametrize("blocks", [2, 4, 6, 132])
 @pytest.mark.parametrize("size", SIZES)
 def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
-    """In all blocks of several launches, by computing what they do: both of a pair make the same iterations, agree on
-    what they share, share all that is the same, and nothing else; every tile is stored once."""
+    """In all blocks of several launches: both CTAs of a cluster run equally many iterations, agree on the tiles that
+    they share, share exactly the equal tiles, and every tile is stored once."""
     m, n, k = size
     made, _ = automatic(*size)
     walk = Walk(made, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)

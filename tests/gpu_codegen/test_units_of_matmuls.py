@@ -1,4 +1,4 @@
-"""What `explain()` says of each matmul: the unit that does it, and why that is not the warp groups' tensor cores."""
+"""The unit of each matmul in `explain()`, and the reason if it is not wgmma."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HALF = tg.bfloat16
 
 
 def said(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
-    """What is said of each matmul, without its line. Every one that warp groups do not do as one has a reason."""
+    """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
     made, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
     for op in made.walk():
         if isinstance(op, SharedMma | RegisterMma):

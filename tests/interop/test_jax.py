@@ -1,4 +1,4 @@
-"""Kernels as functions of JAX: values, gradients, compiled programs, and what is refused."""
+"""Kernels as functions of JAX: values, gradients, compiled programs, and refusals."""
 
 from __future__ import annotations
 

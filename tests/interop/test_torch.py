@@ -1,4 +1,4 @@
-"""Kernels as functions of PyTorch: values and gradients, what is saved, and what is refused."""
+"""Kernels as functions of PyTorch: values, gradients, saved tensors, and refusals."""
 
 from __future__ import annotations
 

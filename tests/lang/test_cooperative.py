@@ -1,4 +1,4 @@
-"""Cooperative functions that users write: signatures, programs, tiles that change, what is refused."""
+"""Cooperative functions that users write: signatures, programs, tiles that change, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of kernels that are dropped are unloaded when the device is done with them, and not before."""
+"""Modules of dropped kernels are unloaded when the device has finished with them, and not before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Pretend
 
 
 def launch_anew() -> None:
-    """Drop the kernel's code, and load it once more."""
+    """Drop the kernel's code and load it again."""
     add.unload()
     gc.collect()
     a, b, c = arrays(device=DEVICE)

@@ -1,4 +1,4 @@
-"""Every function keeps its promised error, against multiprecision arithmetic, over random and edge arguments.
+"""Every function keeps its promised error, compared with multiprecision arithmetic on random and edge arguments.
 
 On the CPU: tests/gpu/test_same_bits.py compares GPUs with it."""
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cpu
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 EXACT = {"mod", "round", "sign"}
 OF_VECTORS = {"length"}
-"""What takes no numbers: tests/gradients and tests/semantics have it."""
+"""Functions without float arguments, which tests/gradients and tests/semantics test."""
 
 
 @pytest.mark.machine_code

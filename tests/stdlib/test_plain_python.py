@@ -18,9 +18,9 @@ pytestmark = pytest.mark.machine_code
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", "length")]
-"""All but the one with a loop, whose condition is not for arrays, and the one of vectors."""
+"""All functions but the one with a loop, whose condition does not take arrays, and the one of vectors."""
 BRANCHING = ("sin", "cos", "tan")
-"""What is large goes another way: one element at a time."""
+"""Arguments of the path for large numbers, which runs one element at a time."""
 
 
 def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:

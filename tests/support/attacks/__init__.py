@@ -1,4 +1,4 @@
-"""Generated schedules, wrong and right, and an oracle for them that knows nothing of the compiler.
+"""Generated schedules, wrong and right, and an oracle that is independent of the compiler.
 
 rows                    what attacks are sorted by
 program, walks          loops over items in forms that agree, or differ in some launches; stages and phases
