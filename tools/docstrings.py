@@ -57,7 +57,7 @@ class Documented(NamedTuple):
     """The declaration of a kernel function: a build function, or a function of the library."""
 
 
-# What users call ------------------------------------------------------------------------------------------------------
+# Functions and classes that users call --------------------------------------------------------------------------------
 
 
 def kernel_functions() -> Iterator[Documented]:
@@ -212,7 +212,7 @@ def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
 
 
-# What a docstring lacks -----------------------------------------------------------------------------------------------
+# Faults of a docstring ------------------------------------------------------------------------------------------------
 
 
 def faults(of: Documented) -> list[str]:
@@ -422,7 +422,7 @@ def _first_overloads(path: Path) -> set[int]:
     return {id(node) for node in first.values()}
 
 
-# What is lacking ------------------------------------------------------------------------------------------------------
+# All faults -----------------------------------------------------------------------------------------------------------
 
 
 def lacking() -> dict[str, list[str]]:

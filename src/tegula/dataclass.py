@@ -1,8 +1,8 @@
 """`dataclasses.dataclass`, made in a third of the time.
 
-Importing the compiler makes some 70 of these classes; with the standard library's decorator, which generates and
-compiles six functions for each, that was a tenth of the time of a first launch. Here only `__init__` is generated. What
-is made works with `dataclasses.replace` and `fields`; `replace` here is faster."""
+Importing the compiler makes about 70 of these classes. With the standard library's decorator, which generates and
+compiles six functions for each class, this took a tenth of the time of a first launch. This decorator generates only
+`__init__`. The classes work with `dataclasses.replace` and `fields`; `replace` of this module is faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk cache: whole entries or none, whatever processes and disks do."""
+"""The disk cache: entries are whole or missing, whatever processes and disks do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches over the thread pool: every block runs once, whoever launches, and nothing is left."""
+"""Launches on the thread pool: every block runs once, for any launching thread, and no work is left."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A model of a kernel of one block, statement by statement on NumPy arrays; it reads the kernel's own source.
 
-All lanes finish a statement before any begins the next one. Of several lanes that write one element in a statement, the
-last counts; on a GPU, any of them may: the model says where that makes a difference. A tile is an array for each lane,
-since views may differ; slices and reshapes are NumPy's own."""
+All lanes finish a statement before any lane begins the next. If several lanes write one element in a statement, the
+last lane's write remains; on a GPU it may be any lane's, and the model reports where this makes a difference. A tile is
+an array for each lane, because views may differ between lanes; slices and reshapes are NumPy's."""
 
 from __future__ import annotations
 

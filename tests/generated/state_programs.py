@@ -1,7 +1,7 @@
 """Random kernels whose tiles, views, stacks and numbers carry state through loops, and their meaning in Python.
 
 Each statement is written twice: in the language, and on NumPy arrays for one block whose lanes are the elements of `j`.
-Control flow is the same text. All numbers are int32 and small, so every order of additions gives the same."""
+Control flow is the same text. All numbers are small int32, so every order of additions gives the same result."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Finds accesses of shared memory by two threads of a block that have no order in the PTX memory model.
 
-Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a synchronisation comes before what
-any of the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have
-waited for that phase. It is kept as clocks: each thread knows how far it has seen each other one. Copies are threads of
-their own, which know what their issuer knew. Proxies are not looked at here: fences between them are the replay's."""
+Base causality (PTX ISA, "Causality Order") is transitive: accesses of a thread before a synchronisation precede
+accesses of the other threads after it, and the accesses known to a thread that arrives at a memory barrier are known to
+all threads that have waited for the phase. Vector clocks record, for each thread, the known accesses of each other
+thread. A copy is a thread of its own, which knows the accesses that its issuer knew. Proxies are ignored: the replay
+checks fences."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ class Order:
         self.written: dict[int, tuple[int, int]] = {}
         self.read: dict[int, dict[int, int]] = {}
         self.found: list[tuple[str, int, int, int]] = []
-        """(kind, byte, who came first, who came then); a copy's number is its issuer's, after all threads."""
+        """The races: kind, byte, first and second access; the number of a copy is that of its issuer, after all
+        threads."""
 
-    # What makes an order ---------------------------------------------------------------------------------------------
+    # Synchronisation -------------------------------------------------------------------------------------------------
 
     def synchronise(self, threads: Iterable[int], of_a_warp: bool) -> None:
         """Synchronise all threads of a block, of some warps, or of one warp."""
@@ -47,7 +49,7 @@ class Order:
         self.ended[barrier] = self.pending.pop(barrier)
 
     def wait(self, thread: int, barrier: int) -> None:
-        """A phase that has never begun has ended before all."""
+        """A phase that has never begun has ended before all accesses."""
         if barrier in self.ended and self.blind != "mbarrier":
             self.known[thread] = np.maximum(self.known[thread], self.ended[barrier])
 

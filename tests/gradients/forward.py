@@ -1,9 +1,9 @@
 """Derivatives in forward mode: the interpreter runs a kernel once with a tangent for each float.
 
-A float is a complex number here, its value the real part and its tangent the imaginary one. Ops that move floats,
-choose among them or add them up do the same to both, so the interpreter runs them as they are. The other ops on floats,
-and the functions of the library, have their slopes in tables below, taken from calculus and not from adjoints. What is
-in no table is an error.
+A float is represented by a complex number: the real part is its value, the imaginary part its tangent. Ops that move,
+select or add floats apply to both parts, so the interpreter runs them unchanged. For other ops on floats and for
+library functions there are tables of derivatives below, taken from calculus and not from adjoints. An op in no table is
+an error.
 
 A launch takes the state of all its arrays to another, J is the derivative of that, and an adjoint launch turns the
 gradients w after it into those before it, J^T w. So <w, J v> = <J^T w, v> for all v and w, up to rounding: `compare`

@@ -1,8 +1,8 @@
 """Random kernels in every float type, each with a twin in NumPy that is independent of the compiler.
 
-The twin computes what the kernel does in float64, and adds to each result the error that rounding to the kernel's
-type made there. It takes the kernel's paths, which the kernel writes down: conditions and indices are made to lie at
-the edge of rounding. So the derivative of the twin, in forward mode, is that of what the kernel computed."""
+The twin computes the kernel's operations in float64, and adds to each result the kernel's rounding error. It takes the
+kernel's paths, which the kernel records: conditions and indices are placed at the edge of rounding. The derivative of
+the twin in forward mode is therefore that of the kernel's computation."""
 
 from __future__ import annotations
 

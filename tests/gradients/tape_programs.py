@@ -225,7 +225,7 @@ class TapeProgram:
                 return f"{verdict} (tape {number})"
         return "right"
 
-    # What there is ---------------------------------------------------------------------------------------------------
+    # Names and arrays ------------------------------------------------------------------------------------------------
 
     def forward(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The contents of all arrays at the end, and the derivatives along the direction."""

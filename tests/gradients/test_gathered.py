@@ -343,7 +343,7 @@ def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), wanted.astype(np.float32).astype(x.numpy().dtype))
 
 
-# Where no grid owns the tiles ----------------------------------------------------------------------------------------
+# Tiles without owners -------------------------------------------------------------------------------------------------
 
 
 @tg.kernel

@@ -99,7 +99,7 @@ def test_arrays_that_share_bytes_are_in_none() -> None:
     assert set(in_series(steps_of(matmul, args, [da, da, dc]))) == {ALONE}
 
 
-# What only overwrites what was read ----------------------------------------------------------------------------------
+# Launches that only overwrite arrays that were read ------------------------------------------------------------------
 
 M, N, K = 128, 256, 64
 

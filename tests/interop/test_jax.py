@@ -142,7 +142,7 @@ def test_equal_calls_are_compiled_once() -> None:
         assert _call.cache_info().misses == before + 1
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

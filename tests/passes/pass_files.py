@@ -1,9 +1,9 @@
 """Tests of single passes as text: `<pass>/<idea>.ir` has the idea in a sentence, options, a kernel, a line `----`, and
 the result of the pass: the kernel, `unchanged`, or the error that it raises.
 
-Options stand one a line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
-adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are made of the kernel as it
-is here. What an analysis finds is shown as comments."""
+Options, one per line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
+adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are run on the kernel of the
+file. Results of analyses are shown as comments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A simulated driver of GPUs: device memory is host memory, work completes at once, and kernels are Python functions.
 
-It takes the arguments that the real one takes, checks what the real one would refuse (handles, contexts, sizes), and
-notes every call. With it the whole runtime is tested where there is no GPU."""
+It has the functions of the real driver, checks arguments that the real driver would refuse (handles, contexts, sizes),
+and records every call, so that the whole runtime is tested without a GPU."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class PretendDriver:
         self.calls: list[str] = []
         self.launches: list[tuple[int, int, int, int]] = []
         self.early: list[bool] = []
-        """Of each launch, whether it may start while the kernel before it ends."""
+        """For each launch, whether it may start while the previous kernel ends."""
         self.clustered: list[bool] = []
-        """Of each launch, whether its neighbouring blocks are pairs."""
+        """For each launch, whether neighbouring CTAs form 2-CTA clusters."""
         self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
         self.memory: dict[int, Any] = {}
         self.owners: dict[int, int] = {}

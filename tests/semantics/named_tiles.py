@@ -1,8 +1,8 @@
 """Programs about names of tiles, and their results in Python on NumPy arrays.
 
-A program is one text for both. In Python its `tg` is `Plain`: tiles are NumPy arrays, views are NumPy's, and `bind`,
-`passed` and `given`, which are nothing in the kernel, say what a name, an argument and a result mean: a register tile
-that has a name is copied for a second one and when a function returns it, all else is the object itself."""
+A program is one text for both. In Python its `tg` is `Plain`: tiles and views are NumPy arrays. `bind`, `passed` and
+`given`, which the kernel omits, define the values of names, arguments and results: a register tile that has a name is
+copied for a second name and when a function returns it; in other cases the object itself is used."""
 
 from __future__ import annotations
 

@@ -351,7 +351,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
     assert all((y == np.arange(N) + 1.0).all() for y in results)
 
 
-# What else a launch does ---------------------------------------------------------------------------------------------
+# Other effects of a launch -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

@@ -1,6 +1,6 @@
-"""Values, ops and regions: how the IR hangs together. Control flow is structured; every region is a single block.
+"""Values, ops and regions, the data structures of the IR. Control flow is structured; every region is a single block.
 
-An op's class says what the op is (see `ops/`), with names from `fields`.
+An op's class defines the op (see `ops/`), with the names of its operands and attributes from `fields`.
 """
 
 from __future__ import annotations

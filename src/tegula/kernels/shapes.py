@@ -1,4 +1,4 @@
-"""How matmuls are cut into tiles, by an estimate of the time that each tile takes."""
+"""The choice of tiles for matmuls, by an estimate of the time that each tile takes."""
 
 from collections.abc import Sequence
 from functools import lru_cache

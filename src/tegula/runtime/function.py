@@ -1,4 +1,4 @@
-"""Kernels as functions that return what they write: what `tegula.torch` and `tegula.jax` share.
+"""Kernels as functions that return their outputs, for `tegula.torch` and `tegula.jax`.
 
 Such a function has values as inputs and makes its outputs itself, so that another library can differentiate it."""
 
@@ -71,7 +71,7 @@ class KernelFunction:
         self.block_dim, self.tiled = block_dim, tiled
         self._needs: dict[Any, list[Needs]] = {}
 
-    # What a call is --------------------------------------------------------------------------------------------------
+    # Parts of a call -------------------------------------------------------------------------------------------------
 
     def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
         """The description of each output, and whether a single output is returned by itself instead of in a tuple.

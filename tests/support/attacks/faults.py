@@ -12,11 +12,10 @@ from tegula.dataclass import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`rows`: the obligations and entries of the corpus that it breaks; `spoil`: False if the program has no place for
-    it;
-    `whole`: its condition is of a launch, not of an item; `harmless`: to the last or
-    the first items, as many as there are stages; `weight`: how often it is taken. Those count most that need no branch,
-    because nothing in their text says that there is a case to be looked at."""
+    """A fault. `rows`: the obligations and corpus entries that it breaks; `spoil`: the change, False if the program has
+    no place for it; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for the last or the
+    first items, as many as there are stages; `weight`: its frequency, which is largest for faults without a branch,
+    because their text shows no special case."""
 
     name: str
     rows: tuple[str, ...]

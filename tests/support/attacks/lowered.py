@@ -217,7 +217,8 @@ def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
     return True
 
 
-# What the language does not let kernels say ---------------------------------------------------------------------------
+# Changes that kernels cannot express
+# -----------------------------------------------------------------------------------
 
 
 def no_publication(rng: Random, row: str) -> Spoiled:

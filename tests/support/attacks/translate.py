@@ -1,7 +1,7 @@
 """The text of a kernel with roles translated to Python generators, one for each role, which yield the operations on
 barriers, pipes and shared tiles. Integers wrap as in the language.
 
-Only what the generated schedules are written in is known: scalars, loops, branches, one tile of each kind of work."""
+Only the constructs of generated schedules are supported: scalars, loops, branches, one tile of each kind of work."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def element(array: Any, index: Any) -> Any:
     return array[index].item()
 
 
-# What kernels hold ----------------------------------------------------------------------------------------------------
+# Values in kernels
+# -----------------------------------------------------------------------------------------------------
 
 
 class Tile:

@@ -153,7 +153,7 @@ class _Owner:
             return [v for v, k in self.numbers.items() if k == owner]
         return self.backwards[owner] or [owner.index]
 
-    # Whose tile it is ------------------------------------------------------------------------------------------------
+    # Owners of tiles -------------------------------------------------------------------------------------------------
 
     def _find_owner(self) -> None:
         where = window(self.atomic)
@@ -194,7 +194,7 @@ class _Owner:
             and constant(op.a.owner.b) == 1
         ]
 
-    # What it depends on ----------------------------------------------------------------------------------------------
+    # Dependences -----------------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[Op]:
         """The ops that the tile and its offset depend on, in program order, without the loops around the atomic."""
