@@ -19,8 +19,8 @@ COPIED = 1 << 26
 ROWS, WIDTH = 16384, 4096
 EPS = 1e-5
 THREADS, OTHERS = 128, (256, 512)
-"""The threads of blocks that work on rows, the fastest for 16-bit floats and not slower for others; and further numbers
-that are measured for the notes."""
+"""The number of threads of blocks that work on rows, the fastest for 16-bit floats and not slower for other types; and
+further numbers that are measured for the notes."""
 DTYPES = {
     **{dtype: getattr(torch, dtype) for dtype in ("float32", "bfloat16", "float64")},
     "float8_e4m3": torch.float8_e4m3fn,

@@ -165,7 +165,7 @@ Q = zeros(1, 4, 8, 64)
         ((zeros(4, 8, 64), Q, Q), {}, "'q' must have 4 dimensions, got shape (4, 8, 64)"),
         ((Q, zeros(2, 4, 8, 64), Q), {}, "'k' must have shape (1, 4, 8, 64) to fit 'q' of shape (1, 4, 8, 64)"),
         ((Q, Q, zeros(1, 4, 9, 64)), {}, "'v' must have shape (1, 4, 8, 64) to fit 'k', got (1, 4, 9, 64)"),
-        ((Q, zeros(1, 3, 8, 64), zeros(1, 3, 8, 64)), {}, "4 heads of 'q' are no multiple of the 3 of 'k' and 'v'"),
+        ((Q, zeros(1, 3, 8, 64), zeros(1, 3, 8, 64)), {}, "the 4 heads of 'q' are not a multiple of the 3 heads"),
         ((zeros(1, 4, 8, 80),) * 3, {}, "the last dimension must be 64 or 128, got 'q' of shape (1, 4, 8, 80)"),
         ((zeros(1, 4, 8, 64, dtype=tg.float32),) * 3, {}, "'q' must be of bfloat16 or float16, got float32"),
         ((Q, Q, zeros(1, 4, 8, 64, dtype=tg.float16)), {}, "of one dtype, got bfloat16, bfloat16 and float16"),

@@ -1,4 +1,4 @@
-"""Modules of dropped kernels are unloaded when the device has finished with them, and not before."""
+"""Modules of dropped kernels are unloaded after the device has finished their launches, not before."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_recorded_launches_keep_their_modules(driver: PretendDriver) -> None:
 
 
 class NewTensor(Tensor):
-    """Tensors of a type that no test before has launched with."""
+    """Tensors of a class that no earlier test has passed to a launch."""
 
 
 def a_tensor(driver: PretendDriver) -> None:

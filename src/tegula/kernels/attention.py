@@ -287,8 +287,8 @@ def _check(given: dict[str, Any]) -> None:
     expect_shape("attention", "k", k, (batch, groups, k.shape[2], depth), f"'q' of shape {q.shape}")
     expect_shape("attention", "v", v, k.shape, "'k'")
     if heads and (not groups or heads % groups):
-        what = f"attention: {heads} heads of 'q' are no multiple of the {groups} of 'k' and 'v'"
-        raise tg.LaunchError(what, "each head of k and v serves equally many of q")
+        what = f"attention: the {heads} heads of 'q' are not a multiple of the {groups} heads of 'k' and 'v'"
+        raise tg.LaunchError(what, "each head of 'k' and 'v' serves the same number of heads of 'q'")
     if not q.dtype == k.dtype == v.dtype:
         what = f"attention: 'q', 'k' and 'v' must be of one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
-        raise tg.LaunchError(what, "convert the others to that of 'q'")
+        raise tg.LaunchError(what, "convert 'k' and 'v' to the dtype of 'q'")

@@ -40,8 +40,8 @@ def described(values: Values) -> str:
 def combinations(
     configs: Sequence[Values] | None, lists: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
 ) -> list[dict[str, Any]]:
-    """The values of every candidate: `configs`, or all combinations of `lists`, as far as `where` holds for them.
-    TuningError if there is none."""
+    """The values of every candidate: `configs`, or all combinations of `lists`, for which `where` holds.
+    TuningError where none is left."""
     if (configs is None) == (not lists):
         what = "candidates are given either as lists of values or as configs=[...]"
         raise TuningError(what, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
