@@ -171,7 +171,7 @@ def checked_blocks(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float
 
 def test_reports_of_blocks_keep_one_role() -> None:
     _, schedule = rewritten(Launch(checked_blocks, gemm(128, 128, 128, out=float), (2, 2)))
-    assert schedule.plan is None and "reports which lane and block" in schedule.reason
+    assert schedule.plan is None and "reports its lane and block" in schedule.reason
 
 
 @pytest.mark.parametrize("persistent", [True, False])
