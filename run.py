@@ -1,18 +1,19 @@
-"""Tegula from a fresh checkout, with nothing but Python: sets up .venv from a lock and runs what is asked for.
+"""Runs Tegula from a fresh checkout that has only Python: sets up .venv from a lock file and runs a command.
 
 Usage: python run.py COMMAND [ARGUMENTS]
 
 demo    run the demonstration
-test    lint, format check, types and the tests but for the slow ones; arguments go to pytest, which then runs alone
-        --quick: style, and the tests that find most mistakes soonest; --slow: the slow ones;
-        --v3: those that run machine code, compiled for x86-64-v3, whatever the processor here can do
+test    lint, format check, types and the tests except slow ones; with arguments only pytest runs, which gets them
+        --quick: style, and the tests that find most mistakes first; --slow: the slow tests;
+        --v3: the tests that run machine code, compiled for x86-64-v3 on any processor
 check   lint, format check and types
-fix     repair what lint and format can repair themselves
+fix     apply the automatic fixes of lint and format
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
         --set-up: only make the environment
-compat  the public tests of the language's tiles and its documented examples, whose package is downloaded: what passes,
-        against the names that are known to; --help: its options
-lock    write the locks anew from pyproject.toml (needs uv; arguments go to it: --find-links for PyTorch's CPU builds)
+compat  the public tests of the language's tiles and its documented examples, whose package is downloaded: compares the
+        tests that pass with those that are known to pass; --help: its options
+lock    write the lock files from pyproject.toml (needs uv, which gets the arguments: --find-links for PyTorch's CPU
+builds)
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "pyth
 
 
 class SetupError(Exception):
-    """The environment cannot be made; the message says why and what to do."""
+    """Raised if the environment cannot be made; the message has the reason and a remedy."""
 
 
 def suitable_python(oldest: tuple[int, int], newest: tuple[int, int]) -> str | None:
-    """This Python if its version is one of those, else another one on the PATH."""
+    """This Python if its version is in the range, else another Python on the PATH."""
     if oldest <= sys.version_info[:2] <= newest:
         return sys.executable
     for minor in range(newest[1], oldest[1] - 1, -1):

@@ -1,5 +1,5 @@
-"""`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: run the rows whose name holds FILTER, on
-GPUs one of several parts with | between them."""
+"""`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: runs the rows whose name contains FILTER,
+which may have several alternatives separated by | for GPU rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,23 @@ from benchmarks.measure import RESULTS, Report, Row
 
 FAMILIES = ("latency", "cpu", "gpu")
 LINE = 170
-"""Characters of a line of the table where the output is no terminal."""
+"""The width of the table if the output is no terminal."""
 
 
 @click.command()
 @click.argument("wanted", default="")
 @click.option("--gate", is_flag=True, help="Exit with 1 if a row misses its threshold.")
-@click.option("--save", default="", help="Name of a JSON file, written after each row.")
+@click.option("--save", default="", help="The name of a JSON file, written after each row.")
 @click.option(
-    "--into", type=click.Path(path_type=Path), default=RESULTS, help="Its folder [benchmarks/results]."
+    "--into",
+    type=click.Path(path_type=Path),
+    default=RESULTS,
+    help="The folder of the JSON file [benchmarks/results].",
 )
-@click.option("--only", type=click.Choice(FAMILIES), default=None, help="All but gpu by default.")
-@click.option("--seconds", default=210.0, help="Time for all rows of gpu.", show_default=True)
+@click.option(
+    "--only", type=click.Choice(FAMILIES), default=None, help="A family of rows; all but gpu by default."
+)
+@click.option("--seconds", default=210.0, help="The time limit of all gpu rows.", show_default=True)
 @click.option(
     "--compile-only",
     is_flag=True,
@@ -39,7 +44,7 @@ LINE = 170
 def main(
     wanted: str, gate: bool, save: str, into: Path, only: str | None, seconds: float, compile_only: bool
 ) -> None:
-    """Measure, print a table, keep the numbers."""
+    """Run benchmarks, print a table and save the results."""
     if compile_only:
         from benchmarks.compile_report.command import compile_forms
 

@@ -1,4 +1,4 @@
-"""Kernels as newcomers write them: the guide's matmul with larger tiles and 16-bit numbers, and attention."""
+"""Kernels without roles, as new users write them: the guide's matmul with larger tiles and bfloat16, and attention."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def silu(x: float):
 
 
 def matmul(activation: Any, right: Any) -> Any:
-    """A matmul rounded to bfloat16 after an activation; `right`: the type of B, which is converted."""
+    """A matmul with an activation, rounded to bfloat16. `right`: the type of B, which is converted to bfloat16."""
 
     @tg.kernel
     def gemm(A: tg.array2d[bf16], B: tg.array2d[right], C: tg.array2d[bf16]):
@@ -91,7 +91,7 @@ CONVERTED = matmul(identity, tg.int8)
 
 @tg.kernel
 def int8_weights(A: tg.array2d[bf16], W: tg.array2d[tg.int8], C: tg.array2d[bf16]):
-    """W has a row for each column of the result."""
+    """A matmul with the transpose of W, which is converted from int8."""
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
     for k in range((A.shape[1] + TILE_K - 1) // TILE_K):
@@ -112,8 +112,8 @@ def fast(t: Any):
 
 
 def attention(power: Any, causal: bool = False) -> Any:
-    """softmax(scale * Q @ K.T) @ V for heads of 128; `power`: of e, or of 2 if the scale holds the logarithm; `causal`:
-    each row sees the keys up to its own."""
+    """softmax(scale * Q @ K.T) @ V for heads of 128. `power`: exp, or exp2 if the scale includes log2(e); `causal`:
+    with a causal mask."""
 
     @tg.kernel
     def forward(

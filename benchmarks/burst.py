@@ -1,7 +1,7 @@
-"""Timing on a GPU: short bursts of work with pauses, implementations in turn.
+"""Timing on a GPU: implementations in turn, in short bursts of work with pauses.
 
-A GPU under steady load reaches its power limit and lowers its clock within some tenths of a second; bursts of a few
-milliseconds with pauses between them run at full clock and repeat to some tenths of a percent."""
+A GPU under steady load reaches its power limit and lowers its clock within tenths of a second. Bursts of a few
+milliseconds with pauses between them run at full clock, and their times repeat within tenths of a percent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import torch
 from benchmarks.measure import TOLERANCE, Row
 
 BURST, PAUSE = 4e-3, 20e-3
-"""Seconds of work, and of idleness before it."""
+"""The seconds of a burst, and of the pause before it."""
 ITERATIONS = 15
 MOST_CALLS = 200
 CYCLES = 2e9
-"""Clock cycles in a second, about: how long the GPU is held back until a burst is queued."""
+"""The approximate clock rate in cycles per second, by which the time of a spin kernel is computed."""
 
 Call = Callable[[int], object]
 """An implementation: queues its work on input set k."""
@@ -28,8 +28,8 @@ Call = Callable[[int], object]
 
 @dataclass(slots=True)
 class Timed:
-    """Seconds per call in each iteration, how many calls are a burst, and the host's seconds for queueing one of
-    them."""
+    """The seconds per call in each iteration, the number of calls of a burst, and the host's seconds to queue one
+    call."""
 
     call: Call
     seconds: list[float]
@@ -46,14 +46,14 @@ def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -
     default one."""
     timed = {name: _prepared(call, sets) for name, call in calls.items()}
     for k in range(iterations):
-        # The order alternates, so that no implementation is always the first.
+        # The order alternates, so that no implementation is always first.
         for name in list(timed) if k % 2 else reversed(list(timed)):
             timed[name].seconds.append(_burst(timed[name], sets))
     return timed
 
 
 def _prepared(call: Call, sets: int) -> Timed:
-    """Warm up, and find out how many calls fill a burst."""
+    """Warm up an implementation and determine its number of calls per burst."""
     for k in range(sets):
         call(k)
     torch.cuda.synchronize()
@@ -67,7 +67,7 @@ def _prepared(call: Call, sets: int) -> Timed:
 
 
 def _burst(timed: Timed, sets: int) -> float:
-    """Device seconds per call."""
+    """The device seconds per call of one burst."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     time.sleep(PAUSE)
@@ -81,14 +81,14 @@ def _burst(timed: Timed, sets: int) -> float:
 
 
 def _hold(seconds: float) -> None:
-    """Keep the GPU busy while the host queues a burst, so that the time of launching is not in the measurement."""
+    """Keep the GPU busy while the host queues a burst, so that launch overhead is not measured."""
     spin: Any = getattr(torch.cuda, "_sleep", None)
     if spin is not None:
         spin(int(min(seconds, 10e-3) * CYCLES))
 
 
 def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The 2-norm of the difference over that of what is wanted, in float64."""
+    """The 2-norm of the difference divided by the 2-norm of `wanted`, in float64."""
     wide = wanted.double()
     return float(torch.linalg.vector_norm(found.double() - wide) / torch.linalg.vector_norm(wide))
 
@@ -106,8 +106,8 @@ def compared(
     most: float | None = None,
     note: str = "",
 ) -> Row:
-    """A row: speed in `unit` for `work` per call, or milliseconds. The first peer is the one of the ratio, the others
-    go to the note. `threshold` bounds the ratio from below, `most` the milliseconds from above.
+    """A row with the speed in `unit` for `work` per call, or milliseconds. The ratio is to the first peer; the other
+    peers are in the note. `threshold` is the least ratio, `most` the largest time in milliseconds.
 
     AssertionError where `error` is more than the type of the result explains."""
     if not error <= TOLERANCE[dtype]:

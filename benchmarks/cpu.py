@@ -22,7 +22,7 @@ def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 
 def gemm_kernel(tm: int, tn: int, tk: int, dtype: Any = tg.float32, operand: str = "plain") -> Any:
-    """The guide's GEMM for a tile shape. `operand`: what happens to a tile of A between load and matmul."""
+    """The guide's GEMM for a tile shape. `operand`: the operation on a tile of A between load and matmul."""
 
     @tg.kernel
     def gemm(A: tg.array2d[Any], B: tg.array2d[Any], C: tg.array2d[Any]):
@@ -73,7 +73,7 @@ def gemm_row(
 
 
 def peak_row() -> Row:
-    """The 64-wide float32 matmul against the machine's own rate of multiply-adds."""
+    """The 64-wide float32 matmul against the machine's peak rate of multiply-adds."""
     n, peak = 1024, Peak("float")
     a, b = random(n, n), random(n, n)
     A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
@@ -97,8 +97,8 @@ def small_tile_row() -> Row:
 
 
 def gradients_row() -> Row:
-    """The backward launches of the 64-wide float32 matmul against the forward launch. They clear the gradient that
-    they take: numbers are as fast as zeros here."""
+    """The backward launches of the 64-wide float32 matmul against the forward launch. Backward launches clear the
+    gradient of the output; zeros take as long as other numbers here."""
     n, kernel = 1024, gemm_kernel(64, 64, 64)
     A, B, C, dA, dB, dC = (tg.array(random(n, n)) for _ in range(6))
     wanted = dA.numpy() + dC.numpy().astype(np.float64) @ B.numpy().T
@@ -226,7 +226,7 @@ def saxpy_row() -> Row:
 
 
 def mandelbrot_row() -> Row:
-    """Against blocks of two lanes, which run one at a time."""
+    """A Mandelbrot kernel against the same kernel with blocks of two lanes, which run one after another."""
     shape = (768, 1024)
     out, single = tg.zeros(shape, dtype=tg.int32), tg.zeros(shape, dtype=tg.int32)
     mine, theirs, ratio = interleaved(

@@ -1,4 +1,4 @@
-"""GPU kernels against PyTorch, measured in a process of their own: whatever happens to one case, the others follow."""
+"""GPU kernels against PyTorch, measured in a separate process, so that other cases continue after a crash or hang."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from benchmarks.measure import Report, Row, failed
 
 WORKER = (sys.executable, "-m", "benchmarks.gpu_worker")
 CASE_LIMIT = 75.0
-"""Seconds for one case; the first waits for PyTorch too."""
+"""The time limit of one case in seconds; the first case includes the import of PyTorch."""
 LEAST = 5.0
-"""Seconds of the whole time that must be left for a case to begin."""
+"""The seconds that must be left for a case to start."""
 
 
 def rows(
     wanted: str, report: Report, seconds: float, worker: Sequence[str] = WORKER, limit: float = CASE_LIMIT
 ) -> Iterator[Row]:
-    """The rows of the cases whose name holds `wanted`, within `seconds` in all; cases for which no time is left, that
-    take longer than `limit` seconds or end their process get a row that says so."""
+    """The rows of the cases whose name contains `wanted`, within `seconds` in all. A case for which no time is left,
+    that takes longer than `limit` seconds or that ends its process gets a row with this failure."""
     end = time.monotonic() + seconds
     done: list[str] = []
     left: list[str] | None = None
@@ -60,7 +60,7 @@ def _row(data: dict[str, Any]) -> Row:
 
 
 class _Worker:
-    """A process, and the lines that it tells."""
+    """A worker process and the queue of lines that it prints."""
 
     def __init__(self, command: list[str]) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -76,7 +76,7 @@ class _Worker:
         self.told.put(None)
 
     def next(self, seconds: float) -> dict[str, Any] | str:
-        """What the process tells next, or why it tells nothing."""
+        """The next record of the process, or the reason why there is none."""
         try:
             found = self.told.get(timeout=max(seconds, 0.0))
         except queue.Empty:
@@ -92,7 +92,7 @@ class _Worker:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        # What is left of it after its last line is of no use.
+        # Nothing is read from the process after its last line.
         self.process.kill()
         self.process.wait()
         self.errors.close()

@@ -1,4 +1,4 @@
-"""Automatic schedules on a GPU: kernels without a word about roles, against cuBLAS and cuDNN through PyTorch."""
+"""Automatic schedules on a GPU: kernels without explicit roles, against cuBLAS and cuDNN through PyTorch."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ TILE = (128, 256)
 SIZES = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
 """M, N, K."""
 RAGGED = ((4001, 4104, 4040), (8191, 8200, 1032))
-"""No multiples of the tiles; rows are odd multiples of 16 bytes."""
+"""Sizes that are no multiples of the tiles; rows are odd multiples of 16 bytes."""
 UNALIGNED = ((4096, 4098, 4098),)
-"""Rows that no tensor map describes."""
+"""Sizes whose rows are not aligned for tensor maps."""
 ATTENTIONS = {"8k": (16, 8192), "2k": (64, 2048)}
-"""Heads, and their length."""
+"""The number of heads and their length."""
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def matmul(
     m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
-    """bfloat16 operands; the peer's result has the type of ours."""
+    """A matmul with bfloat16 operands; the peer's result has the same type."""
     transposed, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
     converted, shape = transposed or kernel is kernels.CONVERTED, (n, k) if transposed else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
@@ -72,7 +72,7 @@ def _right(shape: tuple[int, int], seed: int, whole: bool) -> torch.Tensor:
 
 
 def scheduled(kernel: Any) -> str:
-    """What was made of the form launched last."""
+    """The line of `explain` about the automatic schedule of the form that was launched last."""
     lines = kernel.explain().splitlines()
     return next(line for line in lines if line.startswith("automatic schedule"))
 
@@ -82,7 +82,7 @@ def matmul_name(m: int, n: int, k: int, what: str) -> str:
 
 
 def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> Iterator[Row]:
-    """Heads of 128, all keys or those up to each row's own."""
+    """Attention with heads of 128, with or without a causal mask."""
     heads, length = ATTENTIONS[size]
     shape = (heads, length, 128)
     q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
@@ -143,4 +143,4 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for causal in (False, True)
     },
 }
-"""By name, in order; each yields its row."""
+"""The cases by name, in order; each yields its row."""

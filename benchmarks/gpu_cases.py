@@ -1,4 +1,4 @@
-"""What is measured on a GPU against PyTorch, on PyTorch's tensors without copies."""
+"""Benchmark cases on a GPU against PyTorch, on PyTorch's tensors without copies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from benchmarks.burst import bursts, compared, relative_error
 from benchmarks.measure import TOLERANCE, Row
 
 SETS = 3
-"""Sets of inputs in rotation; each is larger than the cache of the device."""
+"""The number of sets of inputs that calls rotate over; each is larger than the L2 cache."""
 COPIED = 1 << 26
 ROWS, WIDTH = 16384, 4096
 EPS = 1e-5
 THREADS, OTHERS = 128, (256, 512)
-"""Size of the blocks that work on rows: the fastest for 16-bit floats, as good as any for others; and for the notes."""
+"""The number of threads of blocks that work on rows, the fastest for 16-bit floats and not slower for other types; and
+further numbers that are measured for the notes."""
 DTYPES = {
     **{dtype: getattr(torch, dtype) for dtype in ("float32", "bfloat16", "float64")},
     "float8_e4m3": torch.float8_e4m3fn,
@@ -34,12 +35,12 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
 
 
 def ours(t: torch.Tensor) -> Any:
-    """The tensor's memory as an array of ours."""
+    """A tg.array on the tensor's memory."""
     return tg.array(t, copy=False)
 
 
 def poisoned(like: torch.Tensor) -> torch.Tensor:
-    """Memory for a result, in which nothing that a kernel leaves out can pass for a result."""
+    """Memory for a result, filled with NaN, so that missing elements are noticed."""
     return torch.full_like(like, float("nan"))
 
 
@@ -53,8 +54,8 @@ def elementwise(
     tiles: tuple[int, ...],
     wanted: Callable[..., torch.Tensor],
 ) -> Iterator[Row]:
-    """One array in, one out; the peer copies the same bytes. `tiles`: elements per block of 256 threads, the first of
-    which is the one of the threshold; 0: the copy with one element per thread."""
+    """An elementwise kernel with one input and one output; the peer copies the same bytes. `tiles`: elements per block
+    of 256 threads, of which the first has a threshold; 0: the copy with one element per thread."""
     n = COPIED if dtype == "float32" else 2 * COPIED
     x = [random((n,), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
@@ -83,7 +84,7 @@ def chained(x: torch.Tensor) -> torch.Tensor:
 
 
 def scaled_sum(tile: int) -> Iterator[Row]:
-    """Two arrays in, one out; the rate is compared with that of a copy."""
+    """A scaled sum of two arrays; its rate is compared with that of a copy."""
     n, s = COPIED, 1.5
     a, b = ([random((n,), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
@@ -95,7 +96,7 @@ def scaled_sum(tile: int) -> Iterator[Row]:
 
     run(0)
     error = relative_error(c[0], a[0].double() * s + b[0].double())
-    # A copy of half as many bytes again moves what three arrays hold.
+    # A copy of 1.5 arrays moves as many bytes as three arrays have.
     source, target = (torch.empty(n * 3 // 2, device="cuda").normal_() for _ in range(2))
     yield compared(
         f"scaled sum of two float32 arrays, tile {tile}", run,
@@ -133,7 +134,7 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
 def _norm(
     which: str, dtype: str, x: list[torch.Tensor], y: list[torch.Tensor], w: torch.Tensor, v: torch.Tensor
 ) -> tuple[Any, list[list[Any]], Callable[..., Any], Callable[..., torch.Tensor]]:
-    """The kernel, its arguments for each set, PyTorch's function and the definition."""
+    """The kernel, its arguments for each set, PyTorch's function, and the definition in PyTorch."""
     element, f = getattr(tg, dtype), torch.nn.functional
     pairs = [(ours(a), ours(b)) for a, b in zip(x, y, strict=True)]
     weight, bias = ours(w), ours(v)
@@ -157,7 +158,7 @@ def _norm(
 
 
 class Squares:
-    """The sum of squares of float64 matrices, added to what `result` holds."""
+    """The sum of squares of float64 matrices, added to `result`."""
 
     def __init__(self, by_rows: bool) -> None:
         self.by_rows = by_rows
@@ -172,7 +173,7 @@ class Squares:
             tg.launch(kernels.reduce_array_tile, (WIDTH, WIDTH), self.arrays[k])
 
     def zeroed(self, k: int) -> None:
-        """The same, with the result set to 0 first."""
+        """Launch the kernel with the result set to 0 first."""
         self.result.zero_()
         self(k)
 
@@ -188,7 +189,7 @@ SQUARES = f"sum of squares float64 {WIDTH}x{WIDTH}"
 
 
 def squares_by_rows() -> Iterator[Row]:
-    """Row tiles against PyTorch as it is."""
+    """The sum of squares by row tiles against eager PyTorch."""
     rows = Squares(by_rows=True)
     others = {f"{threads} threads": partial(rows, threads=threads) for threads in OTHERS}
     peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed, **others}
@@ -196,14 +197,14 @@ def squares_by_rows() -> Iterator[Row]:
 
 
 def squares_of_the_guide() -> Iterator[Row]:
-    """One element per thread, one atomic per block."""
+    """The sum of squares with one element per thread and one atomic addition per block."""
     guide = Squares(by_rows=False)
     peers = {"torch": guide.eager, "with the result zeroed": guide.zeroed}
     yield compared(f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06)
 
 
 def squares_compiled() -> Iterator[Row]:
-    """Row tiles against PyTorch's compiler."""
+    """The sum of squares by row tiles against compiled PyTorch."""
     rows = Squares(by_rows=True)
     compiled = torch.compile(lambda x: (x * x).sum(), dynamic=False)
     wanted = rows.eager(0)
@@ -221,7 +222,7 @@ def squares_compiled() -> Iterator[Row]:
 def gemm(
     n: int, tile: tuple[int, int, int], stages: int, threads: int, threshold: float | None
 ) -> Iterator[Row]:
-    """bfloat16 in and out against cuBLAS."""
+    """A matmul with bfloat16 operands and result against cuBLAS."""
     tm, tn, tk = tile
     a, b = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
@@ -244,7 +245,7 @@ def gemm(
 
 
 def pipelining() -> Iterator[Row]:
-    """One block, row after row: loads besides the arithmetic, and loads ahead of it."""
+    """One block that works on row after row, with sequential loads or with the next row loaded ahead."""
     x = [random((512, 256), "float32", seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]
@@ -286,7 +287,7 @@ def pipelining() -> Iterator[Row]:
 def warp_pipelining(
     x: Sequence[torch.Tensor], y: Sequence[torch.Tensor]
 ) -> dict[str, Callable[[int], object]]:
-    """The same kernels in the public Warp; none where it is not installed."""
+    """The same kernels in Warp; none if it is not installed."""
     try:
         from benchmarks import warp_kernels
     except ImportError:
@@ -334,7 +335,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     },
     "pipelining": pipelining,
 }
-"""By name, in order; each yields its rows."""
+"""The cases by name, in order; each yields its rows."""
 
 LAST: dict[str, Callable[[], Iterator[Row]]] = {"sum of squares, compiled peer": squares_compiled}
-"""What may take long."""
+"""Cases that may take long and run last."""

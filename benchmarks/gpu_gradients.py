@@ -1,7 +1,7 @@
 """Gradients on a GPU: matmuls against cuBLAS, norms against copies of as many bytes.
 
-A backward launch clears the gradient that it took, and zeros are multiplied faster than numbers; so the gradient is
-copied in before each, by the peer too."""
+A backward launch clears the gradient of its output, and multiplying zeros is faster than multiplying other numbers. The
+gradient is therefore copied in before each launch, also for the peer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from benchmarks.gpu_cases import EPS, ROWS, SETS, THREADS, WIDTH, ours, random
 from benchmarks.measure import Row
 
 TILE, BLOCK = (128, 256, 64), 256
-"""Of the matmuls."""
+"""The tile and the threads per block of the matmuls."""
 WEIGHTS = {"softmax": 0, "layernorm": 2, "rmsnorm": 1}
-"""How many weights a norm has."""
+"""The number of weights of each norm."""
 COPIED, LOADED = 2, 5
-"""Arrays that a copy of the gradient moves, and the backward launch of a norm: it reads the input and both gradients,
-and writes the gradients."""
+"""The number of arrays that a copy of the gradient moves, and that the backward launch of a norm moves: it reads the
+input and both gradients, and writes the gradients."""
 
 
 def matmul(n: int) -> Iterator[Row]:
-    """bfloat16: the gradients of both operands."""
+    """The gradients of both operands of a bfloat16 matmul."""
     a, b, g = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
     c, da, db, taken = ([torch.zeros_like(t) for t in a] for _ in range(4))
     arrays = [[*map(ours, each)] for each in zip(a, b, c, da, db, taken, strict=True)]
@@ -55,7 +55,7 @@ def matmul(n: int) -> Iterator[Row]:
 
 
 def norm(which: str, dtype: str) -> Iterator[Row]:
-    """A row norm, one row per block; the peer copies the same bytes, those of the weights aside."""
+    """The gradients of a row norm with one row per block; the peer copies the same bytes without the weights."""
     x, g = ([random((ROWS, WIDTH), dtype, seed + 9 * part) for seed in range(SETS)] for part in range(2))
     y, dx, taken = ([torch.zeros_like(t) for t in x] for _ in range(3))
     weights = [random((WIDTH,), dtype, 11 + k) for k in range(WEIGHTS[which])]
@@ -107,4 +107,4 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for dtype in ("bfloat16", "float32")
     },
 }
-"""By name, in order; each yields its row."""
+"""The cases by name, in order; each yields its row."""

@@ -8,14 +8,14 @@ from typing import Any
 import tegula as tg
 
 WIDTH = tg.constant(4096)
-"""Elements of a row of the norms."""
+"""The number of elements of a row of the norms."""
 
 # Memory bound --------------------------------------------------------------------------------------------------------
 
 
 @cache
 def copy_kernel(n: int) -> Any:
-    """Each block copies a tile of n elements."""
+    """A copy in which each block copies a tile of n elements."""
 
     @tg.kernel
     def copy_tile(a: tg.array[Any], b: tg.array[Any]):
@@ -33,7 +33,7 @@ def copy_lanes(a: tg.array[float], b: tg.array[float]):
 
 @cache
 def chain_kernel(n: int, dtype: Any) -> Any:
-    """Four operations on every element."""
+    """A kernel with four operations on every element."""
 
     @tg.kernel
     def chain(a: tg.array[Any], b: tg.array[Any]):
@@ -47,7 +47,7 @@ def chain_kernel(n: int, dtype: Any) -> Any:
 
 @cache
 def scaled_sum_kernel(n: int) -> Any:
-    """Two arrays in, one out."""
+    """A scaled sum of two arrays."""
 
     @tg.kernel
     def scaled_sum(a: tg.array[float], b: tg.array[float], c: tg.array[float], s: float):
@@ -60,7 +60,7 @@ def scaled_sum_kernel(n: int) -> Any:
 
 @cache
 def softmax_kernel(dtype: Any) -> Any:
-    """One row per block, computed in float32."""
+    """A softmax with one row per block, computed in float32."""
 
     @tg.kernel
     def softmax(a: tg.array2d[Any], b: tg.array2d[Any]):
@@ -74,7 +74,7 @@ def softmax_kernel(dtype: Any) -> Any:
 
 @cache
 def layernorm_kernel(dtype: Any) -> Any:
-    """One row per block: mean, variance about it, weight and bias."""
+    """A layer norm with one row per block: mean, variance, weight and bias."""
 
     @tg.kernel
     def layernorm(
@@ -93,7 +93,7 @@ def layernorm_kernel(dtype: Any) -> Any:
 
 @cache
 def rmsnorm_kernel(dtype: Any) -> Any:
-    """One row per block: root of the mean square, weight."""
+    """An RMS norm with one row per block and a weight."""
 
     @tg.kernel
     def rmsnorm(a: tg.array2d[Any], weight: tg.array[Any], b: tg.array2d[Any], eps: float):
@@ -118,7 +118,7 @@ def squares_by_rows(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
 
 @tg.kernel
 def reduce_array_tile(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
-    """The guide's, as written."""
+    """The sum of squares, as written in the guide."""
     i, j = tg.tid()
 
     local_val = a[i, j] * a[i, j]
@@ -134,7 +134,7 @@ def reduce_array_tile(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
 
 @cache
 def gemm_kernel(tm: int, tn: int, tk: int, stages: int) -> Any:
-    """bfloat16 operands, accumulated in float32."""
+    """A matmul with bfloat16 operands that accumulates in float32."""
 
     @tg.kernel
     def gemm(A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.array2d[tg.bfloat16]):

@@ -1,4 +1,4 @@
-"""Host time on a GPU: launches, compiles, first launches."""
+"""Host time with a GPU: launches, compiles, first launches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert driver.cuDeviceGet(ctypes.byref(device), 0) == 0
 assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
 assert driver.cuCtxSetCurrent(context) == 0
 """
-"""Makes the driver's context, which every program on a GPU waits for, before the clock starts."""
+"""Creates the driver's context before the clock starts, because every program on a GPU needs this time."""
 IMPORT = """
 import time
 start = time.perf_counter()
@@ -56,7 +56,7 @@ LAUNCH = "tg.launch_tiled(tile_gemm, (1, 1), inputs=arrays, block_dim=64)\n"
 WAIT = "tg.synchronize_device('cuda:0')\n"
 PRINT = "print((time.perf_counter() - start) * 1e3)\n"
 RESTART = WAIT + "start = time.perf_counter()\n"
-# The launch does not wait for the GPU: what it takes is the compile and the loading of the machine code.
+# The launch does not wait for the GPU: its time is that of compiling and of loading the machine code.
 COLD = CONTEXT + IMPORT + ARRAYS + RESTART + KERNEL + LAUNCH + PRINT
 WARM = (
     CONTEXT
@@ -92,7 +92,7 @@ COLD_MATMUL = (
 
 
 def host_time(launch: Callable[[], object]) -> float:
-    """Median microseconds of a call that queues work, in runs short enough not to fill the queue."""
+    """The median microseconds of a call that queues work, in runs that are too short to fill the queue."""
     launch()
     samples = []
     for _ in range(SAMPLES):
@@ -106,7 +106,7 @@ def host_time(launch: Callable[[], object]) -> float:
 
 
 def launches(tensors: bool) -> Iterator[Row]:
-    """One block, three arrays, two scalars; with arrays of ours or PyTorch's tensors."""
+    """A launch with one block, three arrays and two scalars; `tensors`: the arrays are PyTorch tensors."""
     a, b, c = (torch.full((32,), float(k), device="cuda") for k in (1, 2, 3))
     given: list[Any] = [a, b, c] if tensors else [tg.array(t, copy=False) for t in (a, b, c)]
     arguments = [*given, 32, 2.0]
@@ -128,7 +128,7 @@ def launches(tensors: bool) -> Iterator[Row]:
 
 
 def recorded() -> Iterator[Row]:
-    """The same launch, recorded and started again and again."""
+    """The launch of a recorded graph with the same kernel."""
     arrays = [tg.full(32, k, device="cuda:0") for k in (1, 2, 3)]
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(kernels.scaled, 32, [*arrays, 32, 2.0], block_dim=32)
@@ -159,7 +159,7 @@ def mapped() -> Iterator[Row]:
 
 
 def library(tensors: bool) -> Iterator[Row]:
-    """Kernels of the library whose outputs are new: the decision and the memory of the result besides the launch."""
+    """Calls of library kernels without `out`: launches, the choice of the configuration, and the allocation."""
     kind = "tensors of PyTorch" if tensors else "arrays"
     a, b = (torch.full((1024, 1024), float(k), device="cuda", dtype=torch.bfloat16) for k in (1, 2))
     q, k, v = (torch.ones((1, 4, 256, 128), device="cuda", dtype=torch.bfloat16) for _ in range(3))
@@ -183,7 +183,7 @@ def library(tensors: bool) -> Iterator[Row]:
 
 
 def wrong(found: Any, wanted: float) -> float:
-    """The largest error; AssertionError if there is any."""
+    """The largest difference; AssertionError if it is not 0."""
     error = float(abs(found - wanted).max())
     if error:
         raise AssertionError(f"the launches computed {found.flat[0]}, not {wanted}")
@@ -191,7 +191,7 @@ def wrong(found: Any, wanted: float) -> float:
 
 
 def peer_launch(a: torch.Tensor, b: torch.Tensor) -> float | None:
-    """CuPy's time for the same launch; None where it does not work."""
+    """CuPy's time for the same launch; None if CuPy does not work."""
     try:
         import cupy
 
@@ -207,13 +207,13 @@ def peer_launch(a: torch.Tensor, b: torch.Tensor) -> float | None:
 
 
 def process(name: str, code: str, threshold: float | None, warm: bool) -> Iterator[Row]:
-    """A new process each time; `warm`: with a disk cache that a first run filled. The driver keeps nothing."""
+    """First launches, each in a new process; `warm`: with a filled disk cache. The driver's own cache is disabled."""
     samples = []
     with tempfile.TemporaryDirectory() as shared:
         for k in range(RUNS + 1):
             with tempfile.TemporaryDirectory() as empty:
                 environment = {"TEGULA_CACHE_DIR": shared if warm else empty, "CUDA_CACHE_DISABLE": "1"}
-                # The first run fills the cache, and Python's own.
+                # The first run fills the disk cache and Python's cache of bytecode.
                 if k == 0:
                     fresh_process(COLD if warm else code, environment)
                 else:
@@ -246,4 +246,4 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         process, "attention with roles, source to loaded machine code, cold", COLD_ATTENTION, None, warm=False
     ),
 }
-"""By name, in order; each yields its rows."""
+"""The cases by name, in order; each yields its rows."""

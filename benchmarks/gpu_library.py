@@ -37,18 +37,18 @@ SMALL = (
     (64, 8192, 8192),
     (16, 8192, 8192),
 )
-"""Matmuls that large tiles alone do not do well; their ratios are bounded together, by the geometric mean."""
+"""Shapes for which large tiles alone are slow; the threshold is on the geometric mean of their ratios."""
 RAGGED = ((4000, 4040, 4008), (8200, 8200, 1032), (5000, 5000, 5000), (4004, 4004, 4004))
-"""Lengths that are no multiples of tiles; the rows of the last are no multiples of 16 bytes either."""
+"""Shapes that are no multiples of tiles; the rows of the last are no multiples of 16 bytes either."""
 SHARED = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))
-"""Few tiles with many steps."""
+"""Shapes with few tiles and many steps along K."""
 ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8, 16384, 1.0)}
-"""Batch, heads, length and the least that is wanted of cuDNN's speed."""
+"""The batch, heads, length and the least ratio to cuDNN's speed."""
 DEPTH = 128
 
 
 def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0.98) -> Iterator[Row]:
-    """bfloat16 in and out, B as it is or transposed in memory."""
+    """A matmul with bfloat16 operands and result, with B in row-major order or transposed in memory."""
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
@@ -68,8 +68,9 @@ def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0
 
 
 def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
-    """float8_e4m3 into bfloat16. The peer adds up as our kernels do, in the sums of the tensor cores; the note has its
-    speed where it adds them to others on the way. Both read B with K along rows, and transpose one that is not so."""
+    """A matmul with float8_e4m3 operands and a bfloat16 result. The peer accumulates in the tensor cores, as our
+    kernels do; the note has its speed with accumulation in registers. Both need B with K along rows, and transpose it
+    otherwise."""
     a, b = ([random((n, n), "float8_e4m3", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [torch.full((n, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
     arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
@@ -99,8 +100,8 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
 
 
 def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
-    """float32, with "tf32" through tensor cores, which read it rounded. For these ours read B with K along rows, and
-    transpose one that is not so."""
+    """A float32 matmul. With "tf32" on tensor cores, our kernel needs B with K along rows, and transposes it
+    otherwise."""
     rounded = precision == "tf32"
     a, b = ([random((n, n), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
@@ -125,7 +126,7 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
 
 
 def small_matmuls() -> Iterator[Row]:
-    """Each by itself, then the geometric mean of their ratios."""
+    """The rows of several shapes, then a row with the geometric mean of their ratios."""
     rows = [row for shape in SMALL for row in matmul(*shape, False, None)]
     yield from rows
     mean = math.exp(sum(math.log(row.ratio or math.nan) for row in rows) / len(rows))
@@ -139,8 +140,8 @@ def small_matmuls() -> Iterator[Row]:
 
 
 def ways(m: int, n: int, k: int) -> Iterator[Row]:
-    """The tile that is chosen for a shape against every other, alone and with blocks that share it: whether the
-    estimate of their times is right. The peer is the fastest of them."""
+    """The tile that is chosen by the estimate for a shape, against the fastest of all tiles with all numbers of
+    splits."""
     a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
     c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
     arrays = [*map(ours, (a, b, c))]
@@ -171,7 +172,7 @@ def ways_name(m: int, n: int, k: int) -> str:
 
 
 def tuned_matmul() -> Iterator[Row]:
-    """`tg.autotune` over the tiles against the one that is chosen by estimate; its first launch tunes."""
+    """`tg.autotune` over the tiles against the tile that is chosen by the estimate; the first launch tunes."""
     m = n = k = 2048
     a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
@@ -204,7 +205,8 @@ def matmul_name(m: int, n: int, k: int, transposed: bool, dtype: str = "bfloat16
 
 
 def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> Iterator[Row]:
-    """bfloat16; a causal one counts half of the work. `groups`: heads that share their keys and values."""
+    """Attention in bfloat16; a causal mask halves the counted work. `groups`: heads that share their keys and
+    values."""
     batch, heads, length, threshold = ATTENTIONS[size]
     shapes = ((batch, heads, length, depth), *[(batch, heads // groups, length, depth)] * 2)
     q, k, v = (
@@ -236,7 +238,7 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
 
 
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention of one head in float64, by its definition."""
+    """Attention of one head in float64, computed by its definition."""
     scores = q.double() @ k.double().T / q.shape[1] ** 0.5
     if causal:
         scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu_(1), float("-inf"))
@@ -281,9 +283,9 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{attention_name("8k", causal, 64): partial(attention, "8k", causal, 64) for causal in (False, True)},
     attention_name("8k", True, groups=4): partial(attention, "8k", True, groups=4),
 }
-"""By name, in order; each yields its row."""
+"""The cases by name, in order; each yields its row."""
 
 LAST: dict[str, Callable[[], Iterator[Row]]] = {
     ways_name(*shape): partial(ways, *shape) for shape in (*SMALL, *SHARED)
 }
-"""What may take long: many kernels to compile."""
+"""Cases that compile many kernels and run last."""

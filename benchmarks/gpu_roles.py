@@ -1,4 +1,4 @@
-"""Roles on a GPU: consumers merged into one role of two warp groups against two roles that split the work by hand."""
+"""Roles on a GPU: one consumer role of two warp groups against two consumer roles that split the work explicitly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPES = ((4096, 4096, 4096), (8192, 8192, 1024))
 
 
 def consumers(m: int, n: int, k: int) -> Iterator[Row]:
-    """The same tiles, stages and registers; merged ones must not be slower."""
+    """Both kernels with the same tiles, stages and registers; the one with one role must not be slower."""
     a, b = (
         [random(s, "bfloat16", seed + 9 * x) for seed in range(SETS)] for x, s in enumerate(((m, k), (k, n)))
     )
@@ -51,4 +51,4 @@ def consumers_name(m: int, n: int, k: int) -> str:
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     consumers_name(*shape): partial(consumers, *shape) for shape in SHAPES
 }
-"""By name, in order; each yields its row."""
+"""The cases by name, in order; each yields its row."""

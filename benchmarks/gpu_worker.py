@@ -1,7 +1,7 @@
 """The process that measures on a GPU: `python -m benchmarks.gpu_worker '{"wanted": "", "done": []}'`.
 
-It prints one line of JSON for what it has found out about the device and which cases it will run, then one line for
-each case. A fault of the GPU ends it; another one then goes on with the cases that are left."""
+It prints one line of JSON with the properties of the device and the cases that it will run, then one line for each
+case. A fault of the GPU ends the process; another process then continues with the remaining cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.measure import Row, failed, version_of
 
 MARK = "benchmark: "
-"""The start of a line for the process that waits."""
+"""The start of a line for the waiting process."""
 
 
 def tell(what: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def main(arguments: str) -> None:
 
 
 def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
-    """The rows of a case; the last one says what went wrong, if something did."""
+    """The rows of a case; the last row has the failure if there was one."""
     rows: list[Row] = []
     try:
         for row in case():
@@ -54,7 +54,7 @@ def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
 
 
 def is_alive() -> bool:
-    """Whether the device still does what it is asked."""
+    """Whether the device can still be used."""
     import torch
 
     import tegula as tg
@@ -68,7 +68,7 @@ def is_alive() -> bool:
 
 
 def device() -> dict[str, Any]:
-    """What the numbers were measured on, and with which versions."""
+    """The device and the versions of the packages that were measured."""
     import torch
 
     from tegula.backend import ptx

@@ -51,7 +51,7 @@ def scaled_sum(a: tg.array[float], b: tg.array[float], c: tg.array[float], n: in
 
 
 def launch_row() -> Row:
-    """One block, three arrays, two scalars."""
+    """A launch with one block, three arrays and two scalars."""
     a, b, c = (tg.zeros(32) for _ in range(3))
     args = [a, b, c, 3, 2.0]
     tg.launch_tiled(scaled_sum, 1, inputs=args, block_dim=32)
@@ -65,7 +65,7 @@ def launch_row() -> Row:
 
 
 def process_row(name: str, code: str, threshold: float, warm: bool, runs: int = 7) -> Row:
-    """A new process each time; `warm`: with a disk cache that a first run filled."""
+    """First launches, each in a new process; `warm`: with a filled disk cache."""
     samples = []
     with tempfile.TemporaryDirectory() as shared:
         if warm:

@@ -1,4 +1,4 @@
-"""Timing two implementations against each other."""
+"""Timing of two implementations against each other, and files of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-4, "tf32": 7e-4}
-"""Largest relative error (2-norm) against float64 that counts as right, by the type of the result."""
+"""The largest relative error (2-norm) against float64 of a right result, by the dtype of the result."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Row:
     samples: int = 0
     note: str = ""
     failure: str = ""
-    """Why there is no measurement; `value` is then NaN."""
+    """The reason why there is no measurement; `value` is then NaN."""
 
     @property
     def passes(self) -> bool:
@@ -53,7 +53,7 @@ class Row:
         return self.ratio >= self.threshold if self.ratio is not None else self.value <= self.threshold
 
     def json(self) -> dict[str, object]:
-        """As the results keep it: null for a value that was not measured."""
+        """The row as JSON, with null for a value that was not measured."""
         return {
             **asdict(self),
             "value": None if math.isnan(self.value) else self.value,
@@ -62,20 +62,20 @@ class Row:
 
 
 def failed(name: str, why: str) -> Row:
-    """The row of something that could not be measured."""
+    """The row of a benchmark that could not be measured."""
     return Row(name, math.nan, "", failure=why)
 
 
 @dataclass(slots=True)
 class Report:
-    """`device`: what was found out about a GPU, besides the machine."""
+    """The rows of a run. `device`: the properties of the GPU, besides those of the machine."""
 
     rows: list[Row] = field(default_factory=list)
     device: dict[str, object] = field(default_factory=dict)
 
     def save(self, name: str, folder: Path = RESULTS) -> Path:
-        """Write the rows to a folder, whole or not at all, each with when and on what it was measured. Rows that are
-        there already keep their place, and what they were measured on, until they are measured again."""
+        """Write the rows to a file in a folder atomically, each with the time and the machine of its measurement. Rows
+        of the file that were not measured again are kept in place."""
         folder.mkdir(exist_ok=True, parents=True)
         path, new = folder / f"{name}.json", folder / f".{name}.json.new"
         rows = {row["name"]: row for row in _kept(path)}
@@ -87,7 +87,7 @@ class Report:
 
 
 def _kept(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, each with what it was measured on; none if there is no file."""
+    """The rows of a file, each with the machine of its measurement; none if there is no file."""
     if not path.exists():
         return []
     data = json.loads(path.read_text())
@@ -99,7 +99,7 @@ def _kept(path: Path) -> list[dict[str, Any]]:
 
 
 def _text(rows: list[dict[str, Any]]) -> str:
-    """A file of rows: what they were measured on stands before them, once, and each says which of them it was."""
+    """The text of a file of rows: each machine is written once, before the rows, which refer to it by its number."""
     machines: list[dict[str, Any]] = []
     numbered: list[dict[str, Any]] = []
     for row in rows:
@@ -113,7 +113,7 @@ def _text(rows: list[dict[str, Any]]) -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the checkout; empty where it is no checkout or there is no git."""
+    """The commit of the checkout; "" if there is no checkout or no git."""
     if shutil.which("git") is None:
         return ""
     found = subprocess.run(
@@ -123,7 +123,7 @@ def commit() -> str:
 
 
 def version_of(package: str) -> str:
-    """Of an installed package; empty if there is none."""
+    """The version of an installed package, or ""."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -132,7 +132,7 @@ def version_of(package: str) -> str:
 
 @cache
 def machine() -> dict[str, object]:
-    """What the numbers were measured on, as it was when it was first asked for."""
+    """The properties of the machine and the versions of packages, determined at the first call."""
     cpu = next(
         (
             line.split(":")[1].strip()
@@ -155,8 +155,8 @@ def machine() -> dict[str, object]:
 def interleaved(
     ours: Callable[[], object], peer: Callable[[], object], iterations: int = 9, repeats: int = 6
 ) -> tuple[float, float, float]:
-    """Median seconds of both, and the median over iterations of peer / ours. Each turn repeats one of them, so that a
-    peer's idle threads do not disturb the other's turn for long."""
+    """The median seconds of both implementations, and the median over iterations of peer / ours. A turn repeats one
+    implementation, so that idle threads of the peer disturb only the start of the other's turn."""
     ours()
     peer()
     ratios, mine, theirs = [], [], []
@@ -169,7 +169,7 @@ def interleaved(
 
 
 def turn(f: Callable[[], object], repeats: int) -> float:
-    """Median seconds of a few calls in a row, after a pause that lets other threads fall asleep."""
+    """The median seconds of a few consecutive calls, after a pause in which other threads fall asleep."""
     time.sleep(0.02)
     samples = []
     for _ in range(repeats):
@@ -180,7 +180,7 @@ def turn(f: Callable[[], object], repeats: int) -> float:
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The 2-norm of the difference over that of what is wanted, in float64."""
+    """The 2-norm of the difference divided by the 2-norm of `wanted`, in float64."""
     difference = found.astype(np.float64) - wanted.astype(np.float64)
     return float(np.linalg.norm(difference) / max(np.linalg.norm(wanted.astype(np.float64)), 1e-300))
 
@@ -197,7 +197,7 @@ def compare(
     threshold: float | None,
     dtype: str = "float32",
 ) -> Row:
-    """A row of speed (`work` per second, in `unit`), refused with an error where the result is wrong."""
+    """A row with the speed, `work` per second in `unit`; AssertionError if the result is wrong."""
     ours()
     error = relative_error(result(), wanted)
     if not error <= TOLERANCE[dtype]:
@@ -207,7 +207,7 @@ def compare(
 
 
 def fresh_process(code: str, environment: dict[str, str]) -> float:
-    """The number that a new Python process prints last; RuntimeError with its complaint if it fails."""
+    """The last number that a new Python process prints; RuntimeError with its error output if it fails."""
     env = {**os.environ, **environment}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The rate of fused multiply-adds that this machine reaches: the ceiling of every matmul."""
+"""The measured peak rate of fused multiply-adds of this machine, which bounds every matmul."""
 
 from __future__ import annotations
 

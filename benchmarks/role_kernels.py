@@ -55,7 +55,7 @@ def separate(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
 
 
 def blocks(m: int, n: int, multiprocessors: int) -> int:
-    """How many of them a launch starts."""
+    """The number of blocks of a launch."""
     return min(multiprocessors, -(-m // BM) * -(-n // BN))
 
 

@@ -1,4 +1,4 @@
-"""The guide's pipelining in the public Warp, where that is installed: the same kernels as in gpu_kernels.py."""
+"""The guide's pipelining in Warp, if it is installed: the same kernels as in gpu_kernels.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What all tests share: a fresh kernel cache, hypothesis profiles, markers by folder, why GPU tests skip."""
+"""Fixtures and hooks of all tests: a fresh kernel cache, hypothesis profiles, markers by folder, reasons for skipped
+GPU tests."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from hypothesis import settings
 
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
-# Threads of NumPy's matrix library spin for 20 ms after each matmul, which is more than most tests take. It reads this
-# when it is imported, by the plugins at the latest.
+# Threads of NumPy's matrix library spin for 20 ms after each matmul, longer than most tests take. The library reads
+# this variable when it is imported, at the latest by pytest's plugins.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 pytest_plugins = ["support.cpu_times", "support.kept_code", "support.machine_code"]
 TESTS = Path(__file__).parent
@@ -34,19 +35,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One fresh kernel cache per run, never the user's. Workers inherit it from the process that starts them."""
+    """Use one fresh kernel cache per run, never the user's cache. Workers inherit it from the process that starts
+    them."""
     if hasattr(config, "workerinput"):
         return
     made = tempfile.mkdtemp(prefix="tegula-test-cache-")
     os.environ["TEGULA_CACHE_DIR"] = made
-    # A folder's own conftest.py, read before this where the folder is named on the command line, may have imported it.
+    # A folder's own conftest.py, which is read first if the folder is named on the command line, may have imported it.
     known = sys.modules.get("tegula.runtime.config")
     if known is not None:
         known.config.kernel_cache_dir = made
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
-# What there is before the first test stays: the garbage collector need not look through it again and again.
+# Objects that exist before the first test stay alive, so the garbage collector need not scan them.
 gc.disable()
 
 
@@ -74,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    """Whether a test is for a GPU, and there is none to run it on, or the test, or its parameters, are for CPUs."""
+    """Whether a test needs a GPU and there is none, or the test or its parameters are for CPUs only."""
     if item.get_closest_marker("gpu") is None:
         return False
     return no_cuda() is not None or item.get_closest_marker("cpu") is not None
@@ -86,12 +88,12 @@ def _fixtures(item: pytest.Item) -> list[str]:
 
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
-    """Whether a test writes what it finds to the file of what it expects."""
+    """Whether tests overwrite their files of expected texts."""
     return bool(request.config.getoption("--update"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Where there is a GPU, what a kernel must do is asserted there too."""
+    """Run tests of kernels on the GPU too, if there is one."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
     of_cpus = metafunc.definition.get_closest_marker("cpu")
     if follows(path.parts[0], ON_ALL_DEVICES) and of_cpus is None and no_cuda() is None:
@@ -101,9 +103,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The device that a test's arrays are made on. Of every test, because pytest parametrises only what a test has;
-    tests/semantics/test_devices.py sees that it takes effect. What kernels report after a test has ended is its fault,
-    not that of the next one."""
+    """The device on which a test's arrays are made. Every test has this fixture, because pytest parametrises only
+    fixtures that a test has; tests/semantics/test_devices.py checks that it takes effect. Reports of kernels after the
+    end of a test are attributed to that test."""
     device = getattr(request, "param", None)
     if device is None:
         yield "cpu"
@@ -117,8 +119,8 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the default run LLVM does not optimise what the test compiles: half of the time of tests of adjoints would go
-    there. Slow tests, and those for a processor that is named, compile as users do."""
+    """In the default run LLVM does not optimise code that tests compile, which saves half of the time of adjoint tests.
+    Slow tests, and tests for a named processor, compile as users do."""
     from tegula.runtime.config import config
     from tegula.target import UNOPTIMISED
 
@@ -128,7 +130,7 @@ def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @cache
 def no_cuda() -> str | None:
-    """Why CUDA cannot be used here; None if it can."""
+    """The reason why CUDA cannot be used here; None if it can."""
     from tegula.runtime.cuda.driver import Unavailable, driver
 
     try:

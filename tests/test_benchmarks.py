@@ -1,4 +1,4 @@
-"""The process that measures on a GPU may fail in any way: the other cases are measured all the same."""
+"""The process that measures on a GPU may fail in any way: the other cases are measured nevertheless."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_process_that_cannot_start(tmp_path: Path) -> None:
 
 
 def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
-    """With what they were measured on, in files of the earlier form too."""
+    """With the machine of their measurement, also in files of the earlier format."""
     earlier = [{"name": "copy", "value": 1.0, "passes": True}, {"name": "sum", "value": 2.0, "passes": True}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {"gpu": "old"}, "rows": earlier}))
     report = Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms")], {"gpu": "new"})

@@ -68,7 +68,7 @@ def test_doctor_finds_ptxas_on_the_path(kept: Cache, tmp_path: Path, monkeypatch
 
 
 def test_check(tmp_path: Path) -> None:
-    """Every kernel with roles, with what is wrong about it."""
+    """Every kernel with roles is checked, and faults are printed."""
     program = """
 import tegula as tg
 
@@ -100,7 +100,7 @@ right = copies(0)
 
 
 def test_certificates_are_printed_and_verified(tmp_path: Path) -> None:
-    """By the verifier alone, and of no other kernel."""
+    """By the verifier alone; certificates of other kernels are refused."""
     program = """
 import tegula as tg
 
@@ -134,7 +134,8 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def test_check_says_how_much_is_known(tmp_path: Path) -> None:
-    """Of a bound that is written alike, in two ways that wrap otherwise (the host is asked), not for all numbers."""
+    """Proved for a bound that is written the same way twice; with a guard of the host for two ways that wrap
+    differently; not for all numbers."""
     program = """
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""The compile report: what is read off machine code, and that the committed report is of the compiler as it is."""
+"""The compile report: reading of machine code, and that the committed report is up to date."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_main_loop_is_the_innermost_one_without_what_only_waits() -> None:
 
 
 def test_the_main_loop_does_not_depend_on_labels_that_no_branch_leads_to() -> None:
-    """nvdisasm prints some, cuobjdump none at all: addresses stand for those that branches lead to."""
+    """nvdisasm prints some of these labels, cuobjdump none: it prints addresses for branch targets."""
     look = "        /*0030*/"
     labelled = LOOPS.replace(look, f".L_look:\n{look}")
     places = {"outer": "0x10", "inner": "0x20", "back": "0x50", "wait": "0xb0", "end": "0xe0"}

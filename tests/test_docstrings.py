@@ -1,4 +1,4 @@
-"""Docstrings: the sections of what users call, and a sentence for every other public definition."""
+"""Docstrings: the sections of functions that users call, and a sentence for every other public definition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_docstring_lacks_anything() -> None:
 
 
 def test_definitions_without_a_sentence_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A public definition without a docstring, or with one whose first sentence has no noun, is a fault."""
+    """A public definition without a docstring, or with a docstring whose first sentence has no noun, is a fault."""
     (tmp_path / "sums.py").write_text(
         'class Sum:\n    """A sum."""\n    def of(self):\n        """All of it."""\n'
         "def plain(): ...\ndef _own(): ...\n"
@@ -46,7 +46,7 @@ def test_definitions_without_a_sentence_are_found(tmp_path: Path, monkeypatch: p
 
 
 def test_what_users_call_is_found() -> None:
-    """Functions of kernels, of the library, of the host, methods, and what is loaded when it is first asked for."""
+    """Functions of kernels, of the library and of the host, methods, and names that are loaded lazily."""
     names = {of.name for of in (*tool().kernel_functions(), *tool().host_functions())}
     assert names >= {
         "tile_matmul",
@@ -118,7 +118,7 @@ def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
         ("mbarrier_wait", "the adjoint.", "gradient: mbarrier.wait refuses one"),
         ("bit_count", "the adjoint.", "gradient: none of bit_count has one"),
         ("lane_ballot", "the adjoint.", "gradient: integers and bools have none"),
-        ("clamp", "of the kernel as it is without roles.", "gradient: it makes nothing of roles"),
+        ("clamp", "of the kernel as it is without roles.", "gradient: the function builds no op of roles"),
     ],
 )
 def test_gradients_are_those_that_ops_declare(name: str, said: str, fault: str) -> None:
@@ -162,6 +162,6 @@ def test_first_sentences_have_nouns(text: str, has: bool) -> None:
 
 
 def test_methods_that_override_documented_ones_need_no_docstring() -> None:
-    """`Op.infer` says what all do."""
+    """The docstring of `Op.infer` covers all overrides."""
     missing = tool().without_docstring()
     assert not any(name.endswith(".infer") for names in missing.values() for name in names)

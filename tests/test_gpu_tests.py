@@ -1,4 +1,4 @@
-"""tools/gpu_tests.py: whatever tests do to their process, all others run, and each has one result."""
+"""tools/gpu_tests.py: if tests crash or hang their process, all others run, and each test has one result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
 ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""For processes that need no other plugin than the tool's, and start sooner without."""
+"""The environment of processes that need no plugin but the tool's, and start faster without others."""
 
 FILES = {
     "test_also.py": "@pytest.mark.seconds(0)\ndef test_one(): pass",

@@ -1,4 +1,5 @@
-"""The marker `machine_code` cannot be wrong: a test that has it without a reason fails, and one that lacks it, too."""
+"""The marker `machine_code` must be right: a marked test that runs no such code fails, and so does an unmarked test
+that does."""
 
 from __future__ import annotations
 

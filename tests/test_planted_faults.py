@@ -1,4 +1,4 @@
-"""tools/planted_faults.py: faults of one line, the same for the same number, and what tests say of them."""
+"""tools/planted_faults.py: faults of one line, the same for the same number, and the tests that catch them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ FAULTS = {
     ("branch dropped", 11, "z.a = (7)  # a number"),
     ("constant changed", 11, "z.a = x if é_or(x) else (8)  # a number"),
     ("constant changed", 11, "z.a = x if é_or(x) else (6)  # a number"),
-    ("comparison transposed", 12, "return (x < y)"),
-    ("comparison transposed", 12, "return (x > y)"),
+    ("comparison changed", 12, "return (x < y)"),
+    ("comparison changed", 12, "return (x > y)"),
 }
 
 
@@ -66,7 +66,7 @@ def test_a_number_is_one_fault(tool: Any) -> None:
 
 
 def test_what_tests_say(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that fail with a fault catch it; afterwards the file is as it was."""
+    """A test that fails with a fault catches it; afterwards the file is restored."""
     source = tmp_path / "src" / "tegula"
     source.mkdir(parents=True)
     (source / "__init__.py").write_text("limit = 3\n")

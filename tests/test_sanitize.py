@@ -1,4 +1,4 @@
-"""tools/sanitize.py: what a sanitizer finds fails, unless it is a finding that is explained, line by line."""
+"""tools/sanitize.py: a finding of a sanitizer is a failure, unless it is explained line by line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def line_of(source: str) -> int:
 
 
 def report(*races: tuple[str, str, str, str], summary: int | None = None) -> str:
-    """Of pairs of accesses: what each does, and where."""
+    """A racecheck report of pairs of accesses."""
     lines = ["========= COMPUTE-SANITIZER", "......"]
     for first, here, second, there in races:
         lines.append(f"========= Error: Race reported between {first} access at kernel+0x960{here}")

@@ -1,4 +1,4 @@
-"""The shape of the source: which part may import which, what is loaded when, how large a file may be."""
+"""The structure of the source: imports between parts, imports at start-up, sizes of files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CONFINED = {
 LIGHT = {"numpy", "ml_dtypes", "tegula"}
 LONGEST, MEDIAN = 800, 300
 STORAGE = {"operands", "args", "attrs"}
-"""What ops and regions keep their operands, arguments and attributes in. Names for these are declared by classes."""
+"""The storage of operands, arguments and attributes in ops and regions. Classes declare names for these."""
 VAGUE = ("util", "utils", "helper", "helpers", "common", "manager", "misc", "impl")
 
 
@@ -100,7 +100,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def part_imported(module: str) -> str | None:
-    """The part of Tegula that an import asks for; None for other packages."""
+    """The part of Tegula that an import refers to; None for other packages."""
     head, _, rest = module.partition(".")
     if head != "tegula":
         return None
@@ -163,7 +163,7 @@ def test_imports_are_absolute() -> None:
 
 
 def test_kernels_of_the_library_use_public_names() -> None:
-    """They are written as users would: with `tg`, and what other files of the library make with it."""
+    """Library kernels are written as users would write them: with `tg`, and names from other files of the library."""
     for path in sorted((SOURCE / "kernels").glob("*.py")):
         tree = tree_of(path)
         ours = {module for _, module in imported(tree) if part_imported(module) is not None}
@@ -219,8 +219,8 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_public_classes_have_names_of_their_own() -> None:
-    """A name says which class is meant, wherever it is read. The checker's classes stand apart, as its parts share no
-    code with what they judge. A kernel is one thing to users, another to the compiler."""
+    """A name refers to one class. The checker's classes are exempt, because its parts share no code with the code that
+    they check; so is Kernel, which users and the compiler have."""
     found: dict[str, list[str]] = {}
     for path in files():
         for node in tree_of(path).body if part_of(path) != "check" else ():
@@ -235,7 +235,7 @@ def test_every_file_says_what_it_is_for() -> None:
 
 
 def by_position(tree: ast.Module) -> list[int]:
-    """The lines that read or write a part of what an op or a region has, other than by the name of that part."""
+    """The lines that read or write a part of an op or region by position instead of by name."""
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     return [
         node.lineno
@@ -245,7 +245,8 @@ def by_position(tree: ast.Module) -> list[int]:
 
 
 def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether all of a list is meant: gone through, unpacked, handed on, searched, compared, or whether it is empty."""
+    """Whether an expression uses a list as a whole: iterates, unpacks, passes, searches, compares, or tests whether it
+    is empty."""
     match parents[node]:
         case _ if not isinstance(node.ctx, ast.Load):
             return False
@@ -260,7 +261,7 @@ def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
         case ast.Compare(ops=ops, comparators=others):
             searched = node in others and all(isinstance(op, ast.In | ast.NotIn) for op in ops)
             return searched or all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
-        # All attributes; or the parameters of a function in Python's syntax, which are no list.
+        # All attributes; or the parameters of a function in Python's syntax tree, which are no list.
         case ast.Attribute(attr=name):
             return name == "items" or (node.attr == "args" and name in ast.arguments._fields)
         case ast.BoolOp() as both:
@@ -270,7 +271,7 @@ def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
 
 
 def test_ops_are_read_by_name() -> None:
-    """The storage of ops is for what goes through all of it. Parts below `ir` do not know ops."""
+    """Only code that uses all operands accesses the storage of ops. Parts below `ir` do not use ops."""
     read = {name_of(p): by_position(tree_of(p)) for p in files() if LEVEL[part_of(p)] > LEVEL["ir"]}
     assert {name: lines for name, lines in read.items() if lines} == {}
 
@@ -312,8 +313,8 @@ def op_classes() -> ModuleType:
 
 
 def test_files_ask_for_no_more_classes_of_ops() -> None:
-    """Outside its family an op is known by an interface or by what its class says. `python tools/op_classes.py` writes
-    the numbers where they have fallen."""
+    """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
+    writes lower numbers."""
     tool = op_classes()
     assert tool.grown(tool.counts(), tool.kept()) == []
 
@@ -340,8 +341,8 @@ def test_a_class_that_is_asked_for_is_seen(text: str, classes: set[str]) -> None
 
 
 def test_no_test_imports_another() -> None:
-    """Folders have tests of one name, so which would be found is up to the order in which they are named. What tests
-    share is in tests/support."""
+    """Several folders have tests of one name, so the module that is found would depend on the order of folders. Shared
+    code is in tests/support."""
     tests = Path(__file__).parent
     modules = {path.stem for path in tests.rglob("test_*.py")}
     found = [

@@ -1,4 +1,5 @@
-"""The field's words: those that docs/design/046-words.md replaces stand nowhere, but where they mean something else."""
+"""The field's words: words that docs/design/046-words.md replaces are not used, except where they have another
+meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PLACES = (
 )
 THIS = Path(__file__).name
 NOT_OURS = ("passing.txt", "passing_strict.txt", "excluded.txt")
-"""Names of the public tests, which say what others do."""
+"""Names from the public tests, which are not ours."""
 
 REPLACED: dict[str, str] = {
     r"rounds?": "iteration",
@@ -31,7 +32,7 @@ REPLACED: dict[str, str] = {
     r"teach|taught|learns?|learnt": "cache",
     r"agents?": "engine",
 }
-"""What is looked for, as words and as parts of names; the words of the field."""
+"""The patterns of replaced words, which are searched as words and as parts of names, and the words of the field."""
 
 MEANT: dict[str, str] = {
     r"rounds?_(?:up|to_odd|bfloat\w*|trip|once)|\w+_round_(?:to_even|values|as|the_float32)\w*|wrap_and_round\b|"
@@ -52,7 +53,7 @@ MEANT: dict[str, str] = {
     r"--quick|\"QUICK\"|planned_quickly|erfinv, quickly": "an option of run.py; plain English",
     r"behind their back|ahead, behind": "plain English; the sides of a kink",
 }
-"""What may stand: a pattern around the word, and what it means."""
+"""Allowed uses: a pattern around the word, and its meaning there."""
 
 FILES: dict[str, dict[str, str]] = {
     "product": {
@@ -105,11 +106,11 @@ FILES: dict[str, dict[str, str]] = {
         "src/tegula/stdlib/inverse_trigonometry.py": "angles are turned",
     },
 }
-"""Files and folders where a word means something else, with what it means there."""
+"""Files and folders in which a word has another meaning, with this meaning."""
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """The files that are looked at, by their path in the repository."""
+    """The texts of all files that are searched, by their path in the repository."""
     for place in PLACES:
         found = ROOT / place
         for path in sorted(found.rglob("*")) if found.is_dir() else [found]:
@@ -118,7 +119,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def allowed(word: str, path: str) -> bool:
-    """Whether a word means something else in all of a file."""
+    """Whether a word has another meaning in the whole file."""
     return any(
         re.fullmatch(rf"{known}s?", word) and any(path.startswith(at) for at in files)
         for known, files in FILES.items()
@@ -138,7 +139,7 @@ def wrong(path: str, line: str) -> list[str]:
 
 
 def test_the_fields_words_are_used() -> None:
-    """In names of files, as line 0, and in all lines."""
+    """The lines of all files, and their names as line 0."""
     found = [
         f"{path}:{number}: {what}"
         for path, text in texts()

@@ -1,11 +1,11 @@
-"""Wrong and right schedules by number, and what the checker says of them.
+"""Runs the checker on generated schedules, wrong or right ones, and prints a table of its verdicts.
 
-    python tools/attack_schedules.py --wrong --count 2000 --jobs 2       wrong ones: the verdicts, by row
-    python tools/attack_schedules.py --right --count 2000                right ones
-    python tools/attack_schedules.py --wrong --row O6 --row clusters     of some rows of the table alone
-    python tools/attack_schedules.py --wrong --first 5000 --count 100000 --into FILE     goes on where a run was ended
-    python tools/attack_schedules.py --wrong --count 90 --replays 40     each launch that goes wrong is replayed too
-    python tools/attack_schedules.py --wrong --show 17                   the text, the launch and what goes wrong in it
+    python tools/attack_schedules.py --wrong --count 2000 --jobs 2       wrong schedules: the verdicts by row
+    python tools/attack_schedules.py --right --count 2000                right schedules
+    python tools/attack_schedules.py --wrong --row O6 --row clusters     schedules of some rows of the table only
+    python tools/attack_schedules.py --wrong --first 5000 --count 100000 --into FILE     continues an ended run
+    python tools/attack_schedules.py --wrong --count 90 --replays 40     replays the faulty launch of each schedule
+    python tools/attack_schedules.py --wrong --show 17                   prints a program, its launch and its fault
 
 Exits with 1 if a wrong schedule is proved, a right one goes wrong in a replay, or anything crashes."""
 
@@ -27,11 +27,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 PASSING = ("proved", "unproved")
 CHUNK, TASKS = 16, 16
-"""Seeds that a process judges at a time; how often, since it keeps something of each."""
+"""The number of seeds of a task, and the number of tasks of a process, whose memory grows with each."""
 SLOW = 10.0
-"""Seconds for a verdict that are worth a line."""
+"""The seconds from which a verdict is listed as slow."""
 Work = tuple[bool, tuple[int, ...], tuple[str, ...], int, int, bool]
-"""Whether wrong ones; seeds; rows; replays; orders of simulations of right ones; whether twins too."""
+"""A task: whether schedules are wrong; seeds; rows; the number of replays; the number of orders in which right
+schedules are simulated; whether twins are judged too."""
 
 
 def main() -> int:
@@ -42,15 +43,15 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument(
-        "--row", action="append", default=[], help="of the tables of classes, obligations and wrong schedules"
+        "--row", action="append", default=[], help="a row of the tables of classes, obligations and schedules"
     )
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--into", type=Path, help="keep results there, and go on from those that it holds")
-    parser.add_argument("--replays", type=int, default=0, help="orders in which launches are replayed")
-    parser.add_argument("--orders", type=int, default=6, help="in which launches of right ones are simulated")
+    parser.add_argument("--into", type=Path, help="a file to add results to; its seeds are not run again")
+    parser.add_argument("--replays", type=int, default=0, help="the number of orders to replay launches in")
     parser.add_argument(
-        "--twins", action="store_true", help="judge the right programs, too, that were spoiled"
+        "--orders", type=int, default=6, help="the number of orders to simulate right schedules in"
     )
+    parser.add_argument("--twins", action="store_true", help="also judge the right program of each wrong one")
     parser.add_argument("--show", type=int, help="print one program")
     options = parser.parse_args()
     if options.show is not None:
@@ -90,7 +91,7 @@ def judged(work: Work) -> list[dict[str, Any]]:
 
 
 def one(wrong: bool, seed: int, row: str, replays: int, orders: int, twins: bool) -> dict[str, Any]:
-    """What is said of a schedule."""
+    """The verdict on a schedule, with its fault and the results of simulations and replays."""
     from support.attacks import attack as attacks
     from support.attacks import judge
 

@@ -1,8 +1,8 @@
-"""Leaves out each rule of the checker of schedules in turn, and shows a wrong schedule that is then judged otherwise.
+"""Disables each rule of the schedule checker in turn, and shows a wrong schedule whose verdict changes.
 
 Usage: python tools/check_rules.py [WORD ...]
 
-With words, the rules whose names hold one of them. Exits with 1 if nothing notices that a rule is gone."""
+With words, only rules whose names contain one of them. Exits with 1 if no verdict changes for a rule."""
 
 from __future__ import annotations
 

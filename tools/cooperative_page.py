@@ -33,12 +33,12 @@ All threads of a group run one together: in any block size, in roles, on CPUs an
 
 
 def names() -> list[str]:
-    """The functions that users call."""
+    """The names of the functions that users call."""
     return sorted(name for name in DECLARED if not name.startswith("_"))
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The text of the page."""
     text = "\n".join([INTRODUCTION, *(_section(testing.found(name)) for name in names())])
     return re.sub(r"\n{3,}", "\n\n", text)
 

@@ -1,13 +1,12 @@
-"""Runs schedules that the checker refutes on a GPU: those of which replays say that they end with wrong results.
+"""Runs mutants of schedules on a GPU: mutants that the checker refutes and whose replays end with wrong results.
 
     python tools/device_mutants.py --save benchmarks/results/device-mutants.json
     python tools/device_mutants.py --each 5 --subject chain
     python tools/device_mutants.py --offline       compiles them only
 
-Each mutant (tools/mutants.py) is launched in a process of its own, again and again on the same data, and compared with
-what the kernel itself stores. A process that takes too long is ended. What is counted: how many launches stored
-something else, whether one hung or faulted. That a mutant stores what it should says nothing: the order that it goes
-wrong in may be rare."""
+Each mutant (tools/mutants.py) is launched repeatedly on the same data in a process of its own, and its results are
+compared with those of the kernel. A process that takes too long is ended. The outcome is the number of launches with
+other results, or a hang or fault. Right results prove nothing: the order in which a mutant goes wrong may be rare."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "producers": (512,),
     "persistent": (8, 8, 64),
 }
-"""As the makers of arguments take them: enough iterations for stages to be used many times."""
+"""The sizes for which arguments are made, with enough iterations for stages to be used many times."""
 BLOCKS = {"matmul": 132, "matmul32": 132, "attention": 1, "chain": 1, "producers": 1, "persistent": 16}
 LAUNCHES, ORDERS = 50, 12
 
@@ -47,9 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--each", type=int, default=8, help="mutants of each kernel")
+    parser.add_argument("--each", type=int, default=8, help="the number of mutants of each kernel")
     parser.add_argument("--subject", action="append")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a mutant")
+    parser.add_argument("--limit", type=float, default=60.0, help="the time limit of a mutant in seconds")
     parser.add_argument("--offline", action="store_true", help="compile for sm_90a, launch nothing")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--one", nargs=2, metavar=("SUBJECT", "NUMBER"), help=argparse.SUPPRESS)
@@ -69,7 +68,8 @@ def main() -> int:
 
 
 def chosen(name: str, count: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Mutants, by number, that are refuted, end in every order, and store something else or race in one."""
+    """Mutants by number that the checker refutes, that end in every order, and that have wrong results or a race in
+    one."""
     from mutation.judge import Judge
     from mutation.subjects import subject
 
@@ -94,8 +94,7 @@ def chosen(name: str, count: int) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def ends(judge: Any) -> bool:
-    """Whether a mutant ends in all orders of its largest launch, accesses without an order or not, with different
-    results in one."""
+    """Whether a mutant ends in all orders of its largest launch, even with races, and has other results in one."""
     from tegula.interp.engines.launch import EngineLaunch
     from tegula.interp.engines.orders import orders
     from tegula.interp.engines.state import ReplayFailed
@@ -129,7 +128,7 @@ def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str,
 
 
 def spoil(name: str, number: int) -> None:
-    """From now on, kernels are lowered for GPUs as usual, and then changed as the mutant of that number is."""
+    """Patch the GPU pipeline, so that kernels are changed after lowering as the mutant of a number is."""
     from mutation.operators import mutants
     from mutation.subjects import Subject
 
@@ -148,7 +147,7 @@ def spoil(name: str, number: int) -> None:
 
 
 def compiled(name: str, number: str) -> dict[str, Any]:
-    """The mutant as an object for sm_90a."""
+    """Compile the mutant for sm_90a."""
     from mutation.subjects import MAKERS
     from schedules import traced
 
@@ -164,7 +163,7 @@ def compiled(name: str, number: str) -> dict[str, Any]:
 
 
 def launched(name: str, number: str) -> dict[str, Any]:
-    """What launches of the mutant store, compared with the kernel's."""
+    """Launch the mutant and compare its results with those of the kernel."""
     from mutation.subjects import MAKERS
 
     import tegula as tg
@@ -205,7 +204,7 @@ OUTPUTS = {
     "producers": (2,),
     "persistent": (1, 2),
 }
-"""Which arguments are written."""
+"""The positions of the arguments that each kernel writes."""
 
 if __name__ == "__main__":
     sys.exit(main())

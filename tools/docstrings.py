@@ -1,11 +1,12 @@
-"""Finds what docstrings lack.
+"""Finds faults of docstrings.
 
-Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): what their docstrings lack
+Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.reshape): only the faults of these
 
-What users call has sections, in the order of `SECTIONS` (CONTRIBUTING.md, "Docstrings"). Every other public definition
-has a docstring that begins with a sentence, overrides one that has, or is about an op whose class says what the op
-does. All is read from syntax trees, but functions of kernels: of their docstrings a part follows from declarations
-(`ops/documented.py`), which say too what has a gradient (`stated_gradients.py`) and what is refused."""
+Functions and classes that users call have docstrings with sections, in the order of `SECTIONS` (see "Docstrings" in
+CONTRIBUTING.md). Every other public definition has a docstring that begins with a sentence, overrides a definition that
+has one, or implements an op whose class has one. Docstrings are read from syntax trees, except those of kernel
+functions, which are assembled from declarations (`ops/documented.py`). The declarations also say which functions have a
+gradient (`stated_gradients.py`) and which arguments are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ SECTIONS = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): \S")
 CODE = re.compile(r"([a-z][a-z-]*|[A-Z]\w+(?:Error|Mismatch|Exit)?): \S")
 PART = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
-"""What adds a part to a cooperative function of the library, whose docstring says what it does."""
+"""Decorators that add a part to a cooperative function of the library; the function has the docstring."""
 NOTHING = "nothing."
 PYTHON = (
     "AssertionError",
@@ -40,7 +41,7 @@ PYTHON = (
     "ValueError",
 )
 ABOUT_AN_OP = re.compile(r"(handles|accesses|does)\(")
-"""Decorators of functions that do, or say, what the docstring of an op's class says; its method `ref` does too."""
+"""Decorators of functions that implement an op, whose class has the docstring, as its method `ref` does."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WRAPPERS = (
     *("kernels/__init__.py", "algorithms/__init__.py", "autograd/__init__.py", "optim/__init__.py"),
@@ -50,21 +51,23 @@ WRAPPERS = (
 
 
 class Documented(NamedTuple):
-    """Something that users call: its docstring, the names of its parameters, and the sections that it must have."""
+    """A function or class that users call: its docstring, the names of its parameters, and the sections it must
+    have."""
 
     name: str
     text: str
     parameters: tuple[str, ...]
     needed: tuple[str, ...]
     declared: object = None
-    """Of a function of kernels what declares it: a build function, or a function of the library."""
+    """The declaration of a kernel function: a build function, or a function of the library."""
 
 
-# What users call ------------------------------------------------------------------------------------------------------
+# Functions and classes that users call --------------------------------------------------------------------------------
 
 
 def kernel_functions() -> Iterator[Documented]:
-    """The functions that kernels call: of ops, and of the standard library, whose first overload speaks for all."""
+    """The functions that kernels call: builders of ops, and the first overload of each function of the standard
+    library."""
     from tegula.lang.cooperative import CooperativeDef, Inplace
     from tegula.ops import PUBLIC
     from tegula.ops.documented import documentation
@@ -109,7 +112,7 @@ def host_functions() -> Iterator[Documented]:
 
 
 def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
-    """A class: its docstring has the parameters of its `__init__`, where it has one of its own."""
+    """A class and its public methods. The class docstring has the parameters of its `__init__`, if it defines one."""
     own = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
     made_by = own.get("__init__")
     names = tuple(_names(made_by.args))[1:] if made_by is not None else ()
@@ -122,7 +125,7 @@ def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
 
 
 MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "PublicFunction", "TorchFunction")
-"""Classes whose objects users are given, and do not make."""
+"""Classes whose objects users do not construct."""
 
 
 def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> Documented:
@@ -134,7 +137,7 @@ def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int
 
 @cache
 def _names_of_tracer() -> frozenset[str]:
-    """Functions that kernels call and the tracer knows itself: those marked `f.__tegula_builtin__ = ...`."""
+    """Kernel functions that are built into the tracer, marked by `f.__tegula_builtin__ = ...`."""
     marks = (
         n.targets[0] for n in tree_of(SOURCE / "lang" / "decorators.py").body if isinstance(n, ast.Assign)
     )
@@ -144,7 +147,7 @@ def _names_of_tracer() -> frozenset[str]:
 
 
 def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
-    """Public names, and what defines each."""
+    """The public names of the host's interface with their definitions."""
     api = tree_of(SOURCE / "api.py")
     places: dict[str, tuple[str, str]] = {}
     for node in api.body:
@@ -172,7 +175,7 @@ def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
 
 
 def _lazy(node: ast.expr) -> Iterator[tuple[str, str]]:
-    """The names of a dictionary that is written with `dict.fromkeys` for several names of one module."""
+    """The names and modules of a dictionary whose entries may be `dict.fromkeys` of several names and one module."""
     assert isinstance(node, ast.Dict)
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None:
@@ -184,7 +187,7 @@ def _lazy(node: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
-    """The last definition of a name in a module, or where the module has it from; None for an object."""
+    """The last definition of a name in a module, or in the module that it is imported from; None for an object."""
     path = SOURCE.joinpath(*module.split(".")[1:])
     tree = tree_of(path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py")
     found = [n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == name]
@@ -221,11 +224,11 @@ def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
 
 
-# What a docstring lacks -----------------------------------------------------------------------------------------------
+# Faults of a docstring ------------------------------------------------------------------------------------------------
 
 
 def faults(of: Documented) -> list[str]:
-    """What the docstring of something that users call lacks, in words."""
+    """The faults of the docstring of a function or class that users call, as text."""
     text, sections, order = _split(of.text)
     found: list[str] = []
     if not re.match(r"[^\n].*?\.(\s|$)", text, re.DOTALL):
@@ -241,7 +244,7 @@ def faults(of: Documented) -> list[str]:
 
 
 def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str]:
-    """Where the docstring of a function of kernels differs from what its declaration says of gradients and errors."""
+    """The contradictions between the docstring of a kernel function and the gradients and errors that it declares."""
     from stated_gradients import gradient_faults
 
     from tegula.declaration import Refused
@@ -334,8 +337,8 @@ def files() -> list[Path]:
 def public_definitions(
     path: Path,
 ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
-    """Public classes, functions and methods of a file, by qualified name, with the classes around each. Overloads for
-    type checkers, setters, what an op's class speaks for and what is inside functions are left out."""
+    """The public classes, functions and methods of a file, by qualified name, with their enclosing classes. Overloads
+    for type checkers, setters, implementations of ops and local definitions are left out."""
 
     def inside(
         body: list[ast.stmt], around: list[ast.ClassDef]
@@ -369,7 +372,7 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether a class has a documented method of that name from one of its bases."""
+    """Whether a class inherits a documented method of a name."""
     for base in cls.bases:
         called = ast.unparse(base).split("[")[0].split(".")[-1]
         for parent in _classes().get(called, []) if called not in seen else ():
@@ -382,7 +385,7 @@ def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) 
 
 
 def without_docstring() -> dict[str, list[str]]:
-    """The public definitions of each file that no docstring is about."""
+    """The public definitions of each file that have no docstring and inherit none."""
     first = {path: _first_overloads(path) for path in (SOURCE / "stdlib").glob("*.py")}
     found: dict[str, list[str]] = {}
     for path in files():
@@ -395,7 +398,7 @@ def without_docstring() -> dict[str, list[str]]:
 
 
 SENTENCE = re.compile(r"(?!`\w+`:).*?[.:](\s|$)")
-"""How a docstring begins: with a sentence, and not with a field."""
+"""The first sentence of a docstring, which must not be the description of a field."""
 NO_NOUNS = """
     a about above across after again all also an and another any are as at be been before after being below
     between both but by can could do does done down during each either else even ever every few for from had has
@@ -408,8 +411,8 @@ NO_NOUNS = """
 
 
 def without_noun() -> dict[str, list[str]]:
-    """The public definitions of each file whose docstring does not begin with a sentence that has a noun: a word, not
-    of code, that is no pronoun, article, preposition, conjunction or auxiliary verb."""
+    """The public definitions of each file whose docstring's first sentence has no noun, that is no word besides code,
+    pronouns, articles, prepositions, conjunctions and auxiliary verbs."""
     found: dict[str, list[str]] = {}
     for path in files():
         for name, node, _ in public_definitions(path):
@@ -427,7 +430,7 @@ def _has_noun(text: str) -> bool:
 
 
 def _first_overloads(path: Path) -> set[int]:
-    """The first definition of each name of a file of the standard library."""
+    """The identities of the first definition of each name in a file of the standard library."""
     first: dict[str, ast.stmt] = {}
     for node in tree_of(path).body:
         if isinstance(node, FUNCTIONS):
@@ -435,11 +438,11 @@ def _first_overloads(path: Path) -> set[int]:
     return {id(node) for node in first.values()}
 
 
-# What is lacking ------------------------------------------------------------------------------------------------------
+# All faults -----------------------------------------------------------------------------------------------------------
 
 
 def lacking() -> dict[str, list[str]]:
-    """The faults of the docstring of each function that users call and whose docstring has any."""
+    """The docstring faults of functions that users call, by the name of the function."""
     found: dict[str, list[str]] = {}
     for of in (*kernel_functions(), *host_functions()):
         if lacks := faults(of):
@@ -465,7 +468,7 @@ def all_faults() -> list[str]:
 
 
 def main() -> int:
-    """Print the faults of the docstrings with the names that are given, or of all; 1 if there are any."""
+    """Print the faults of the named docstrings, or of all docstrings. Returns 1 if there are any."""
     every, wanted = lacking(), sys.argv[1:]
     found = (
         [f"{name}: {'; '.join(every[name])}" for name in wanted if name in every] if wanted else all_faults()

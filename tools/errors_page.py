@@ -34,7 +34,7 @@ exception of the classes of all of them but `NameError`.
 
 
 def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
-    """The classes, each with those of Python that it adds to its parent's."""
+    """The tree of error classes, each with the built-in exceptions that it adds to those of its parent."""
     parents = {base for parent in cls.__bases__ for base in parent.__mro__}
     added = [b.__name__ for b in cls.__mro__ if b.__module__ == "builtins" and b not in parents | {*HIDDEN}]
     added += [b.__name__ for b in cls.__bases__ if b.__module__ == "builtins" and b not in HIDDEN]
@@ -75,7 +75,7 @@ def page() -> str:
 
 
 def _section(cls: type, names: list[str]) -> str:
-    """The first program whole; of the others what they print."""
+    """The section of an error class: the first program with its message, and the messages of other programs."""
     title = "Several errors" if cls is errors.CompileErrors else cls.CODE  # type: ignore[attr-defined]
     lines = [f"## {title}", "", f"`{cls.__name__}`. {_sentence(cls)}".strip(), ""]
     for k, name in enumerate(names):

@@ -1,13 +1,13 @@
-"""Programs that may be wrong in any way: the compiler must take them or say why not, by an error of its own, soon.
+"""Fuzzes the compiler with wrong programs: it must compile each, or refuse it with a Tegula error within a time limit.
 
-Valid kernels are changed at random places of their syntax trees: numbers become odd ones, names, operators and
-functions others, arguments are added and removed, statements move. Each program is traced, goes through the passes and
-becomes LLVM IR, for a CPU and by turns for a GPU. Anything but a Tegula error is a finding: a traceback, an internal
-error, more than the time limit, more than the memory limit. Findings that end in the same place are one.
+Valid kernels are changed at random nodes of their syntax trees: numbers are replaced by unusual ones, names, operators
+and functions by others, arguments are added and removed, statements are moved. Each program is traced and lowered to
+LLVM IR, for a CPU and in turn for a GPU. Any other end than a Tegula error is a finding: a traceback, an internal
+error, a run beyond the time or memory limit. Findings with the same location are counted as one.
 
     python tools/fuzz_programs.py --count 100000 --seed 1 --jobs 2
-    python tools/fuzz_programs.py --seed 71234 --count 1 --show       one program, with what became of it
-    python tools/fuzz_programs.py --count 2000 --run                  machine code too, in processes that may die
+    python tools/fuzz_programs.py --seed 71234 --count 1 --show       prints a program and its outcome
+    python tools/fuzz_programs.py --count 2000 --run                  runs programs too, in separate processes
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 SECONDS = 20
-"""The time limit of one program, many times what any takes."""
+"""The time limit of one program, many times the time of the slowest."""
 MEMORY = 6 << 30
 
 SEEDS = [
@@ -247,14 +247,14 @@ def expression(rng: random.Random) -> ast.expr:
 
 
 def mutate(function: Any, rng: random.Random) -> None:
-    """One change of a function's body."""
+    """Apply one random change to a function's body."""
     rng.choice([_replace, _replace, _replace, _operator, _called, _argument, _statement, _exchange])(
         function, rng
     )
 
 
 def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
-    """Where expressions stand that are read: parent, field, index in a list."""
+    """The expressions that are read, each with its parent, field and index in a list."""
     found = []
     for statement in function.body:
         for node in ast.walk(statement):
@@ -281,7 +281,7 @@ def _replace(function: Any, rng: random.Random) -> None:
 
 
 def _exchange(function: Any, rng: random.Random) -> None:
-    """One expression in the place of another."""
+    """Replace an expression by a copy of another."""
     if places := _places(function):
         _put(rng.choice(places), copy.deepcopy(rng.choice(places)[3]))
 
@@ -306,7 +306,7 @@ def _calls(function: Any) -> list[ast.Call]:
 
 
 def _called(function: Any, rng: random.Random) -> None:
-    """Another function."""
+    """Replace the name of a called function."""
     from tegula.ops import PUBLIC
     from tegula.runtime.library import library
 
@@ -336,7 +336,7 @@ def _argument(function: Any, rng: random.Random) -> None:
 
 
 def _statement(function: Any, rng: random.Random) -> None:
-    """Statements move, are doubled or removed, or get a loop or a condition around them."""
+    """Move, duplicate, remove or replace a statement, or put it into a loop or condition."""
     bodies = [n.body for n in ast.walk(function) if isinstance(getattr(n, "body", None), list)]
     body = rng.choice(bodies)
     k, way = rng.randrange(len(body)), rng.randrange(6)
@@ -356,7 +356,7 @@ def _statement(function: Any, rng: random.Random) -> None:
         body[k] = rng.choice([ast.Return(None), ast.Break(), ast.Continue(), ast.Pass()])
 
 
-# What becomes of them ------------------------------------------------------------------------------------------------
+# Outcomes of programs ------------------------------------------------------------------------------------------------
 
 
 class TooLong(BaseException):
@@ -368,7 +368,7 @@ def _too_long(number: int, frame: object) -> None:
 
 
 def launch_of(text: str, seed: int) -> tuple[tuple[int, ...], int]:
-    """Dimensions and threads per block."""
+    """The dimensions and threads per block of a program's launch."""
     rng = random.Random(seed * 7 + 1)
     if "tg.ws" in text:
         return (2, 256), 256
@@ -377,7 +377,7 @@ def launch_of(text: str, seed: int) -> tuple[tuple[int, ...], int]:
 
 
 def outcome(text: str, seed: int, run: bool = False) -> str:
-    """ "taken", the code of an error, or what is found."""
+    """The outcome of a program: "taken", the code of an error, or a finding."""
     import tegula as tg
 
     warnings.simplefilter("ignore")
@@ -439,7 +439,7 @@ def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: b
 
 
 def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
-    """What became of some programs, and for each finding a seed."""
+    """The outcomes of a range of programs, and a seed for each finding."""
     first, count, run = job
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -453,7 +453,7 @@ def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[st
 
 
 def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
-    """A chunk in a process of its own; of one that dies, its programs one by one."""
+    """The outcomes of a chunk, computed in a process of its own; if that crashes, its programs are run one by one."""
     first, count, run = job
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
@@ -484,7 +484,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--run", action="store_true", help="compile to machine code, and run what is taken")

@@ -1,16 +1,17 @@
-"""Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
-differences and derivatives in forward mode; every second one has kinks, and only the latter. With `--rounded`,
-gradients in every type of floats, against twins in float64. Or, with `--order`, the order of accesses to elements of
-tiles, against a model of it, also lowered to the threads of a GPU block.
+"""Runs generated programs on a device and compares their results with the interpreter's. With `--gradients`, gradients
+are compared with finite differences and forward-mode derivatives; every second program has kinks and is compared with
+the latter only. With `--rounded`, gradients in every float type are compared with those of twins in float64. With
+`--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
+of a GPU block.
 
 Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded] [--device cuda:0] [--first SEED]
                                           [--count N] [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
 
-Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
-which it failed, died, or worked for more than `--limit` seconds: a fault ends a process's use of a GPU. Prints failures
-as they happen, the outcomes so far every `--every` seconds, and all of them at the end, which an interrupt or SIGTERM
-only makes earlier. `--into` adds a line of JSON to a file as each program ends; programs that are in the file already
-are counted, and not run again. Exits with 1 if there are failures."""
+Programs are generated from their seeds. Workers are processes; a worker is replaced after a program that failed,
+crashed or took more than `--limit` seconds, because a fault ends a process's use of a GPU. Prints failures as they
+happen, the outcomes so far every `--every` seconds, and all outcomes at the end, or when interrupted by Ctrl-C or
+SIGTERM. `--into` adds a line of JSON to a file for each program; programs that are already in the file are counted and
+not run again. Exits with 1 if there are failures."""
 
 from __future__ import annotations
 
@@ -33,16 +34,16 @@ from typing import TextIO
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "outcome "
 SHOWN = 2000
-"""Characters of a failure."""
+"""The number of characters of a failure that are printed."""
 COLLECTED = 8
-"""Programs."""
+"""The number of programs between garbage collections."""
 
 
 # Workers -------------------------------------------------------------------------------------------------------------
 
 
 def outcome_of_program(seed: int) -> str:
-    """ "ran", the code of the error by which it was refused, or how it failed."""
+    """The outcome of a program: "ran", the code of the error that refused it, or its failure."""
     from choices import Choices
     from programs import Maker
     from run_program import compare
@@ -56,7 +57,7 @@ def outcome_of_program(seed: int) -> str:
 
 
 def outcome_of_gradient(seed: int) -> str:
-    """The worst of its trip counts: "right", "unstable", the code of a refusal, or how it is wrong."""
+    """The worst outcome over a program's trip counts: "right", "unstable", the code of a refusal, or the difference."""
     from check_program import check
     from kinked_programs import KinkedProgram
     from smooth_programs import SmoothProgram
@@ -75,8 +76,8 @@ def outcome_of_gradient(seed: int) -> str:
 
 
 def outcome_of_tape(seed: int) -> str:
-    """ "right", "empty", "unstable", "refused", or how a program of launches, copies and views on a tape is wrong.
-    Seeds are of four types of floats in turn."""
+    """The outcome of a program of launches, copies and views on a tape: "right", "empty", "unstable", "refused", or the
+    difference. Seeds select the four float types in turn."""
     from tape_programs import EPSILON, outcome
 
     end, program = outcome(seed // len(EPSILON), sorted(EPSILON)[seed % len(EPSILON)])
@@ -84,7 +85,7 @@ def outcome_of_tape(seed: int) -> str:
 
 
 def outcome_of_order(seed: int) -> str:
-    """ "ran", "refused" where no point orders what must be, or how it failed."""
+    """The outcome of a program: "ran", "refused" for accesses that cannot be ordered, or its failure."""
     from run_lane_program import compare_with_model, generated
 
     program = generated(seed)
@@ -95,7 +96,7 @@ def outcome_of_order(seed: int) -> str:
 
 
 def outcome_of_rounded(seed: int) -> str:
-    """ "right", "unstable", the code of a refusal, or how it is wrong."""
+    """The outcome of a program: "right", "unstable", the code of a refusal, or the difference."""
     from check_rounded import check
     from rounded_programs import RoundedProgram
 
@@ -125,7 +126,7 @@ def work(device: str, kind: str) -> None:
 
     tg.config.cache_kernels = False
     run = OUTCOMES[kind]
-    # What programs leave is collected after some of them, and not while one of them is compiled.
+    # Garbage is collected after every few programs, and not during a compilation.
     gc.freeze()
     gc.disable()
     with tg.ScopedDevice(device):
@@ -137,14 +138,14 @@ def work(device: str, kind: str) -> None:
 
 @dataclass
 class Worker:
-    """A process that answers seeds, started when there is one to answer."""
+    """A process that answers seeds with outcomes, started for the first seed."""
 
     options: list[str]
     limit: float
     process: subprocess.Popen[str] | None = None
 
     def outcome(self, seed: int) -> str:
-        """The outcome of the program. A process whose program fails is ended: perhaps it can use its GPU no more."""
+        """The outcome of a program. A process is ended after a failure, because it may not be able to use its GPU."""
         said = self.answer(seed)
         if said.startswith("failed"):
             self.end()
@@ -181,7 +182,7 @@ class Worker:
 
 
 def started(options: list[str]) -> subprocess.Popen[str]:
-    """A worker's process. There is one for each core, and interrupts are for the run as a whole."""
+    """Start a worker's process, in a session of its own, so that it does not get the interrupts of the run."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", *options],
         text=True,
@@ -198,7 +199,7 @@ def started(options: list[str]) -> subprocess.Popen[str]:
 
 @dataclass
 class Tally:
-    """What has become of the programs so far. `into`: where each is noted as it ends."""
+    """The outcomes of the programs so far. `into`: the file to which each outcome is added."""
 
     into: TextIO | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -228,7 +229,7 @@ class Tally:
 
 
 def noted(path: Path) -> Tally:
-    """The tally of what a file holds, which goes on there. A last line that was cut short is left out."""
+    """The tally of the outcomes in a file, to which further outcomes are added. An incomplete last line is ignored."""
     held = path.read_text() if path.exists() else ""
     whole = held[: held.rfind("\n") + 1]
     if whole != held:
@@ -240,7 +241,8 @@ def noted(path: Path) -> Tally:
 
 
 def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.Event) -> None:
-    """Keep a worker at work until there are no more seeds, or it is to stop; what it is at then counts for nothing."""
+    """Have a worker run programs until there are no more seeds or it must stop; the last program is then not
+    counted."""
     while not stop.is_set():
         with tally.lock:
             seed = next(seeds, None)
@@ -254,7 +256,7 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
 
 
 def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
-    """Have all programs run, and say from time to time how far it has got."""
+    """Run all programs, and print the outcomes so far from time to time."""
     begin = time.monotonic()
     options = ["--device", asked.device, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
     every = range(asked.first, asked.first + asked.count)

@@ -1,14 +1,14 @@
 """Runs the tests that need a GPU: `python tools/gpu_tests.py --jobs 12 [files or folders]`.
 
-A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So tests run in
-processes of their own, as many in one as take about `TOGETHER` seconds, those that take the longest first
-(`@pytest.mark.seconds(20)` says how long a test takes): long files are cut, short ones put together. After a fault, a
-crash, or a test that takes longer than `--limit` seconds, a fresh process goes on with the tests that are left. Prints
-failures in groups of equal messages, and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there
-was none to run.
+A fault ends a process's use of the GPU, so that all its later tests fail; a kernel may also never end. Tests therefore
+run in several processes, about `TOGETHER` seconds of tests in each, the longest first (`@pytest.mark.seconds(20)` is
+the time of a test): long files are split, short files share a process. After a fault, a crash, or a test that takes
+longer than `--limit` seconds, a new process continues with the remaining tests. Prints failures in groups of equal
+messages, and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was no test to run.
 
-`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their files.
-Tests that fault on purpose (`@pytest.mark.faults`) are left out then, and TEGULA_TESTS_UNDER is the command's name."""
+`--under "compute-sanitizer --report-api-errors no"` runs the tests under a command, whose findings fail the files.
+Tests that fault on purpose (`@pytest.mark.faults`) are left out then; TEGULA_TESTS_UNDER is set to the command's
+name."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ ROOT = Path(__file__).parent.parent
 FAULT = re.compile(
     r"CUDA_ERROR_(ILLEGAL|MISALIGNED|LAUNCH|HARDWARE|INVALID_(ADDRESS|PC)|ASSERT|ECC|CONTEXT|UNKNOWN)"
 )
-"""What the driver says to everything after a fault."""
+"""The errors that the driver returns for every call after a fault."""
 FINDINGS = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: ([1-9]\d*) .*$", re.MULTILINE)
-"""What a sanitizer says at the end if it has found something."""
+"""The last line of a sanitizer's report if it has findings."""
 PAUSE = 0.05
 USUAL, SLOW, SHORT, TOGETHER = 0.3, 2.0, 8.0, 20.0
-"""Seconds: of a test that says nothing, of one that is marked as slow, of tests of several files in one process, of all
-tests in one process."""
+"""Expected seconds of an unmarked test and of a test marked as slow; limits for files that share a process and for all
+tests of a process."""
 GOOD = ("passed", "skipped")
 
 
 @dataclass
 class Result:
-    """Of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (there was no time
-    for it)."""
+    """The result of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (no time was
+    left for it)."""
 
     test: str
     outcome: str
@@ -57,8 +57,8 @@ class Result:
 
 @dataclass
 class Piece:
-    """Tests of some files that run in one process, as long as nothing goes wrong. `expected`: seconds; `spent`:
-    seconds, all processes."""
+    """Tests of some files that run in one process if none faults or hangs. `expected`: the expected seconds; `spent`:
+    the seconds of all processes."""
 
     files: list[str]
     tests: list[str] = field(default_factory=list[str])
@@ -72,7 +72,7 @@ class Piece:
 
 
 class Recorder:
-    """Writes a line for each test that starts and for each that ends."""
+    """A pytest plugin that writes a line at the start and at the end of each test."""
 
     def __init__(self, to: TextIO) -> None:
         self.to, self.found = to, dict[str, Result]()
@@ -106,7 +106,7 @@ class Recorder:
 
 
 def _expected(item: pytest.Item) -> float:
-    """Seconds that a test takes on a GPU, more or less."""
+    """The approximate seconds of a test on a GPU."""
     told = item.get_closest_marker("seconds")
     if told is not None:
         return float(told.args[0])
@@ -119,12 +119,12 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def work(report: str, arguments: Sequence[str]) -> int:
-    """Run pytest and record what it does."""
+    """Run pytest and record the tests."""
     with open(report, "w") as to:
         return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Recorder(to)]))
 
 
-# In the process that starts them -------------------------------------------------------------------------------------
+# In the process that starts the others -------------------------------------------------------------------------------
 
 
 def started(
@@ -140,7 +140,7 @@ def started(
 
 
 def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
-    """What has been recorded since a position, and the new one."""
+    """The records of a report since a position, and the new position."""
     if not report.exists():
         return [], begin
     with report.open() as source:
@@ -151,7 +151,7 @@ def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
-    """The names of all tests, and the seconds that each should take; RuntimeError where pytest cannot tell."""
+    """The names of all tests with their expected seconds; RuntimeError if pytest cannot collect them."""
     report, log = folder / "collected", folder / "collected.log"
     status = started(report, log, ["--collect-only", "-m", marker, *places]).wait()
     found = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
@@ -161,7 +161,7 @@ def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, flo
 
 
 def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
-    """The tests by files, long files cut, short ones put together; those that take the longest first."""
+    """The tests in pieces: long files are split, short files are combined; the longest piece first."""
     cut: list[Piece] = []
     open_: dict[str, Piece] = {}
     for test, seconds in tests.items():
@@ -177,7 +177,7 @@ def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
 
 
 def _together(short: Sequence[Piece], most: int) -> list[Piece]:
-    """Each next one is put to the last, as long as both together are still short: to start a process takes seconds."""
+    """Combine short pieces as long as the result is short, because starting a process takes seconds."""
     put: list[Piece] = []
     for piece in short:
         last = put[-1] if put else None
@@ -195,7 +195,7 @@ def _together(short: Sequence[Piece], most: int) -> list[Piece]:
 
 
 def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> Piece:
-    """All tests of a piece until `end`, in as many processes as it takes, each `under` a command."""
+    """Run the tests of a piece until `end`, in as many processes as needed, each `under` a command."""
     left = list(piece.tests)
     begun = time.monotonic()
     while left and time.monotonic() < end:
@@ -211,7 +211,7 @@ def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[st
 def _one_process(
     piece: Piece, left: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
 ) -> list[Result]:
-    """What one process gets done: at least one result."""
+    """The results of one process, at least one."""
     piece.processes += 1
     base = folder / re.sub(r"\W", "-", f"{piece.tests[0]} {piece.processes}")[-120:]
     names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
@@ -248,7 +248,7 @@ def _one_process(
 
 
 def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
-    """What failed, by what it says, numbers aside: the most frequent first."""
+    """The failures grouped by their messages without numbers, the largest group first."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         if result.outcome not in GOOD:
@@ -272,13 +272,13 @@ def spoken(results: Sequence[Result]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("places", nargs="*", default=[str(ROOT / "tests")], help="files or folders of tests")
-    parser.add_argument("--jobs", type=int, default=4, help="processes at once")
-    parser.add_argument("--limit", type=float, default=150.0, help="seconds for a test")
-    parser.add_argument("--seconds", type=float, default=540.0, help="seconds for all tests")
+    parser.add_argument("--jobs", type=int, default=4, help="the number of concurrent processes")
+    parser.add_argument("--limit", type=float, default=150.0, help="the time limit of a test in seconds")
+    parser.add_argument("--seconds", type=float, default=540.0, help="the time limit of all tests in seconds")
     parser.add_argument("--most", type=int, default=150, help="the most tests in one process")
     parser.add_argument("--marker", default="gpu and not campaign", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
-    parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="where the results go")
+    parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="the file for the results")
     asked = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as made:

@@ -1,10 +1,10 @@
-"""What the process keeps of kernels that were compiled, run and dropped, and of launches.
+"""Measures the memory that a process keeps of kernels that were compiled, run and dropped, and of launches.
 
     python tools/memory_kept.py --compiles 4000 --launches 1000000
     python tools/memory_kept.py --device cuda:0
 
-Prints the growth of the process's memory, and of what malloc has handed out, for each compile and each launch; exits
-with 1 where a compile keeps more than 12 KB or a launch more than a tenth of a byte."""
+Prints the growth of the process's memory, and of the memory allocated by malloc, per compile and per launch. Exits with
+1 if a compile keeps more than 12 KB or a launch more than a tenth of a byte."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mallinfo(ctypes.Structure):
 
 
 def allocated() -> int:
-    """Bytes that malloc has handed out."""
+    """The bytes that malloc has allocated."""
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = Mallinfo
     fields = libc.mallinfo2().fields
@@ -49,12 +49,12 @@ def allocated() -> int:
 
 
 def resident() -> int:
-    """Bytes of the process in memory."""
+    """The resident bytes of the process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def grown(action: Any, count: int, warm: int) -> tuple[float, float]:
-    """Growth of resident and of allocated memory for each of `count` calls, after `warm` calls."""
+    """The growth of resident and of allocated memory per call over `count` calls, after `warm` calls."""
     for k in range(warm):
         action(k)
     gc.collect()
@@ -66,7 +66,7 @@ def grown(action: Any, count: int, warm: int) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Measure both. The exit status."""
+    """Measure compiles and launches. Returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -20,7 +20,7 @@ Real = Callable[[mpf], mpf]
 
 @dataclass(frozen=True)
 class Fit:
-    """`f` on [low, high] by a polynomial of `degree`; `weight` turns its error into the error that matters."""
+    """The approximation of `f` on [low, high] by a polynomial of `degree`; its error is multiplied by `weight`."""
 
     f: Real
     degree: int
@@ -37,7 +37,7 @@ def evaluate(coefficients: list[mpf], t: mpf) -> mpf:
 
 
 def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
-    """Coefficients, lowest first, and the maximal weighted error."""
+    """The coefficients, lowest power first, and the maximal weighted error."""
     n, low, high = fit.degree, mpf(fit.low), mpf(fit.high)
     count = 24 * (n + 2)
     grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / count) for i in range(count + 1)]
@@ -61,7 +61,8 @@ def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
 
 
 def exchanged(errors: list[mpf], wanted: int) -> list[int]:
-    """The extremes of the error, alternating in sign; the smallest at the ends are dropped."""
+    """The positions of `wanted` extremes of the error with alternating signs; the smaller of the two ends is dropped
+    until as many are left."""
     extremes: list[int] = []
     for i, e in enumerate(errors):
         if extremes and (errors[extremes[-1]] > 0) == (e > 0):
@@ -164,7 +165,7 @@ def erfinv_of_w(shift: float, root: bool) -> Real:
 
 
 def fits() -> dict[str, tuple[int, Fit]]:
-    """Name to (bits of the format, fit)."""
+    """The fits by name, each with the bits of its format's mantissa."""
     ln2, ln10 = mp.log(2), mp.log(10)
     half_ln2 = ln2 / 2 * mpf("1.001")
     quarter = mpf("0.79")
@@ -251,7 +252,7 @@ def rounded(value: mpf, bits: int) -> float:
 
 
 def two_over_pi(bits_per_word: int, zeros: int, words: int) -> list[int]:
-    """The binary digits of 2 / pi after the point, cut into words, after `zeros` words of 0."""
+    """The binary digits of 2 / pi after the point, split into words, after `zeros` words of 0."""
     with mp.workprec(bits_per_word * words + 64):
         digits = int(mp.floor(2 / mp.pi * mpf(2) ** (bits_per_word * (words - zeros))))
     mask = (1 << bits_per_word) - 1
@@ -259,7 +260,7 @@ def two_over_pi(bits_per_word: int, zeros: int, words: int) -> list[int]:
 
 
 def split(value: mpf, bits: list[int], format_bits: int, rounding: str = "n") -> list[float]:
-    """`value` as a sum of numbers of so many bits each; the last has the format's precision.
+    """`value` as a sum of numbers with the given bits; the last has the format's precision.
 
     Parts rounded down ("d") have the sign of the value, so their products with a zero or an infinity add up."""
     parts: list[float] = []

@@ -1,12 +1,12 @@
-"""Spoils the schedules of six kernels in every place, and compares what the checker says with what replays do.
+"""Mutates the schedules of six kernels at every place, and compares the checker's verdicts with replays.
 
     python tools/mutants.py                        all mutants, in two processes: about a quarter of an hour
-    python tools/mutants.py --part 0/10            every tenth one
-    python tools/mutants.py --subject chain        of one kernel
+    python tools/mutants.py --part 0/10            every tenth mutant
+    python tools/mutants.py --subject chain        mutants of one kernel
     python tools/mutants.py --save docs/mutants.md
 
-Exits with 1 if a mutant that fails passes, if one that does the same as the kernel is not, or if false alarms are
-2 % of all or more."""
+Exits with 1 if a mutant that fails in a replay passes the checker, if a mutant that behaves like the kernel does not,
+or if 2 % of all mutants or more are false alarms."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ for folder in ("check", "roles", "semantics"):
     sys.path.insert(0, str(ROOT / "tests" / folder))
 
 CHUNKS = 12
-"""Parts that a kernel's mutants are judged in, by one process each."""
+"""The number of parts in which a kernel's mutants are judged, each by one process."""
 Part = tuple[str, int, int, int]
-"""A kernel; which of how many mutants; orders of a launch."""
+"""A task: the kernel, the part, the number of parts, and the number of orders of a launch."""
 MOST_ALARMS = 0.02
 HEAD = """# Mutants of schedules
 
@@ -52,9 +52,9 @@ def main() -> int:
     parser.add_argument("--part", default="0/1", help="k/n: every nth mutant from the kth on")
     parser.add_argument("--subject", action="append", help="a kernel; may be repeated")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--orders", type=int, help="of each launch")
-    parser.add_argument("--log", type=Path, help="keep results there, and go on from those that it holds")
-    parser.add_argument("--save", type=Path, help="write a page there")
+    parser.add_argument("--orders", type=int, help="the number of orders of each launch")
+    parser.add_argument("--log", type=Path, help="a file to add results to; its parts are not run again")
+    parser.add_argument("--save", type=Path, help="the file to write the page to")
     options = parser.parse_args()
     from mutation.judge import ORDERS
     from mutation.subjects import MAKERS

@@ -1,12 +1,12 @@
-"""Run generated programs about names of tiles by the thousand: in the interpreter, and on a device or lowered to the
-threads of a GPU, against what Python makes of them on NumPy arrays.
+"""Runs generated programs about names of tiles in the interpreter, and on a device or lowered to the threads of a GPU,
+and compares them with Python on NumPy arrays.
 
 Usage: python tools/named_tiles.py [--first SEED] [--count N] [--shared PART] [--jobs N]
                                    [--lowered | --traced]
 
-`--shared`: how many of the tiles are declared shared, from 0 to 1. `--lowered`: instead of compiling a program, run
-what it becomes on a GPU in the interpreter, which looks for data races; `--traced`: do not compile it. Prints the
-failures, and how many programs were right, or refused and why. Exits with 1 if there are failures."""
+`--shared`: the fraction of tiles that are declared shared, from 0 to 1. `--lowered`: instead of compiling a program,
+run its lowered form for a GPU in the interpreter, which detects data races; `--traced`: do not compile it. Prints the
+failures, and the numbers of programs that were right or refused, by reason. Exits with 1 if there are failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED = "failed: "
 
 
 def outcome(seed: int, shared: float, lowered: bool, traced: bool) -> str:
-    """ "right", a word for the error by which it was refused, or how it failed."""
+    """The outcome of a program: "right", a word for the error that refused it, or its failure."""
     sys.path[:0] = [str(TESTS / "semantics"), str(TESTS / "gpu_lowering")]
     from named_tiles import generate
     from run_named_tiles import compare, compare_lowered

@@ -1,12 +1,11 @@
-"""Counts how many classes of ops each file asks for by name; writes tests/op_classes.json, whose numbers only fall.
+"""Counts the op classes that each file tests for by name; writes tests/op_classes.json, whose numbers may only fall.
 
 Usage: python tools/op_classes.py
 
-A file asks for a class in `isinstance`, in a comparison, as a key of a table or of a function that is a rule for it,
-and in a group of classes that is a constant of its. The class's own file, builders of ops, the table of what ops do
-(ops/events.py), code generation and the interpreter may; all others should ask for an interface
-(src/tegula/ir/interfaces.py) or a property of the op. Numbers that have grown are named, and stay as they were;
-without the file all are written."""
+A file tests for a class in `isinstance`, in a comparison, as a key of a table or of a rule, or in a constant tuple of
+classes. The class's own file, builders of ops, the event table (ops/events.py), code generation and the interpreter may
+do so; other files should use an interface (src/tegula/ir/interfaces.py) or a property of the op. Files whose number has
+grown are printed and keep their old number; if there is no JSON file, all numbers are written."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ CLASSES = {
 
 
 def asked(name: str, tree: ast.Module) -> set[str]:
-    """The classes that a file, named from the source's folder, asks for. Those that it defines are not meant."""
+    """The op classes that a file tests for, without those that it defines. `name`: its path in the source folder."""
     imported = dict(_imported(tree))
     named = (_resolved(node, imported) for place in _places(tree) for node in _members(place))
     own = "tegula." + name.removesuffix(".py").replace("/", ".")
@@ -36,7 +35,7 @@ def asked(name: str, tree: ast.Module) -> set[str]:
 
 
 def counts() -> dict[str, int]:
-    """How many classes each file asks for; files that ask for none, or may ask for any, are left out."""
+    """The number of classes that each file tests for; files that test for none, or may test for any, are left out."""
     found: dict[str, int] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
@@ -51,12 +50,12 @@ def kept() -> dict[str, int]:
 
 
 def grown(now: dict[str, int], before: dict[str, int]) -> list[str]:
-    """The files that ask for more classes than before."""
+    """The files that test for more classes than before."""
     return [f"{name}: {n}, not {before.get(name, 0)}" for name, n in now.items() if n > before.get(name, 0)]
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Each name that is imported: module and name there. A module has itself as the one, and nothing as the other."""
+    """Each imported name with its module and its name there, which is empty for a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
@@ -72,7 +71,7 @@ def _resolved(node: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str
 
 
 def _places(tree: ast.Module) -> Iterator[ast.expr]:
-    """Where classes are asked for."""
+    """The expressions that classes are tested in."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -92,7 +91,7 @@ def _places(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _members(node: ast.expr) -> Iterator[ast.expr]:
-    """A class, or those of a group of classes."""
+    """The classes of an expression: one, or the elements of a tuple, list or set."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         for element in node.elts:
             yield from _members(element)

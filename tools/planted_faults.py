@@ -1,15 +1,15 @@
-"""Plants faults of one line in the source, one at a time, and says which the tests catch.
+"""Plants faults of one line in the source, one at a time, and prints which of them the tests catch.
 
-A fault is a comparison transposed, a number off by one, `and` for `or`, a condition negated, a branch or a statement
-dropped, at a place drawn from all of src/tegula by its number and the seed. It is planted in a copy of the checkout.
-Tests of the part that it is in run first, then all others that are not slow; the first failure ends them.
+A fault is a changed comparison, a number off by one, `and` for `or`, a dropped negation, branch or statement, at a
+place of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. Tests of
+the same part of the source run first, then all other tests that are not slow, until one fails.
 
-    python tools/planted_faults.py --count 30 --show                  the faults alone
-    python tools/planted_faults.py --count 30 --jobs 14 --into FILE   what became of each; goes on where FILE ends
+    python tools/planted_faults.py --count 30 --show                  prints the faults without running tests
+    python tools/planted_faults.py --count 30 --jobs 14 --into FILE   adds outcomes to FILE; those in it are kept
     python tools/planted_faults.py --count 30 --tests "tests/check -m slow"      other tests; may be repeated
-    python tools/planted_faults.py --count 30 --caught FILE           those caught there; exits with 1 if one is not
+    python tools/planted_faults.py --count 30 --caught FILE           faults caught in FILE; exits with 1 if one is not
 
-A fault that no test can see, because the program does the same with it, counts as not caught."""
+A fault that does not change the program's behaviour counts as not caught."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tegula.dataclass import dataclass
 
 ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {"torch.py", "jax.py"}
-"""Files that only tests of other environments run."""
+"""Files that only tests in other environments cover."""
 FAST = "-m 'not slow and not campaign'"
 RELATED = {
     "backend": ("backend", "runtime"),
@@ -52,7 +52,7 @@ RELATED = {
     "stdlib": ("stdlib", "semantics", "gradients"),
     "tune": ("tune", "runtime"),
 }
-"""Tests that begin, by the part of the source; `ir`, `lang` and `errors` for all others."""
+"""The tests to run first, by the part of the source; `ir`, `lang` and `errors` for other parts."""
 REPLACED = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
@@ -69,7 +69,7 @@ REPLACED = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of a file that may be replaced: bytes of lines, counted from 0, and what may be there instead."""
+    """A part of a file that may be replaced: lines, counted from 0, with byte offsets, and the replacements."""
 
     file: str
     line: int
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file with one place replaced."""
+    """A fault: the text of a file with one place replaced."""
 
     number: int
     file: str
@@ -92,11 +92,11 @@ class Fault:
     text: str
 
 
-# Where faults can be -------------------------------------------------------------------------------------------------
+# Places of faults ----------------------------------------------------------------------------------------------------
 
 
 def places_of(file: str, text: str) -> Iterator[tuple[str, Place]]:
-    """(kind, place) of each place of a file's text."""
+    """The places of a file's text, each with its kind of fault."""
     for node in _reached(ast.parse(text)):
         for kind, instead in _faults(node):
             assert isinstance(node, ast.expr | ast.stmt)
@@ -108,7 +108,7 @@ def places_of(file: str, text: str) -> Iterator[tuple[str, Place]]:
 
 
 def _reached(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that do something: no annotations, messages, assertions, and nothing for type checkers alone."""
+    """The nodes that run and matter: without annotations, messages, assertions and code for type checkers."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
@@ -122,11 +122,11 @@ def _reached(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
-    """The faults that a node may have: their kind, and texts in its place (of an `if`: in that of its condition)."""
+    """The kinds of faults of a node, each with the texts that replace the node, or the condition of an `if`."""
     match node:
         case ast.Compare(left, [op], [right]):
             others = [ast.Compare(left, [other()], [right]) for other in REPLACED[type(op)]]
-            yield "comparison transposed", [f"({ast.unparse(other)})" for other in others]
+            yield "comparison changed", [f"({ast.unparse(other)})" for other in others]
         case ast.Constant(bool(value)):
             yield "constant changed", [str(not value)]
         case ast.Constant(int(value)):
@@ -159,7 +159,7 @@ def all_places(source: Path) -> dict[str, list[Place]]:
 
 
 def fault(source: Path, seed: int, number: int) -> Fault:
-    """The fault of that number: a kind, then a place of it, then what is there instead."""
+    """The fault of a number: draws a kind, a place of this kind and a replacement."""
     rng = random.Random(f"{seed} {number}")
     places = all_places(source)
     kind = rng.choice(sorted(places))
@@ -172,7 +172,7 @@ def fault(source: Path, seed: int, number: int) -> Fault:
 
 
 def replaced(text: str, place: Place, instead: str) -> str:
-    """The text with other bytes at a place, and as many lines as before."""
+    """The text with a place replaced and the number of lines unchanged."""
     lines = text.encode().splitlines(keepends=True)
     last = lines[place.end_line]
     blank = b"\n" * (place.end_line - place.line)
@@ -182,11 +182,11 @@ def replaced(text: str, place: Place, instead: str) -> str:
     return b"".join([*lines[: place.line], line, *lines[place.end_line + 1 :]]).decode()
 
 
-# What becomes of them ------------------------------------------------------------------------------------------------
+# Outcomes of faults --------------------------------------------------------------------------------------------------
 
 
 def commands(file: str, asked: list[str]) -> list[list[str]]:
-    """The arguments of pytest, run by run."""
+    """The arguments of each run of pytest."""
     if asked:
         return [shlex.split(each) for each in asked]
     part = file.partition("/")[0].removesuffix(".py")
@@ -208,7 +208,7 @@ class Checkout:
                 shutil.copy2(of / name, into / name)
 
     def judged(self, one: Fault, asked: list[str], limit: float) -> str:
-        """What caught a fault, or nothing."""
+        """The test that caught a fault, or ""."""
         file = self.path / "src" / "tegula" / one.file
         right = file.read_bytes()
         file.write_text(one.text, encoding="utf-8")
@@ -219,7 +219,7 @@ class Checkout:
             file.write_bytes(right)
 
     def _failure(self, arguments: list[str], limit: float) -> str:
-        """What pytest says of the first test that fails; nothing where none does."""
+        """The first test that fails in a run of pytest, or "" if all pass."""
         run = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
         environment = {
             **os.environ,
@@ -245,7 +245,7 @@ class Checkout:
 
 
 def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:
-    """Judge faults, so many at a time; each is noted when it is done."""
+    """Judge faults, `options.jobs` at a time, and call `note` for each."""
     with tempfile.TemporaryDirectory(prefix="tegula-faults-") as folder:
         free: SimpleQueue[Checkout] = SimpleQueue()
         for k in range(min(options.jobs, len(numbers))):
@@ -269,7 +269,7 @@ def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault
 
 
 def known(log: Path | None, seed: int) -> dict[int, str]:
-    """What caught the faults of a seed, by their numbers, as a file has it."""
+    """The tests that caught the faults of a seed, by number, from a file of results."""
     if log is None or not log.exists():
         return {}
     rows = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
@@ -283,13 +283,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first fault")
     parser.add_argument("--count", type=int, default=30)
-    parser.add_argument("--jobs", type=int, default=2, help="faults at a time, each on one core")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="the number of concurrent faults, each on one core"
+    )
     parser.add_argument("--tests", action="append", default=[], help="arguments of pytest")
-    parser.add_argument("--limit", type=float, default=3600, help="seconds of one run of pytest")
-    parser.add_argument("--into", type=Path, help="write results there, and leave out what it holds")
-    parser.add_argument("--caught", type=Path, help="only those that were caught there")
+    parser.add_argument(
+        "--limit", type=float, default=3600, help="the time limit of one run of pytest in seconds"
+    )
+    parser.add_argument("--into", type=Path, help="a file to add results to; its faults are not judged again")
+    parser.add_argument("--caught", type=Path, help="judge only the faults that were caught in this file")
     parser.add_argument("--checkout", type=Path, default=ROOT, help="another checkout, with its own tests")
-    parser.add_argument("--show", action="store_true", help="only the faults")
+    parser.add_argument("--show", action="store_true", help="print the faults without running tests")
     options = parser.parse_args()
     options.checkout = options.checkout.resolve()
     numbers = list(range(options.first, options.first + options.count))

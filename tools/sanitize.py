@@ -1,11 +1,11 @@
-"""Run the named kernels on this machine's GPU under compute-sanitizer's tools, and say what each found.
+"""Runs the named kernels on this machine's GPU under compute-sanitizer's tools, and prints the findings of each.
 
 Usage: python tools/sanitize.py [--into FILE] [TOOL ...]
 
-TOOL is memcheck, racecheck, synccheck or initcheck; without one the first three run, at the same time. Exits with 1 if
-one finds anything that is not in `EXPLAINED`, or a test fails. What is in there is shown as explained, and counted.
-`--program` is another compute-sanitizer than the one on the PATH. `--into` writes what was found, with versions, as
-JSON."""
+TOOL is memcheck, racecheck, synccheck or initcheck; by default the first three run concurrently. Exits with 1 if a tool
+has a finding that is not in `EXPLAINED`, or if a test fails. Findings in `EXPLAINED` are printed as explained, and
+counted. `--program`: another compute-sanitizer than that on the PATH. `--into`: a file for the findings and versions,
+as JSON."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ DEFAULT = ("memcheck", "racecheck", "synccheck")
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", re.MULTILINE)
 PASSED = re.compile(r"(\d+) passed")
 LIMIT = 540
-"""Seconds for one tool."""
+"""The time limit of one tool in seconds."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """`does`: Read or Write; `kernel` and `source`: the function of the line, and its text, where the report has it."""
+    """An access in a report. `does`: Read or Write; `kernel` and `source`: the function that contains the line and the
+    text of the line, if the report has them."""
 
     does: str
     kernel: str
@@ -44,7 +45,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Race:
-    """What racecheck says of two instructions. `hazards`: how many pairs of accesses."""
+    """A race between two instructions that racecheck reports. `hazards`: the number of pairs of accesses."""
 
     first: Access
     second: Access
@@ -53,7 +54,8 @@ class Race:
 
 @dataclass(frozen=True)
 class Explained:
-    """A finding that is not a fault: of which kernel, between which lines, how often, and where it is shown."""
+    """A finding that is no fault: its kernel, its lines, the number of its hazards, the reason, and the design note
+    that explains it."""
 
     kernel: str
     writes: str
@@ -79,7 +81,7 @@ EXPLAINED = (
 )
 
 
-# What a report says --------------------------------------------------------------------------------------------------
+# Reports -------------------------------------------------------------------------------------------------------------
 
 ACCESS = r"(Read|Write) access at \S+(?: in (\S+?):(\d+))?"
 FIRST = re.compile(rf"Race reported between {ACCESS}")
@@ -87,7 +89,7 @@ SECOND = re.compile(rf"and {ACCESS}.* \[(\d+) hazards?\]")
 
 
 def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
-    """The pairs of accesses that racecheck reports; the first stands once for all that follow it."""
+    """The pairs of accesses that racecheck reports; a report names the first access once for several second ones."""
     found: list[Race] = []
     first: Access | None = None
     for line in text.splitlines():
@@ -99,7 +101,7 @@ def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
 
 
 def _access(does: str, file: str | None, line: str | None, sources: Path) -> Access:
-    """With what stands at the place; a report names files without their folders."""
+    """An access with its kernel and source line; reports name files without their folders."""
     for path in sources.rglob(Path(file).name) if file and line else ():
         text, number = path.read_text(encoding="utf-8"), int(line or 0)
         for node in ast.walk(ast.parse(text)):
@@ -109,7 +111,7 @@ def _access(does: str, file: str | None, line: str | None, sources: Path) -> Acc
 
 
 def judged(text: str, status: int, explained: Sequence[Explained] = EXPLAINED) -> dict[str, Any]:
-    """What a tool has found. `clean`: all of it is explained, and the tests passed."""
+    """The findings of a tool. `clean`: all findings are explained, and the tests passed."""
     found, passed = SUMMARY.search(text), PASSED.search(text)
     findings = int(found[1]) if found else None
     known = [(r, next((e for e in explained if e.covers(r)), None)) for r in races(text)]
@@ -127,7 +129,8 @@ def judged(text: str, status: int, explained: Sequence[Explained] = EXPLAINED) -
 
 
 def start(program: str, tool: str) -> subprocess.Popen[str]:
-    """One tool over all named kernels. Calls that the driver refuses tell kinds of memory apart; they are no errors."""
+    """Start a tool on all named kernels. Driver calls may fail by design, to distinguish kinds of memory, so memcheck
+    does not report them."""
     command = [program, "--tool", tool, "--target-processes", "all"]
     command += ["--report-api-errors", "no"] if tool == "memcheck" else []
     command += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS]

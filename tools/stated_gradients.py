@@ -1,8 +1,8 @@
-"""Compares what docstrings say of gradients with what ops declare: used by tools/docstrings.py.
+"""Compares the Gradient sections of docstrings with the declarations of ops; used by tools/docstrings.py.
 
-Which ops a function of kernels makes is read from its code: the classes and the names of ops in it, in what it calls
-and in what it closes over. An op has a rule, its `adjoint`; or a reason against, its `NONDIFFERENTIABLE`; or neither,
-where nothing flows through it: of integers, of barriers."""
+The ops that a kernel function builds are read from its code: the classes and names of ops in it, in the functions that
+it calls and in its closure. An op has a rule, its `adjoint`; or a reason why it has none, its `NONDIFFERENTIABLE`; or
+neither, if no gradient flows through it, as for ops on integers and barriers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from tegula.ops.indexing import KernelBuilder
 REFUSED = "refused (no-gradient)"
 WITHOUT_ROLES = "of the kernel as it is without roles"
 UNTYPED = re.compile(r"\(?(an int\b|an int32|a uint32|a bool|value, slot)")
-"""How `Returns` begins for results that have no gradient."""
+"""The beginnings of the section Returns for results without a gradient."""
 TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary", "map", "stored"}
-"""Methods of the builder that make a value of an operand."""
+"""Methods of the builder that convert an operand to a value."""
 
 
 def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list[str]:
-    """Where a Gradient section and the ops that the function makes disagree. `returned`: the section Returns."""
+    """The contradictions between a Gradient section and the ops that the function builds. `returned`: the section
+    Returns."""
     made = ops_of(build)
     rules = [op for op in made if op.adjoint is not Op.adjoint]
     against = [op for op in made if op.NONDIFFERENTIABLE]
     partly = [op for op in rules if "refuse" in _names(op.adjoint.__code__).attributes]
     if said.startswith(WITHOUT_ROLES):
         in_roles = any(op.__module__ == "tegula.ops.roles" for op in made)
-        return [] if in_roles else ["gradient: it makes nothing of roles"]
+        return [] if in_roles else ["gradient: the function builds no op of roles"]
     if said.startswith(REFUSED):
         return [] if against or partly else [f"gradient: no op refuses one, of {_listed(made)}"]
     if against and REFUSED not in said and not said.startswith("none"):
@@ -49,14 +50,14 @@ def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list
 
 
 class Names(NamedTuple):
-    """What code names, that of nested functions too."""
+    """The names that code refers to, including nested functions: globals and attributes."""
 
     of_module: frozenset[str]
     attributes: frozenset[str]
 
 
 def ops_of(build: Callable[..., Any]) -> set[type[Op]]:
-    """The ops that a build function makes; where it leaves that to a method of the builder, those of the method."""
+    """The op classes that a build function uses, directly or through methods of the builder."""
     assert isinstance(build, FunctionType)
     return _ops(build, set())
 
@@ -82,7 +83,7 @@ def _ops(function: FunctionType, seen: set[FunctionType]) -> set[type[Op]]:
 
 
 def _reached(function: FunctionType, names: Names) -> Iterator[object]:
-    """What a function names of its module, or of modules that it names, and what it closes over."""
+    """The objects that a function refers to: globals, attributes of imported modules, and its closure."""
     for name in names.of_module:
         x = function.__globals__.get(name)
         if isinstance(x, ModuleType):
@@ -98,7 +99,7 @@ def _builds(function: FunctionType) -> bool:
 
 
 def _takes_operands(build: Callable[..., Any]) -> bool:
-    """Whether a function makes values of its parameters, which are not all constants then."""
+    """Whether a function converts a parameter to a value, so that not all parameters are constants."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(build)))
     parameters = {*inspect.signature(build).parameters} - {*build.__code__.co_varnames[:1]}
     return any(

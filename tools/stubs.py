@@ -47,7 +47,7 @@ ALIASES = ("InOut", "constexpr")
 
 
 def stub() -> str:
-    """The file as it should be."""
+    """The text of the stub file."""
     imports = sorted(set(_imports()))
     known = {line.rpartition(" as ")[2] for line in imports}
     own = sorted(name for name in SPECIAL if name not in known and not hasattr(builtins, name))
@@ -71,7 +71,8 @@ def stub() -> str:
 
 
 def _imports() -> Iterator[str]:
-    """Names of the host, from the modules that define them: those that api.py imports, and those loaded later."""
+    """Imports of the host's names from their modules: the names that api.py imports, and the names that it loads
+    later."""
     for node in ast.parse((ROOT / "src" / "tegula" / "api.py").read_text(encoding="utf-8")).body:
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.ImportFrom) and module.startswith("tegula.") and module not in TABLES:
@@ -88,7 +89,7 @@ def _imports() -> Iterator[str]:
 
 
 TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.definition")
-"""Modules that give tables of names, and not the names themselves."""
+"""Modules from which api.py imports tables of names."""
 
 
 def _is_type(x: object) -> bool:
@@ -99,12 +100,13 @@ def _is_type(x: object) -> bool:
 
 
 def _ends(x: Any) -> bool:
-    """Whether Python code cannot call a function: kernels can."""
+    """Whether only kernels can call a function, not Python code."""
     return inspect.isfunction(x) and x.__annotations__.get("return") == "NoReturn"
 
 
 def _of_tracer(name: str) -> str:
-    """A function that only the tracer knows. It is an iterable, a context or a number in kernels."""
+    """The stub of a function that is built into the tracer, whose result in kernels is an iterable, a context or a
+    number."""
     found = api.NAMES.get(name)
     parameters = inspect.signature(found).parameters.values() if found is not None else ()
     doc = inspect.getdoc(found) if found is not None else None
@@ -112,7 +114,7 @@ def _of_tracer(name: str) -> str:
 
 
 def _constants() -> str:
-    """Numbers of the language."""
+    """The stubs of the language's numeric constants."""
     return "\n".join(f"{name}: float" for name, x in sorted(api.NAMES.items()) if isinstance(x, float))
 
 
@@ -173,7 +175,7 @@ def _function(name: str, called: str = "") -> str:
 
 
 def _literal(doc: str) -> str:
-    """A docstring as it stands in a function, where editors show it."""
+    """A docstring as a string literal in the body of a function."""
     lines = doc.strip().replace("\\", "\\\\").splitlines()
     text = "\n".join(f"    {line}".rstrip() for line in lines).strip()
     return f'"""{text}\n    """' if len(lines) > 1 else f'"""{text}"""'

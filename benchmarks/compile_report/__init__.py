@@ -1,1 +1,1 @@
-"""What the compiler makes of every timed GPU kernel, read off the machine code, without a GPU."""
+"""The compile report: registers, instructions and other properties of the machine code of all timed GPU kernels."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks --compile-only`: compiles, prints what changed, and keeps the report."""
+"""`python -m benchmarks --compile-only`: compiles all forms, prints the changes, and writes the report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.compile_report import report
 COLUMNS = ("registers", "spill_bytes", "shared_bytes", "threads", "verdict")
 COUNTS = ("instructions", "tensor", "barriers", "shared", "global")
 WIDTH = 170
-"""Characters of a line where the output is no terminal."""
+"""The width of the table if the output is no terminal."""
 
 
 def compile_forms(wanted: str, compare: bool) -> int:
-    """Compile the forms whose name holds `wanted`. Writes the report, or with `compare` nothing: then 1 is returned if
-    anything but times differs from what is kept."""
+    """Compile the forms whose name contains `wanted` and write the report. With `compare` nothing is written, and 1 is
+    returned if a row differs from the committed report in more than times."""
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     kept = report.read()["rows"] if report.PATH.exists() else {}
     found: list[report.Row] = []

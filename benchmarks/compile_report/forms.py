@@ -1,4 +1,4 @@
-"""The forms of kernels that the report compiles: what the GPU rows launch, and the kernels of tests for Hopper."""
+"""The forms of kernels in the report: those that the GPU rows launch, and the kernels of tests for Hopper."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PROCESSORS = 132
 """Multiprocessors of an H200, for choices that depend on their number."""
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 Prepared = Iterator[tuple[str, Kernel]]
-"""Kernels as the passes for GPUs get them; a gradient is several, whose names follow that of the form."""
+"""Kernels before the passes for GPUs; a gradient has several, whose names are appended to the name of the form."""
 DTYPES = (tg.bfloat16, tg.float32)
 
 
 def forward_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
 ) -> Prepared:
-    """A kernel for a launch with arguments like these. Only types, ranks and how arrays lie in memory count."""
+    """A kernel specialised for the types, ranks and memory layouts of the arguments."""
     args = arguments()
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     wanted = specialisation(found, plan((*dims, threads), threads).launch, overlaps(tuple(args)))
@@ -62,7 +62,7 @@ def gradient_form(
 
 
 def zeros(*shapes: Sequence[int], dtype: Any = tg.bfloat16, out: Any = None) -> Callable[[], list[Any]]:
-    """Arrays of a type, the last of which may have another one."""
+    """A function that makes arrays of one type, or of the type `out` for the last."""
 
     def make() -> list[Any]:
         types = [dtype] * (len(shapes) - 1) + [out or dtype]
@@ -123,7 +123,7 @@ def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 
 
 def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
-    """Plain matmuls, those with roles by hand, and the gradients of a plain one."""
+    """Matmuls without roles, matmuls with explicit roles, and the gradients of a matmul without roles."""
     square = zeros(*[(512, 512)] * 3)
     for (tm, tn, tk), stages, threads in (((128, 256, 64), 3, 256), ((128, 128, 32), 4, 128)):
         kernel = gpu_kernels.gemm_kernel(tm, tn, tk, stages)
@@ -141,7 +141,7 @@ def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 
 
 def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: str, result: Any) -> Prepared:
-    """kernels.matmul with a tile."""
+    """The kernel of kernels.matmul for a tile."""
     m, n, k = 512, 512, 4096
     kernel = gemm.matmul_kernel(
         dtype, tile, transposed, gemm.Epilogue(tg.float32 if tile.splits > 1 else result), precision
@@ -154,7 +154,7 @@ def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: s
 
 
 def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prepared:
-    """kernels.attention."""
+    """The kernel of kernels.attention."""
     q, o = (tg.zeros((1, heads, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
     k, v = (tg.zeros((1, heads // shared, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
     grid, told = order(q.shape, k.shape, 16, PROCESSORS, causal)
@@ -163,7 +163,7 @@ def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prep
 
 
 def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
-    """kernels.matmul with every tile and type that rows use, and kernels.attention."""
+    """kernels.matmul with all tiles and types of the rows, and kernels.attention."""
     for dtype, precision, result in (
         (tg.bfloat16, "default", tg.bfloat16),
         (tg.float8_e4m3, "default", tg.bfloat16),
@@ -198,7 +198,7 @@ def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 
 
 def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]]:
-    """Plain kernels that get roles, and those of the tests."""
+    """Kernels that get automatic roles, and such kernels of the tests."""
     k, plain = automatic_kernels, zeros(*[(512, 512)] * 3)
     for name, kernel, arguments in (
         ("tile_gemm, float32 result", k.tile_gemm, zeros(*[(512, 512)] * 3, out=tg.float32)),
@@ -235,7 +235,7 @@ def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]
 
 
 def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
-    """The same with a right operand of int8."""
+    """The arrays with a right operand of int8."""
 
     def make() -> list[Any]:
         a, b, c = arrays()
@@ -245,6 +245,6 @@ def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
 
 
 def forms() -> dict[str, Callable[[], Prepared]]:
-    """Everything that the report compiles, by name, in order."""
+    """All forms of the report by name, in order."""
     groups = (rows_of_memory, rows_of_matmuls, rows_of_the_library, rows_of_automatic_schedules)
     return {name: make for group in groups for name, make in group()}

@@ -21,14 +21,14 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "local": ("LDL", "STL"),
     "shuffles": ("SHFL", "REDUX"),
 }
-"""What is counted, by the first part of an instruction's name."""
+"""The families of instructions that are counted, by the first part of the name."""
 LOOK = "SYNCS.PHASECHK"
-"""A look at the phase of an mbarrier; a loop of nothing else waits."""
+"""The instruction that tests the phase of an mbarrier; a loop with no other work is a wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`name` with its modifiers, `operands` as text; `target`: the label that it branches to, if it does;
+    """An instruction: `name` with its modifiers, `operands` as text; `target`: the label of a branch, or "";
     `predicated`: whether some threads may not execute it."""
 
     name: str
@@ -43,14 +43,14 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The instructions of a kernel in order, and the position that each label stands before."""
+    """The instructions of a kernel in order, and the position of the instruction after each label."""
 
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]
 
 
 def read(sass: str) -> Code:
-    """Code of what nvdisasm or cuobjdump prints of one kernel."""
+    """Parse the output of nvdisasm or cuobjdump for one kernel."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     addresses: dict[str, int] = {}
@@ -65,22 +65,23 @@ def read(sass: str) -> Code:
             instructions.append(
                 Instruction(name, operands, (target[1] or target[2]) if target else "", predicated)
             )
-    # cuobjdump names the places that branches lead to by their addresses.
+    # cuobjdump prints addresses as branch targets.
     labels |= {i.target: addresses[i.target] for i in instructions if i.target in addresses}
     return Code(tuple(instructions), labels)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The basic blocks of a kernel: `spans` of instructions, and the blocks that follow each."""
+    """The control flow graph of a kernel: the `spans` of instructions of its basic blocks, and the successors of
+    each."""
 
     spans: tuple[tuple[int, int], ...]
     follow: tuple[tuple[int, ...], ...]
 
 
 def graph(code: Code) -> Graph:
-    """Control flow, cut where branches lead, after branches and exits, and before looks at mbarriers: of the labels
-    that no branch leads to, nvdisasm prints some and cuobjdump none."""
+    """The control flow graph. Blocks start at branch targets, after branches and exits, and before tests of mbarriers;
+    other labels are ignored, because nvdisasm prints some of them and cuobjdump none."""
     count = len(code.instructions)
     ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
     looks = (k for k, i in enumerate(code.instructions) if i.name.startswith(LOOK))
@@ -99,7 +100,7 @@ def graph(code: Code) -> Graph:
 
 
 def loops(flow: Graph) -> list[frozenset[int]]:
-    """The blocks of every natural loop: those from which a back edge is reached without its head."""
+    """The blocks of each natural loop: those that reach a back edge without passing through its head."""
     before: list[list[int]] = [[] for _ in flow.spans]
     for k, following in enumerate(flow.follow):
         for block in following:
@@ -124,7 +125,7 @@ def _reaching(tail: int, head: int, before: list[list[int]]) -> set[int]:
 
 
 def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
-    """The blocks on every way to each block that can be reached."""
+    """The dominators of each reachable block."""
     order, pending = dict.fromkeys([0]), [0]
     while pending:
         for block in flow.follow[pending.pop()]:
@@ -145,8 +146,8 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
 
 
 def main_loop(code: Code) -> Sequence[Instruction]:
-    """The innermost loop with the most tensor-core instructions, of these the longest; nothing for straight code.
-    Loops and blocks that only wait count as nothing."""
+    """The innermost loop with the most tensor-core instructions, the longest if there are several; empty for code
+    without loops. Loops and blocks that only wait are ignored."""
     flow = graph(code)
 
     def body(blocks: frozenset[int]) -> list[Instruction]:
@@ -163,12 +164,12 @@ def _only_waits(body: Sequence[Instruction]) -> bool:
 
 
 def counts(body: Sequence[Instruction]) -> dict[str, int]:
-    """How many instructions of each family there are, and of all that are no padding under "instructions"."""
+    """The number of instructions of each family, and under "instructions" of all instructions except padding."""
     found = {what: sum(i.family in names for i in body) for what, names in FAMILIES.items()}
     return {"instructions": sum(i.family != "NOP" for i in body), **found}
 
 
 def waits(body: Sequence[Instruction]) -> list[int]:
-    """For each wait for matmuls of warp groups, in order, how many groups it leaves in flight."""
+    """For each wait for wgmma, in order, the number of groups that it leaves in flight."""
     left = (re.search(r"gsb0, (0x[0-9a-f]+)", i.operands) for i in body if i.name == "WARPGROUP.DEPBAR.LE")
     return [int(found[1], 16) for found in left if found]

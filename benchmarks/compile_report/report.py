@@ -1,4 +1,4 @@
-"""Compiles every form for sm_90a and keeps what became of it as JSON, in which a change of the compiler shows."""
+"""Compiles all forms for sm_90a and writes a JSON report, whose diff shows the effects of a change of the compiler."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tegula.target import get_cuda_target
 TARGET = get_cuda_target("sm_90a")
 PATH = RESULTS / "compile-sm_90a.json"
 TIMES = ("seconds",)
-"""Of a row: what differs from run to run."""
+"""The fields of a row that differ between runs."""
 Row = dict[str, Any]
 
 
 def row(name: str, kernel: Kernel) -> Row:
-    """What the compiler makes of a prepared kernel, which the passes change.
+    """The row of a prepared kernel, which the passes change.
 
-    `registers` of a thread, `spill_bytes` stored and loaded, `shared_bytes` and `threads` of a block; `schedule`: what
-    was made of it automatically, or why not; `verdict` on its roles. `loop`, the main one, and `whole`: counts of
-    instructions by family; `waits`: how many groups of matmuls each wait of the main loop leaves in flight.
-    `seconds`: of the passes, LLVM and ptxas."""
+    `registers` of a thread, `spill_bytes` stored and loaded, `shared_bytes` and `threads` of a block; `schedule`: the
+    automatic schedule, or the reason why there is none; `verdict`: of the checker on its roles. `loop`, for the main
+    loop, and `whole`: numbers of instructions by family; `waits`: the number of matmul groups that each wait of the
+    main loop leaves in flight. `seconds`: the time of the passes, LLVM and ptxas."""
     began = time.perf_counter()
     built = build(kernel, TARGET)
     seconds = time.perf_counter() - began
@@ -51,7 +51,7 @@ def row(name: str, kernel: Kernel) -> Row:
 
 
 def rows(wanted: str) -> Iterator[Row]:
-    """The rows of all forms whose name holds one of the parts of `wanted` with | between them."""
+    """The rows of all forms whose name contains one of the alternatives of `wanted`, which are separated by |."""
     for name, make in forms().items():
         if any(part in name for part in wanted.split("|")):
             yield from rows_of(name, make)
@@ -64,7 +64,7 @@ def rows_of(name: str, make: Callable[[], Prepared]) -> Iterator[Row]:
 
 
 def assembler() -> str:
-    """The ptxas that is used, as the report keeps it."""
+    """The version of the ptxas in use, for the report."""
     programs = ptx.candidates()
     return ptx.version(programs[0]) if programs else "none"
 
@@ -76,7 +76,7 @@ def read(path: Path = PATH) -> dict[str, Any]:
 
 
 def save(found: list[Row], path: Path = PATH, whole: bool = True) -> Path:
-    """Write the report; unless it is `whole`, rows that were not compiled again stay."""
+    """Write the report; if it is not `whole`, rows that were not compiled again are kept."""
     kept = read(path)["rows"] if path.exists() and not whole else {}
     kept |= {r["name"]: r for r in found}
     lines = ",\n".join(f"  {json.dumps(r)}" for r in kept.values())
@@ -85,7 +85,7 @@ def save(found: list[Row], path: Path = PATH, whole: bool = True) -> Path:
 
 
 def differences(found: Row, kept: Row | None) -> list[str]:
-    """What changed in a row, in words; nothing where only times differ."""
+    """The changes of a row as text; none if only times differ."""
     if kept is None:
         return [f"{found['name']}: new"]
     changed: list[str] = []

@@ -1453,8 +1453,8 @@ def expm1(x: Any) -> Any:
 def fence_async() -> None:
     """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
 
-    What each thread of the role has read and written comes before what is started by any thread that
-    synchronises with it afterwards.
+    Reads and writes of each thread of the role are ordered before the copies and MMAs of any thread that synchronises
+    with it afterwards.
 
     Raises:
         role-placement: the call is outside of roles.
@@ -1866,7 +1866,7 @@ def lane_shuffle(x: Any, source: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        goes to the lane that it came from; lanes that several read get the sum.
+        the adjoint, for the x of the source lane; the sum where several lanes read one.
     Source:
         PTX ISA, shfl.sync.idx.
     """
@@ -2198,9 +2198,9 @@ def mbarrier(count: Any, stages: Any = 1) -> Any:
     """
 
 def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
-    """One arrival of each warp of the role at a memory barrier; in `if tg.elect():` one in all.
+    """Arrives at a memory barrier once for each warp of the role; in `if tg.elect():` once in all.
 
-    What the threads did before is seen by those that have waited for the end of the phase.
+    Memory accesses of these threads before it are visible to threads that have waited for the end of the phase.
 
     Parameters:
         barrier: barriers of tg.mbarrier.
@@ -2216,8 +2216,8 @@ def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
     """
 
 def mbarrier_expect_bytes(barrier: Any, stage: Any, bytes: Any) -> None:
-    """One arrival, by one thread of the role, which announces bytes: the phase does not end before copies have
-    brought as many.
+    """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
+    copies have transferred as many.
 
     Parameters:
         barrier: barriers of tg.mbarrier.
@@ -2240,7 +2240,7 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
     Parameters:
         barrier: barriers of tg.mbarrier.
         stage: which of the barriers, an integer from 0.
-        phase: the number of the phase, an integer of which the lowest bit counts. A new barrier counts as one whose
+        phase: the number of the phase, an integer; only its lowest bit, the parity, is used. For a new barrier a
             phase of parity 1 has ended.
     Raises:
         deadlock: no role of a block can go on, on a CPU.
@@ -2336,7 +2336,7 @@ def named_barrier(warps: Any) -> Any:
     """
 
 def named_barrier_arrive(barrier: Any) -> None:
-    """All warps of the role arrive at a named barrier and go on at once.
+    """All warps of the role arrive at a named barrier without waiting.
 
     Parameters:
         barrier: a barrier of tg.named_barrier.
@@ -2350,7 +2350,7 @@ def named_barrier_arrive(barrier: Any) -> None:
     """
 
 def named_barrier_sync(barrier: Any) -> None:
-    """All warps of the role arrive at a named barrier and wait for the others that it counts.
+    """All warps of the role arrive at a named barrier and wait until its number of warps have arrived.
 
     Parameters:
         barrier: a barrier of tg.named_barrier.
@@ -3543,7 +3543,7 @@ def step(x: Any) -> Any:
     """
 
 def store_commit() -> None:
-    """Closes a group of copies: those to arrays that this role has started since the last group.
+    """Closes a group of the copies to arrays that this role has started since it closed the last group.
 
     Raises:
         role-placement: the call is outside of roles.
@@ -3554,7 +3554,7 @@ def store_commit() -> None:
     """
 
 def store_wait(pending: Any = 0, read: Any = False) -> None:
-    """Waits until at most `pending` groups of copies to arrays, closed by this role, are not done.
+    """Waits until at most `pending` of the groups of copies that this role has closed are incomplete.
 
     Parameters:
         pending: the number of groups, a constant from 0; 0 by default.
@@ -3749,7 +3749,7 @@ def tile_argmin(a: Any) -> Any:
     """
 
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
-    """Copies a tile into another one, right also where the two overlap.
+    """Copies a tile into another one, correctly also if the two overlap.
 
     Parameters:
         dst: a tile bound to a name, or a view of one.
@@ -4058,13 +4058,13 @@ def tile_extract(a: Any, *index: Any) -> Any:
     """
 
 def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') -> Any:
-    """The tile of which each thread of a constant grid has some elements: the inverse of `tile_local`.
+    """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
     Parameters:
         x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
-        grid: the number of threads along each dimension of the tile, constants, whose matmul is the number of
-            threads of the block, or inside a role of the role; the last dimension runs fastest. In all dimensions
-            but the last two the grid is as long as the tile.
+        grid: the number of threads along each dimension of the tile, constants; in all as many threads as the
+            block, or inside a role the role, has. The last dimension is the fastest. In all dimensions but the last
+            two the grid is as long as the tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
@@ -4149,7 +4149,7 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
-        fill: what stands for elements outside, of the dtype of `a`; 0 by default.
+        fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
@@ -4195,17 +4195,17 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
     """
 
 def tile_local(a: Any, grid: Any) -> Any:
-    """The elements of a tile that each thread of a constant grid of threads has: of thread (i, j, ..) those are
-    a[i::grid[0], j::grid[1], ..].
+    """The elements of a tile that belong to a thread of a constant grid of threads: a[i::grid[0], j::grid[1], ..] for
+    thread (i, j, ..).
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
-        grid: the number of threads along each dimension of the tile, constants, whose matmul is the number of
-            threads of the block, or inside a role of the role; the last dimension runs fastest. In all dimensions
-            but the last two the grid is as long as the tile.
+        grid: the number of threads along each dimension of the tile, constants; in all as many threads as the
+            block, or inside a role the role, has. The last dimension is the fastest. In all dimensions but the last
+            two the grid is as long as the tile.
     Returns:
-        a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension; what
-        lies beyond the tile is 0.
+        a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension;
+        elements beyond the tile are 0.
     Raises:
         type-mismatch: `a` is no tile; `grid` has another rank or number of threads.
         not-constant: a number of `grid` is known at run time only, or below 1.
@@ -4500,8 +4500,7 @@ def tile_pipe_push(pipe: Any, tile: Any) -> None:
     """
 
 def tile_pipe_release(pipe: Any) -> None:
-    """Frees the stage of the tile that this role popped first of those that it holds, before the last use
-    would.
+    """Frees the stage of the oldest tile that this role has popped and still holds, earlier than its last use.
 
     Parameters:
         pipe: a pipe of tg.tile_pipe.
@@ -4595,7 +4594,7 @@ def tile_reshape(t: Any, shape: Any) -> Any:
         t: a tile of up to 4 dimensions.
         shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
     Returns:
-        a view; a read-only copy of a strided view whose elements lie so that no view has that shape.
+        a view, or a read-only copy of a strided view for which no view has this shape.
     Raises:
         type-mismatch: `t` is no tile.
         not-constant: a length is known at run time only.

@@ -84,14 +84,14 @@ def doctor() -> None:
 @click.option(
     "--verify",
     type=click.Path(exists=True, dir_okay=False),
-    help="Verify certificates that were printed before; nothing else is asked.",
+    help="Verify certificates printed by --certificate, without a proof search.",
 )
 def check(file: str, target: str, certificate: bool, verify: str | None) -> None:
     """Check the schedule of every kernel with roles in FILE, which is run as a module.
 
-    Prints "proved", which is said of every launch, with what the proof rests on; or "unproved", why, and how many
-    launches were explored for one that goes wrong. Exits with 1 if one does, or if a schedule is beyond the search too;
-    with --verify if a certificate does not prove its kernel."""
+    Prints "proved", which holds for all launches, with the assumptions of the proof; or "unproved", with the reason and
+    the number of launches that were explored for a fault. Exits with 1 if a fault is found or a schedule is beyond the
+    search; with --verify if a certificate does not prove its kernel."""
     import json
     import runpy
     from pathlib import Path
@@ -107,7 +107,9 @@ def check(file: str, target: str, certificate: bool, verify: str | None) -> None
         return
     known = json.loads(Path(verify).read_text(encoding="utf-8")) if verify else [None] * len(kernels)
     if len(known) != len(kernels):
-        raise click.ClickException(f"{verify} is about {len(known)} kernels, {file} has {len(kernels)}")
+        raise click.ClickException(
+            f"{verify} has certificates of {len(known)} kernels, {file} has {len(kernels)}"
+        )
     wrong = 0
     for kernel, given in zip(kernels, known, strict=True):
         try:
@@ -127,7 +129,7 @@ def check(file: str, target: str, certificate: bool, verify: str | None) -> None
 
 
 def _certificates(kernel: Kernel, target: str) -> dict[str, Any]:
-    """The certificates of a kernel, by kind of arrays."""
+    """The certificates of a kernel, by the kind of its arrays."""
     import json
 
     from tegula.runtime.check import check_forms
@@ -168,7 +170,7 @@ def _amount(kept: Cache) -> str:
 
 
 def _cpu_target() -> tuple[str, bool]:
-    """The processor that kernels are compiled for, or why there is none; whether there is one."""
+    """The processor that kernels are compiled for, or the reason why there is none, and whether there is one."""
     from rich.markup import escape
 
     from tegula.runtime.config import config
@@ -195,7 +197,7 @@ def _cuda_devices() -> list[str]:
 
 
 def _ptxas() -> str:
-    """The compilers of PTX in the order they are used, with their versions."""
+    """The compilers of PTX in the order of use, with their versions."""
     from rich.markup import escape
 
     from tegula.backend.ptx import candidates, version

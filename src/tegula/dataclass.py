@@ -1,8 +1,8 @@
 """`dataclasses.dataclass`, made in a third of the time.
 
-Importing the compiler makes some 70 of these classes; with the standard library's decorator, which generates and
-compiles six functions for each, that was a tenth of the time of a first launch. Here only `__init__` is generated. What
-is made works with `dataclasses.replace` and `fields`; `replace` here is faster."""
+Importing the compiler makes about 70 of these classes. With the standard library's decorator, which generates and
+compiles six functions for each class, this took a tenth of the time of a first launch. This decorator generates only
+`__init__`. The classes work with `dataclasses.replace` and `fields`; `replace` of this module is faster."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def _hash(names: tuple[str, ...]) -> Any:
 
 
 def _reduce(names: tuple[str, ...]) -> Any:
-    """How frozen objects are pickled and copied: made anew, since their fields cannot be set."""
+    """The `__reduce__` of frozen classes: objects are pickled and copied by construction, because fields cannot be
+    set."""
     get = _getter(names)
 
     def __reduce__(self: Any) -> Any:
@@ -160,7 +161,7 @@ def _refuse(self: Any, name: str, value: object = None) -> None:
 
 
 class _StandardFields:
-    """What `dataclasses.fields` and `replace` look for, made when they do."""
+    """The attribute that `dataclasses.fields` and `replace` read, computed on access."""
 
     def __get__(self, instance: object, owner: Any) -> dict[str, Field[Any]]:
         known: dict[str, Field[Any]] = getattr(owner, _FIELDS)
@@ -171,7 +172,7 @@ class _StandardFields:
 
 @cache
 def _ordinary() -> Any:
-    """How the standard library marks fields that are neither class variables nor for `__init__` alone."""
+    """The standard library's mark of ordinary fields, which are neither class variables nor for `__init__` only."""
     from dataclasses import make_dataclass
 
     return make_dataclass("Kind", ["x"]).__dataclass_fields__["x"]._field_type  # pyright: ignore

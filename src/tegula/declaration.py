@@ -1,5 +1,5 @@
-"""What a cooperative function consists of: a signature, programs, a reference, an adjoint, samples. `tg.cooperative`
-makes the same of functions of users."""
+"""Declarations of cooperative functions: a signature, programs, a reference, an adjoint, samples. `tg.cooperative`
+makes the same of users' functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program for some sizes. `when`: of letters, constants, `group` (its threads) and `partial` (whether tiles lack
-    what absent threads have), by name; None: all."""
+    """A program of a cooperative function. `when`: a predicate on the program's use, whose parameters are extents,
+    constants, `group` (the number of threads) and `partial` (whether tiles are partial) by name; None: always."""
 
     function: Any
     when: Function | None = None
@@ -24,7 +24,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The adjoint as a program. `keep`: what it takes besides adjoints and constants: "result", names of parameters."""
+    """The adjoint as a program. `keep`: its arguments besides adjoints and constants: "result" or names of
+    parameters."""
 
     function: Any
     keep: tuple[str, ...]
@@ -81,7 +82,7 @@ def _shown(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
 
 
 class Parts:
-    """The parts of a cooperative function, as its file declares them. `add` makes of each function what is kept."""
+    """The parts of a cooperative function, as declared in its file. `add` converts each function that is declared."""
 
     def __init__(self, function: Function) -> None:
         self.declared = function
@@ -91,15 +92,15 @@ class Parts:
         self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
 
     def add(self, function: Function, source: str | None = None) -> Any:
-        """A program or an adjoint as it is kept. `source`: its text, where Python does not keep it."""
+        """The object that is kept for a program or adjoint. `source`: its text if Python does not have it."""
         return function
 
     def program(
         self, function: Any = None, /, *, when: Function | None = None, source: str | None = None
     ) -> Any:
-        """Make a function a program of this one: it takes the parameters that it names. Of several the first whose
-        `when` holds runs; that takes letters of the signature, constants, `group`, the number of threads, and
-        `partial`, whether tiles lack what absent threads have."""
+        """Add a program, which takes the parameters that it names. The first program whose `when` holds runs; `when`
+        takes extents of the signature, constants, `group` (the number of threads) and `partial` (whether tiles are
+        partial)."""
 
         def wrap(f: Function) -> Any:
             self.variants = (*self.variants, Variant(self.add(f, source), when))
@@ -110,9 +111,10 @@ class Parts:
     def vjp(
         self, function: Any = None, /, *, keep: str | tuple[str, ...] = (), source: str | None = None
     ) -> Any:
-        """Make a program the adjoint: what the adjoints of the float parameters grow by, in their order. It takes
-        `grad`, the adjoint of the result (of several a tuple), `grad_x` for a tile x that the function changes,
-        constants, and what it says it keeps: "result", or parameters by name, as they were before the call."""
+        """Set the adjoint, a program that returns the increments of the float parameters' adjoints, in order. It takes
+        `grad`, the adjoint of the result (a tuple for several results), `grad_x` for a tile x that the function
+        changes, constants, and the arguments in `keep`: "result", or parameters by name, with their values before the
+        call."""
 
         def wrap(f: Function) -> Any:
             self.rule = Rule(self.add(f, source), (keep,) if isinstance(keep, str) else tuple(keep))
@@ -121,13 +123,13 @@ class Parts:
         return wrap if function is None else wrap(function)
 
     def reference(self, function: Function) -> Function:
-        """Make a function of NumPy the meaning: of float64 where the tiles are floats. Its result is that of the
-        function, followed by what the tiles hold that it changes."""
+        """Set the reference, a NumPy function of float64 arrays for tiles of floats. It returns the results, followed
+        by the tiles that the function changes."""
         self.numpy = function
         return function
 
     def samples(self, function: Function) -> Function:
-        """Make a generator that takes a `np.random.Generator` and gives `tg.Sample` and `tg.Refused` the samples."""
+        """Set the samples, a generator that takes a `np.random.Generator` and yields `tg.Sample` and `tg.Refused`."""
         self.examples = function
         return function
 
@@ -137,11 +139,12 @@ DECLARED: dict[str, Parts] = {}
 
 
 PARTS: dict[str, list[Function]] = {}
-"""Functions of elements, and of what threads have, that programs of the library share, by name, in overload order."""
+"""Internal functions of elements and of per-thread values that programs of the library call, by name, in overload
+order."""
 
 
 def part(function: Function) -> Function:
-    """Add a function that programs of the library share; its name begins with `_tile_`."""
+    """Add an internal function of the library's programs; its name begins with `_tile_`."""
     PARTS.setdefault(function.__name__, []).append(function)
     return function
 

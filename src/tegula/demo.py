@@ -1,4 +1,4 @@
-"""The main job on whatever device is there: four kernels, each checked against NumPy and timed next to it."""
+"""The demo: four kernels on the available device, each checked against NumPy and timed with it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Numbers of the host as numbers of an element type: the nearest one, or an error, never another number.
+"""Conversion of host numbers to an element type: to the nearest number, or an error.
 
-NumPy's own conversions wrap integers, make infinities of large floats and something of NaN, each in silence."""
+NumPy's own conversions silently wrap integers, turn large floats into infinities, and convert NaN to some integer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ CAST_HELP = "convert the data yourself where that is meant: NumPy's round, clip 
 
 
 def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.ndarray:
-    """The numbers of `data` in NumPy's type `wanted`, which users know as `name`; `data` itself if they have it.
+    """The numbers of `data` converted to NumPy's type `wanted`, whose name in messages is `name`; `data` itself if it
+    has this type.
 
-    Integers must be in the range of the type, floats that become integers whole. Floats are rounded to the nearest, but
-    a finite one never becomes an infinity, nor an infinity something else. Bools are made of 0 and 1 only. UnfitNumber,
-    with the first number that does not fit, and `help`; for what holds no numbers too."""
+    Integers must be in the range of the type, and floats that become integers must be whole. Floats are rounded to
+    nearest, but a finite number must not become infinite, and an infinity must stay one. Only 0 and 1 become bools.
+    UnfitNumber, with `help`, for the first number that does not fit, and for data that are no numbers."""
     if data.dtype == wanted:
         return data
     if data.dtype.kind == "O":
@@ -34,7 +35,7 @@ def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.
             made = data.astype(wanted)
             wrong = _lost(data, made)
         else:
-            # The other floats are exact in these, and NumPy's comparisons of them are too.
+            # The floats of ml_dtypes are exact in float32, which NumPy compares correctly.
             plain = data.astype(np.float32) if data.dtype.name in _EXTENDED else data
             wrong = ~_whole_and_within(plain, *limits(wanted))
             made = plain if wrong.any() else plain.astype(wanted)
@@ -45,8 +46,8 @@ def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.
 
 
 def listed(data: Any, wanted: np.dtype | None) -> np.ndarray:
-    """Python's numbers, and lists of them, as NumPy reads them, but without the roundings on the way to integers that
-    floats in the same list, or integers beyond 64 bits, would bring. `wanted`: the type that is meant, if known."""
+    """Python numbers, or nested lists of them, as a NumPy array. Unlike NumPy, integers are not rounded to floats
+    because of floats in the same list or of integers beyond 64 bits. `wanted`: the target type, if known."""
     found = np.asarray(data)
     if found.dtype.kind != "f" or isinstance(data, np.generic):
         return found
@@ -59,7 +60,7 @@ def listed(data: Any, wanted: np.dtype | None) -> np.ndarray:
 
 
 def truncated(data: np.ndarray) -> np.ndarray:
-    """Floats without their fractions; other numbers as they are."""
+    """Floats truncated to whole numbers; other numbers unchanged."""
     if data.dtype.kind == "O":
         whole = [int(x) if isinstance(x, float) and np.isfinite(x) else x for x in data.ravel()]
         made = np.empty(data.size, object)
@@ -78,7 +79,8 @@ def first_leaf(data: Any) -> Any:
 
 
 def extents(shape: Any) -> tuple[int, ...]:
-    """A shape as whole numbers; ValueError for others. A float may be one that is whole, as n / 4 gives."""
+    """A shape as a tuple of integers; ValueError for other numbers. Whole floats, such as the result of n / 4, are
+    allowed."""
     if type(shape) is int:
         return (shape,)
     if isinstance(shape, np.ndarray):
@@ -97,7 +99,8 @@ def _extent(n: Any, given: tuple[Any, ...]) -> int:
 
 
 def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """The shape of new memory for elements of `item` bytes; UnfitNumber where there can be none."""
+    """The shape of a new array with elements of `item` bytes; UnfitNumber for negative lengths and for arrays that are
+    too large."""
     if shape and min(shape) < 0:
         raise UnfitNumber(f"a new array cannot have the shape {shape}", "lengths are 0 or more")
     size = item
@@ -109,12 +112,12 @@ def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
 
 
 def is_numeric(dtype: np.dtype) -> bool:
-    """Whether NumPy's type is one of bools, integers or floats, those of ml_dtypes among them."""
+    """Whether a NumPy type is bool, an integer type or a float type, including those of ml_dtypes."""
     return dtype.kind in "biuf" or dtype.name in _EXTENDED
 
 
 _EXTENDED = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
-"""Types that NumPy gets from ml_dtypes."""
+"""The names of the types that ml_dtypes adds to NumPy."""
 
 
 def _is_float(dtype: np.dtype) -> bool:
@@ -122,12 +125,12 @@ def _is_float(dtype: np.dtype) -> bool:
 
 
 def _lossless(source: np.dtype, wanted: np.dtype) -> bool:
-    """Whether every number of one type fits the other. Types that NumPy did not define are looked at."""
+    """Whether NumPy's own types convert without loss; False for the types of ml_dtypes, whose numbers are checked."""
     return not {source.name, wanted.name} & _EXTENDED and np.can_cast(source, wanted, "safe")
 
 
 def _lost(data: np.ndarray, made: np.ndarray) -> np.ndarray:
-    """Where numbers became an infinity, or infinities something else."""
+    """A mask of finite numbers that became infinite, and of infinities that became another number."""
     if np.isfinite(made).all():
         return np.zeros((), bool)
     infinite = np.isinf(data) if data.dtype.kind not in "biu" else np.zeros((), bool)
@@ -145,7 +148,7 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
 
 def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
     if data.dtype.kind == "f":
-        # Both ends are powers of 2, or 0: exact as floats, if the upper one is left out.
+        # The lower end and the upper end plus 1 are powers of 2 or 0, which are exact as floats.
         kind = np.promote_types(data.dtype, np.float64)
         wide = data.astype(kind)
         return (wide >= kind.type(low)) & (wide < kind.type(high + 1)) & (np.trunc(wide) == wide)
@@ -158,7 +161,7 @@ def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def _from_objects(data: np.ndarray, wanted: np.dtype, name: str, help: str) -> np.ndarray:
-    """Numbers of Python's of any kind and size."""
+    """An array of Python numbers of any kind and size, converted one by one."""
     made = np.empty(data.shape, wanted)
     for at, x in np.ndenumerate(data):
         made[at] = _from_object(x, at, wanted, name, help)
@@ -204,11 +207,11 @@ def _place(at: tuple[int, ...]) -> str:
 
 
 MOST_DIGITS = 40
-"""Longer integers are not printed, and Python refuses to where they are much longer."""
+"""The length from which integers are not printed in messages; Python does not print much longer ones."""
 
 
 def shown(x: Any) -> str:
-    """A number as it is written, a long one by its size."""
+    """A number as text; a long integer by its number of bits."""
     if isinstance(x, np.generic):
         return (
             str(float(x)) if x.dtype.itemsize <= 8 and _is_float(x.dtype) and is_numeric(x.dtype) else str(x)

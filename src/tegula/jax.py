@@ -24,7 +24,7 @@ from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import packed_arguments
 from tegula.types import DType, element_type, from_numpy, scalar_of, to_numpy
 
-# Not a plain import: tools that check types need not have JAX installed.
+# Imported by name, so that type checkers do not need JAX.
 jax: Any = import_module("jax")
 
 NUMBERS = (bool, int, float, np.generic)
@@ -39,10 +39,10 @@ class JaxFunction:
         self.__doc__ = made.kernel.definition.function.__doc__
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs, which began as zeros: one, or a tuple of them as `outputs` describes them.
+        """The outputs, which were zero before the launch: one, or a tuple, as described by `outputs`.
 
-        LaunchError for arguments that do not fit, and a CompileError that names the line where a gradient is asked for
-        that the kernel does not have."""
+        LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
+        does not have."""
         f = self.function
         described, alone = f.described(inputs)
         outputs = tuple(_Shape(tuple(d.shape), _dtype(f, d.dtype)) for d in described)
@@ -157,7 +157,7 @@ class _Shape:
 
 
 class _Number:
-    """An argument that is a number, known when a program is made. Equal only to one of the same type."""
+    """An argument that is a number, known when a JAX program is traced. Equal only to a number of the same type."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -171,7 +171,7 @@ class _Number:
 
 
 def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:
-    """The dtype of an output; LaunchError for one that JAX would make another of."""
+    """The dtype of an output; LaunchError for a dtype that JAX would convert to another."""
     wanted = np.dtype(dtype)
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
         help = 'jax.config.update("jax_enable_x64", True), before arrays are made'
@@ -183,7 +183,7 @@ def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:
 def _call(
     f: KernelFunction, dims: tuple[int, ...], numbers: tuple[_Number | None, ...], outputs: tuple[_Shape, ...]
 ) -> Callable[..., tuple[Any, ...]]:
-    """The function of arrays that JAX differentiates; one and the same for equal calls, which JAX compiles once."""
+    """The function of arrays that JAX differentiates; the same object for equal calls, so that JAX compiles it once."""
     call = _Call(f, dims, numbers, outputs)
     made = jax.custom_vjp(call.run)
     made.defvjp(call.forward, call.backward, symbolic_zeros=True)
@@ -191,7 +191,7 @@ def _call(
 
 
 class _Call:
-    """A function of arrays: all of a call but their elements."""
+    """A call as a function of its arrays: its launch dimensions, its numbers and the shapes of its outputs."""
 
     def __init__(
         self,
@@ -203,25 +203,25 @@ class _Call:
         self.function, self.dims, self.numbers, self.outputs = f, dims, numbers, outputs
         self.count = len(numbers)
         self.positions = [k for k, n in enumerate(numbers) if n is None]
-        """Where the arrays are among the inputs."""
+        """The positions of the arrays among the inputs."""
         self.run_once = _not_twice(f, self.run)
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
-        """The outputs, in a program of JAX."""
-        # Wrong types are found while the program is made, where errors say where that is.
+        """The outputs in a JAX program."""
+        # Wrong types raise errors here, while JAX traces, so that the traceback shows the user's line.
         packed_arguments(self.function.kernel, self.ours(_placeholders(arrays)))
         structs = tuple(s.struct for s in self.outputs)
         return jax.pure_callback(self.launch, structs, *arrays, vmap_method="sequential")
 
     def launch(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        """The callback: launch the kernel; the outputs."""
+        """The callback, which launches the kernel and returns the outputs."""
         args = self.ours([np.asarray(a) for a in arrays])
         self.function.run(self.function.plan(self.dims, args), args, args, self.count)
         outputs = [a.numpy() for a in args[self.count :]]
         return tuple(a.reshape(s.shape) for a, s in zip(outputs, self.outputs, strict=True))
 
     def ours(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        """All arguments, with new outputs. A number that JAX holds is an array to it."""
+        """All arguments, with new outputs. Numbers that JAX traces arrive as arrays."""
         f = self.function
         args: list[Any] = [None if n is None else n.value for n in self.numbers]
         for k, a in zip(self.positions, arrays, strict=True):
@@ -232,7 +232,7 @@ class _Call:
     # Gradients -------------------------------------------------------------------------------------------------------
 
     def forward(self, *primals: Any) -> tuple[Any, Any]:
-        """The outputs, and what the gradient by those inputs needs that may have one."""
+        """The outputs, and the residuals: the gradient by the inputs that need one, and the arrays that it reads."""
         f, values = self.function, [p.value for p in primals]
         wanted = [k for k, p in zip(self.positions, primals, strict=True) if p.perturbed]
         for k, value in zip(self.positions, values, strict=True):
@@ -248,7 +248,7 @@ class _Call:
         return outputs, (gradient, [args[k] for k in gradient.saved])
 
     def backward(self, residuals: Any, given: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the inputs; None where there is none."""
+        """The gradients of the inputs; None for inputs without a gradient."""
         gradient, saved = residuals
         grads = [
             jax.numpy.zeros(g.shape, g.dtype) if isinstance(g, jax.custom_derivatives.SymbolicZero) else g
@@ -259,7 +259,7 @@ class _Call:
 
 
 def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that refuses to be differentiated: it belongs to a gradient already."""
+    """A function that computes a gradient and refuses to be differentiated."""
 
     def refuse(*_: Any) -> Any:
         raise LaunchError(
@@ -273,13 +273,13 @@ def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _placeholders(arrays: Sequence[Any]) -> list[np.ndarray]:
-    """Arrays of the same shapes and types, whose elements nobody reads; numbers are 0."""
+    """Arrays of the same shapes and types whose elements are not read; numbers are 0."""
     return [np.empty(a.shape, a.dtype) if a.ndim else np.zeros((), a.dtype) for a in arrays]
 
 
 @jax.tree_util.register_static
 class _Gradient:
-    """What the gradient of a call by some of its inputs needs besides elements. CompileError where there is none."""
+    """The gradient of a call by some of its inputs, without array elements. CompileError if there is no gradient."""
 
     def __init__(self, call: _Call, arrays: tuple[Any, ...], wanted: Sequence[int]) -> None:
         f = self.function = call.function
@@ -290,24 +290,24 @@ class _Gradient:
         self.described = f.describe(arrays)
         computed = {k for k in call.positions if not isinstance(self.described[k], Described)}
         self.saved = tuple(sorted(self.needs.positions | computed))
-        """Where what the adjoint reads is among the arguments: arrays, and numbers that the program computes."""
+        """The positions of the arguments that the adjoint reads: arrays, and numbers that the program computes."""
         self.dtypes = {k: to_numpy(gradient_dtype(arrays[k])) for k in (*self.inputs, *self.outputs)}
         self.shapes = [_Shape(data.shape, data.dtype) for data in (arrays[k].numpy() for k in self.inputs)]
-        """Of the inputs, which JAX wants their gradients to have."""
+        """The shapes and dtypes of the inputs, which JAX requires of their gradients."""
         self.call = _not_twice(f, self.run)
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
-        """The gradients of the inputs, in a program of JAX, from what was saved and the gradients of the outputs."""
+        """The gradients of the inputs in a JAX program, from the saved arrays and the gradients of the outputs."""
         structs = tuple(s.struct for s in self.shapes)
         return jax.pure_callback(self.launch, structs, *arrays, vmap_method="sequential")
 
     def launch(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        """The callback: launch the adjoint."""
+        """The callback, which launches the adjoint and returns the gradients."""
         count = len(self.saved)
         saved = {k: np.asarray(a) for k, a in zip(self.saved, arrays[:count], strict=True)}
         inputs = zip(self.inputs, self.shapes, strict=True)
         grads = {k: np.zeros(s.shape, self.dtypes[k]) for k, s in inputs}
-        # Copies, because the adjoint clears those of the outputs.
+        # Copies, because the adjoint clears the gradients of the outputs.
         given = zip(self.outputs, arrays[count:], strict=True)
         grads |= {k: np.array(a, self.dtypes[k]) for k, a in given}
         described = [

@@ -1,12 +1,12 @@
-"""How the elements of a tile are spread over the registers of a group of threads.
+"""Layouts: the distribution of a tile's elements over the threads of a group and their registers.
 
 A layout is a mixed-radix map. A thread's number and a register's number are each split into digits, least significant
 first; a digit moves the element by its mode's stride along its mode's dimension:
 
     coordinate[d] = sum of digit * stride over the modes of dimension d
 
-A mode without a dimension holds copies: all its digits mean the same elements. Coordinates outside the tile are
-padding: registers that hold nothing. Any shape and any number of threads can be laid out."""
+A mode without a dimension holds copies: all its digits select the same elements. Coordinates outside the tile are
+padding: unused registers. Any shape and any number of threads have a layout."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Layout:
     threads: tuple[Mode, ...]
 
     def __post_init__(self) -> None:
-        """Equal maps are made equal: single steps are no modes, and a mode that continues another is part of it."""
+        """Normalise the modes, so that equal maps compare equal: modes of size 1 are dropped, and a mode that continues
+        another is merged with it."""
         object.__setattr__(self, "registers", _joined(self.registers))
         object.__setattr__(self, "threads", _joined(self.threads))
 
@@ -51,7 +52,7 @@ class Layout:
 
     @cached_property
     def register_count(self) -> int:
-        """Elements that each thread holds, padding included."""
+        """The number of elements that each thread holds, padding included."""
         return prod(m.size for m in self.registers)
 
     @cached_property
@@ -61,13 +62,13 @@ class Layout:
 
     @cached_property
     def vector(self) -> int:
-        """How many consecutive registers hold neighbours along the last dimension."""
+        """The number of consecutive registers that hold adjacent elements along the last dimension."""
         first = self.registers[0] if self.registers else None
         last = len(self.shape) - 1
         return first.size if first is not None and (first.dim, first.stride) == (last, 1) else 1
 
     def register_offsets(self, register: int) -> tuple[int, ...]:
-        """What a register adds to its thread's coordinates."""
+        """The offsets of a register's coordinates from those of its thread's register 0."""
         return _coordinates(len(self.shape), self.registers, register)
 
     def thread_offsets(self, thread: int) -> tuple[int, ...]:
@@ -75,7 +76,7 @@ class Layout:
         return _coordinates(len(self.shape), self.threads, thread)
 
     def coordinates(self, thread: int, register: int) -> tuple[int, ...]:
-        """The element that a thread holds in a register; outside the shape where it holds none."""
+        """The coordinates of the element in a register of a thread; outside the shape for padding."""
         pairs = zip(self.thread_offsets(thread), self.register_offsets(register), strict=True)
         return tuple(a + b for a, b in pairs)
 
@@ -99,12 +100,12 @@ class Layout:
 
     @cached_property
     def owns_once(self) -> bool:
-        """Whether no element is held twice."""
+        """Whether no thread mode holds copies."""
         return all(m.dim != COPY for m in self.threads)
 
     @cached_property
     def warp_modes(self) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
-        """The thread modes within a warp of 32, and those across warps; a mode of both is cut in two."""
+        """The thread modes within a warp of 32, and those across warps; a mode that spans both is split."""
         lanes: list[Mode] = []
         warps: list[Mode] = []
         left = 32
@@ -119,7 +120,7 @@ class Layout:
         return tuple(lanes), tuple(warps)
 
     def split_by(self, threads: int) -> set[int]:
-        """The dimensions along which groups of so many threads hold different elements."""
+        """The dimensions along which different groups of `threads` consecutive threads hold different elements."""
         split: set[int] = set()
         period = 1
         for m in self.threads:
@@ -129,8 +130,8 @@ class Layout:
         return split
 
     def without(self, dims: Iterable[int], keepdims: bool = False) -> Layout:
-        """The layout of the tile's reduction along `dims`: copies in all threads that shared an element's row. What is
-        left of a tile without dimensions has shape (1,)."""
+        """The layout of the tile reduced along `dims`: all threads that held elements of a reduced row hold copies of
+        its result. If no dimension is left, the shape is (1,)."""
         gone = set(dims)
         kept = [d for d in range(len(self.shape)) if keepdims or d not in gone]
         shape = tuple(1 if d in gone else self.shape[d] for d in kept) or (1,)
@@ -143,7 +144,7 @@ class Layout:
         return Layout(shape, registers, threads)
 
     def restricted(self, shape: Sequence[int]) -> Layout:
-        """The layout of a tile of `shape` that each thread can broadcast to this one from its own registers."""
+        """The layout of a tile of `shape` from which each thread can broadcast to this layout in its own registers."""
         lead = len(self.shape) - len(shape)
         flat = {d for d, n in enumerate(self.shape) if d >= lead and shape[d - lead] == 1 and n != 1}
         made = self.without([*range(lead), *flat], keepdims=True)
@@ -153,7 +154,7 @@ class Layout:
         return Layout(tuple(shape), registers, threads)
 
     def permuted(self, perm: Sequence[int]) -> Layout:
-        """The same registers for the tile whose dimension k is dimension `perm[k]` of this one."""
+        """The layout with the same registers of the tile whose dimension k is dimension `perm[k]` of this one."""
         number = {d: k for k, d in enumerate(perm)} | {COPY: COPY}
         registers, threads = (
             tuple(Mode(m.size, number[m.dim], m.stride) for m in modes)
@@ -162,8 +163,8 @@ class Layout:
         return Layout(tuple(self.shape[d] for d in perm), registers, threads)
 
     def reshaped(self, shape: Sequence[int]) -> Layout | None:
-        """The same registers for a tile of the same elements, in row-major order, under another shape; None where no
-        modes say so."""
+        """The layout with the same registers of the tile reshaped to `shape`, in row-major order; None if the
+        distribution cannot be expressed by modes."""
         shape = tuple(shape)
         if any(self.padded(d) for d in range(1, len(self.shape))):
             return None
@@ -180,9 +181,9 @@ class Layout:
         return None if any(made.padded(d) for d in range(1, len(shape))) else made
 
     def parts(self, axis: int | None) -> tuple[Layout, Layout, list[tuple[int, ...]]]:
-        """Reducing along `axis` (None: all dimensions) inside warps: the layout of what they hold then, with the parts
-        along the axis (the first dimension where all are reduced); the layout in which each thread holds all parts; and
-        for each part the coordinates of its first element."""
+        """For a reduction along `axis` (None: all dimensions) within warps: the layout of the partial results, in which
+        the axis (the first dimension if all are reduced) runs over the parts; the layout in which each thread holds all
+        parts; and for each part the coordinates of its first element."""
         dims = set(range(len(self.shape)) if axis is None else (axis,))
         at = axis or 0
         lanes, warps = self.warp_modes
@@ -210,13 +211,13 @@ def _moved(at: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
 
 
 def _weights(shape: Sequence[int]) -> list[int]:
-    """How far neighbours along each dimension are from each other in row-major order."""
+    """The row-major stride of each dimension."""
     return [prod(shape[d + 1 :]) for d in range(len(shape))]
 
 
 def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
-    """The modes of a tile of `shape` that are `size` steps of `apart` elements in row-major order; None where a step
-    goes along two dimensions. What is beyond the tile is so along the first dimension."""
+    """The modes of a tile of `shape` for `size` steps of `apart` elements in row-major order; None if a step runs along
+    two dimensions. Steps beyond the tile continue along the first dimension."""
     made: list[Mode] = []
     for d, weight in reversed([*enumerate(_weights(shape))]):
         stride, rest = divmod(apart, weight)
@@ -242,8 +243,9 @@ def _coordinates(rank: int, modes: Sequence[Mode], number: int) -> tuple[int, ..
 
 
 def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
-    """Neighbours along the last dimension in `vector` consecutive registers, then in neighbouring threads; threads left
-    over by one dimension go to the one before it; what remains of a dimension goes to more registers."""
+    """The blocked layout: adjacent elements along the last dimension are in `vector` consecutive registers, then in
+    adjacent threads. Threads that a dimension does not need are assigned to the previous dimension; elements that the
+    threads do not cover take more registers."""
     shape, last = tuple(shape), len(shape) - 1
     vector = _vector(prod(shape), shape[last], threads, vector)
     repeats: list[Mode] = []
@@ -265,7 +267,7 @@ def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
 
 
 def _vector(size: int, row: int, threads: int, wanted: int) -> int:
-    """At most `wanted`, as long as all threads have work and rows are not mostly padding."""
+    """The largest vector up to `wanted` for which all threads have work and that divides a row."""
     vector = 1
     while vector * 2 <= wanted and row % (vector * 2) == 0 and vector * 2 * threads <= size:
         vector *= 2
@@ -273,12 +275,12 @@ def _vector(size: int, row: int, threads: int, wanted: int) -> int:
 
 
 def _covering(threads: int, wanted: int) -> int:
-    """The fewest threads that cover `wanted` and divide `threads`, or all of them."""
+    """The least divisor of `threads` that is at least `wanted`, or `threads`."""
     return next((n for n in _divisors(threads) if n >= wanted), threads)
 
 
 def _warp(threads: int) -> int:
-    """Threads whose registers are exchanged by shuffles: a warp, or all of fewer."""
+    """The number of threads that exchange registers by shuffles: a warp, or all threads if they are no whole warps."""
     return 32 if threads % 32 == 0 else threads
 
 
@@ -287,8 +289,8 @@ def _divisors(n: int) -> list[int]:
 
 
 def over_lanes(shape: Sequence[int], threads: int) -> Layout:
-    """One thread for each element of the last dimension, the others in its registers: the layout of `tile` and
-    `untile`. There may be more threads than elements."""
+    """The layout of `tile` and `untile`: a thread for each element of the last dimension, with the other dimensions in
+    its registers. There may be more threads than elements."""
     shape = tuple(shape)
     last = len(shape) - 1
     registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape[:-1]))) if n > 1)
@@ -296,9 +298,9 @@ def over_lanes(shape: Sequence[int], threads: int) -> Layout:
 
 
 def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout:
-    """Thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be more threads than the
-    grid's, which have none: any number where the grid is as long as the tile along the first dimension, else a
-    multiple."""
+    """The layout in which thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be more
+    threads than the grid has, which have no elements: any number if the grid is as long as the tile along the first
+    dimension, else a multiple of the grid's."""
     shape = tuple(shape)
     dims = list(reversed(range(len(shape))))
     count = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
@@ -313,15 +315,15 @@ def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout
 
 
 def everywhere(shape: Sequence[int], threads: int) -> Layout:
-    """All elements in every thread."""
+    """The layout in which every thread holds all elements."""
     shape = tuple(shape)
     registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape))) if n > 1)
     return Layout(shape, registers, (Mode(threads, COPY),))
 
 
 def mma_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
-    """How warps are spread over a matmul of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
-    with the least padding, then the squarest part."""
+    """The grid of warps, (along rows, along columns), for a matmul of `rows` x `columns` in blocks of `unit`: with the
+    least padding, then with the squarest part for each warp."""
     best: tuple[tuple[int, float], tuple[int, int]] | None = None
     for down in _divisors(warps):
         across = warps // down
@@ -335,8 +337,8 @@ def mma_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class MmaWarpTile:
-    """The part of a matmul that each warp computes with 16 x 8 MMAs: `high` x `wide` of them; warps
-    lie `down` x `across`."""
+    """The part of a matmul that each warp computes: `high` x `wide` MMAs of 16 x 8. `down`, `across`: the grid of
+    warps."""
 
     down: int
     across: int
@@ -345,16 +347,14 @@ class MmaWarpTile:
 
 
 def mma_warp_tile(shape: tuple[int, int], warps: int) -> MmaWarpTile:
-    """The part of a tile that each warp multiplies: how many warps there are down and across, and fragments for
-    each.
-    """
+    """The part of a matmul of `shape` that each warp computes."""
     down, across = mma_grid(*shape, warps, (16, 8))
     return MmaWarpTile(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
 
 
 def mma_result(shape: tuple[int, int], warps: int) -> Layout:
-    """The result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and the next of rows
-    t / 4 and t / 4 + 8, in four registers per MMA."""
+    """The layout of the result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and 2 (t mod 4) + 1 of
+    rows t / 4 and t / 4 + 8, in four registers per MMA."""
     p = mma_warp_tile(shape, warps)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.wide, 1, 8), Mode(p.high, 0, 16))
     threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.across, 1, 8 * p.wide), Mode(p.down, 0, 16 * p.high))
@@ -362,8 +362,8 @@ def mma_result(shape: tuple[int, int], warps: int) -> Layout:
 
 
 def wgmma_group_tile(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int]:
-    """How warp groups are spread over a matmul of 64 x 8 blocks, with the least padding, rows first: (along rows,
-    along columns), then the blocks of each: (high, wide)."""
+    """The grid of warp groups for a matmul in blocks of 64 x 8, with the least padding, along rows first: (along rows,
+    along columns, blocks of each group along rows, along columns)."""
     rows, columns = shape
 
     def per_group(down: int) -> tuple[int, int]:
@@ -378,8 +378,8 @@ def wgmma_group_tile(shape: tuple[int, int], groups: int) -> tuple[int, int, int
 
 
 def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
-    """The result of a warp group's MMAs of 64 rows: in each warp, 16 of them, thread t holds columns
-    2 (t mod 4) and the next of rows t / 4 and t / 4 + 8, every 8 columns."""
+    """The layout of the result of wgmma, 64 rows for a warp group and 16 for each of its warps: thread t of a warp
+    holds columns 2 (t mod 4) and 2 (t mod 4) + 1 of rows t / 4 and t / 4 + 8, every 8 columns."""
     down, across, high, wide = wgmma_group_tile(shape, groups)
     registers = (Mode(2, 1), Mode(2, 0, 8), Mode(wide, 1, 8), Mode(high, 0, 64))
     warps = (Mode(4, 0, 16), Mode(across, 1, 8 * wide), Mode(down, 0, 64 * high))
@@ -387,9 +387,9 @@ def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
 
 
 def wgmma_transposed(shape: tuple[int, int], groups: int) -> Layout:
-    """The result of a matmul that warp groups do as the transposed one: the 64 rows of an instruction are columns
-    here. Thread t of a warp holds the neighbouring columns 2 (t / 4) and the next, which bytes that are read two at a
-    time lie in, of rows 2 (t mod 4) and the next, every 8 rows."""
+    """The layout of the result of a transposed wgmma: the 64 rows of an instruction are columns of the tile. Thread t
+    of a warp holds columns 2 (t / 4) and 2 (t / 4) + 1 of rows 2 (t mod 4) and 2 (t mod 4) + 1, every 8 rows. The
+    columns are adjacent because 8-bit operands are read in pairs."""
     down, across, high, wide = wgmma_group_tile((shape[1], shape[0]), groups)
     registers = (Mode(2, 0), Mode(2, 1), Mode(wide, 0, 8), Mode(high, 1, 64))
     warps = (Mode(4, 1, 16), Mode(across, 0, 8 * wide), Mode(down, 1, 64 * high))
@@ -397,8 +397,8 @@ def wgmma_transposed(shape: tuple[int, int], groups: int) -> Layout:
 
 
 def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
-    """The result of a matmul without tensor cores: each thread holds rows and columns spaced so that the threads of a
-    warp read neighbouring columns; `vector` consecutive columns at a time."""
+    """The layout of the result of a matmul without tensor cores: each thread holds `vector` consecutive columns at a
+    time, with rows and columns spaced so that the threads of a warp read adjacent columns."""
     rows, columns = shape
     vector = _vector(rows * columns, columns, threads, vector)
     down, across = _thread_grid(rows, columns, threads, vector)
@@ -409,7 +409,7 @@ def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
 
 
 def _thread_grid(rows: int, columns: int, threads: int, vector: int) -> tuple[int, int]:
-    """(down, across), powers of two: the least work a thread, then the fewest operands."""
+    """The grid of threads (down, across), powers of two, with the least work per thread, then the fewest operands."""
     best: tuple[tuple[int, int], tuple[int, int]] | None = None
     powers = [n for n in _divisors(threads) if n & (n - 1) == 0]
     for across in powers:
@@ -438,13 +438,14 @@ def _joined(modes: Iterable[Mode]) -> tuple[Mode, ...]:
 
 
 def _following(mode: Mode) -> int:
-    """The stride of a mode that goes on where this one ends."""
+    """The stride of a mode that continues this mode."""
     return 1 if mode.dim == COPY else mode.stride * mode.size
 
 
 def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, vector: int) -> int:
-    """How many times longer than the fewest transactions a warp's access takes to a tile in shared memory with
-    `strides` (in elements), `vector` elements a thread: 1 is without conflicts. Threads that read one word share it."""
+    """The factor by which bank conflicts slow down a warp's access to a tile in shared memory; 1 without conflicts.
+    `strides`: of the tile, in elements; `vector`: elements per access of a thread. Threads that read one word do not
+    conflict."""
     width = vector * element_bytes
     phases = max(1, width * 32 // 128)
     group = 32 // phases
@@ -461,12 +462,12 @@ def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, v
 
 
 PADDING = -2
-"""The dimension of thread modes of which only digit 0 takes part."""
+"""The dimension of thread modes of which only threads with digit 0 have elements."""
 
 
 def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
-    """Which threads have which elements, or, `owners`, act for them; without regard to the order of registers. Equal
-    answers mean the same elements for each thread."""
+    """A canonical form of the elements that each thread holds, or, if `owners`, is the owner of, without the order of
+    registers. Layouts with equal forms give each thread the same elements."""
     threads: list[Mode] = []
     for mode in layout.threads:
         if mode.dim == COPY:

@@ -1,5 +1,5 @@
-"""What the signature of a cooperative function says of its arguments: letters for extents, classes of dtypes, tiles
-that the function changes. A call is checked by unifying what the signature says with what it is given."""
+"""Signatures of cooperative functions: extents, classes of dtypes, tiles that the function changes. A call is checked
+by unifying the signature's patterns with the types of the arguments."""
 
 from __future__ import annotations
 
@@ -100,36 +100,36 @@ class Dtypes:
 
     @property
     def described(self) -> str:
-        """The members in words."""
+        """The members as text for messages."""
         each = ", ".join(map(str, self.members))
         return f"{each}, or vectors or matrices of these" if self.compound else each or "any dtype"
 
 
 def is_in(dtypes: Dtypes, t: ElementType) -> bool:
-    """Whether a class has a dtype."""
+    """Whether a dtype is a member of a class."""
     return not dtypes.members or (scalar_of(t) if dtypes.compound else t) in dtypes.members
 
 
 def run_in(dtypes: Dtypes, t: ElementType) -> ElementType:
-    """The dtype that programs see for one that the caller has."""
+    """The dtype in which programs run for an argument's dtype."""
     scalar = scalar_of(t)
     return with_scalar(t, dtypes.computed.get(scalar, scalar)) if scalar == t or dtypes.compound else t
 
 
 Real = Dtypes("Real", float16, bfloat16, float32, float64, computed={float16: float32, bfloat16: float32})
-"""Floats, of which the short ones are computed in float32."""
+"""Floats; float16 and bfloat16 are computed in float32."""
 Key = Dtypes("Key", float32, float64, int32, int64, uint32, uint64)
-"""What can be sorted by."""
+"""The dtypes of keys of `tile_sort`."""
 Element = Dtypes("Element")
-"""Anything that a tile can hold."""
+"""All element types of tiles."""
 
 Entry: TypeAlias = "int | Extent | Extents"
 
 
 @dataclass(frozen=True, slots=True)
 class TilePattern:
-    """A tile of a signature. `batch`: any dimensions may come before the others, the same in all tiles that say so; the
-    programs see one element of the batch."""
+    """The pattern of a tile. `batch`: the tile may have leading batch dimensions, the same in all tiles with `batch`;
+    programs run on one element of the batch."""
 
     dtype: Dtypes | ElementType
     shape: tuple[Entry, ...]
@@ -141,14 +141,14 @@ class TilePattern:
 
     @property
     def forms(self) -> list[tuple[Entry, ...]]:
-        """The shapes without and with what is optional."""
+        """The shapes without and with optional dimensions."""
         cuts = [k for k, n in enumerate(self.shape) if isinstance(n, Extent) and n.optional]
         return [self.shape[:k] for k in cuts] + [self.shape]
 
 
 @dataclass(frozen=True, slots=True)
 class InOutPattern:
-    """A tile that the function changes."""
+    """The pattern of a tile that the function changes."""
 
     tile: TilePattern
 
@@ -169,7 +169,7 @@ class InOutElement:
 
 @dataclass(frozen=True, slots=True)
 class ConstantPattern:
-    """A value that must be known when a kernel is compiled: of a type of Python, or one of `choices`."""
+    """The pattern of a compile-time constant: a value of a Python type, or one of `choices`."""
 
     kind: type
     choices: tuple[Any, ...] = ()
@@ -187,13 +187,13 @@ class ConstantPattern:
         return " or ".join(map(repr, self.choices)) or f"of type {self.kind.__name__}"
 
     def has(self, x: object) -> bool:
-        """Whether the parameter takes a value. True and 1 are not the same."""
+        """Whether the parameter takes a value. True and 1 are different values."""
         return isinstance(x, self.kind) and (not self.choices or any(x == c for c in self.choices))
 
 
 @dataclass(frozen=True, slots=True)
 class NumberPattern:
-    """A scalar, the same in all threads of the group."""
+    """The pattern of a scalar that is the same in all threads of the group."""
 
     dtype: Dtypes | ElementType
 
@@ -228,7 +228,7 @@ def _entry(n: Entry) -> str:
 
 
 def whole(form: Sequence[Entry]) -> Extents | None:
-    """The name that all dimensions of a tile have, if there is one."""
+    """The name for all dimensions of a tile, if the pattern has one."""
     return next((n for n in form if isinstance(n, Extents)), None)
 
 
@@ -285,7 +285,7 @@ class _Constexpr:
         return ConstantPattern(kinds.pop(), choices)
 
 
-# In the programs that they annotate the parameters are tiles and constants.
+# Type checkers see `Any`, because parameters with these annotations are tiles and constants in programs.
 Tile: Any = _Tile
 InOut: Any = _InOut
 constexpr: Any = _Constexpr
@@ -295,7 +295,7 @@ constexpr: Any = _Constexpr
 
 
 class Misfit(Exception):
-    """What a call is given does not fit the signature. `shapes`: the two that do not go together, where it is that."""
+    """Raised if an argument does not fit the signature. `shapes`: the two shapes that do not fit, if shapes do not."""
 
     def __init__(
         self, parameter: str, what: str, help: str = "", shapes: tuple[Shape, Shape] | None = None
@@ -309,8 +309,8 @@ class Misfit(Exception):
 
 @dataclass(slots=True)
 class Unified:
-    """What letters and classes of dtypes stand for in a call. `core`: the shape of each tile without the batch.
-    `batch`: None as long as no tile with a batch was seen."""
+    """The extents of letters and the dtypes of classes in a call. `core`: the shape of each tile without the batch.
+    `batch`: None before the first tile with a batch."""
 
     letters: dict[str, int | Shape]
     dtypes: dict[str, ElementType]
@@ -325,7 +325,7 @@ class Unified:
 
 @dataclass(frozen=True, slots=True)
 class GivenTile:
-    """What a call gives for a tile."""
+    """The dtype and shape of a tile argument."""
 
     dtype: ElementType
     shape: Shape
@@ -339,19 +339,20 @@ class Unifier:
         self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
 
     def tiles(self, given: Sequence[tuple[str, TilePattern, GivenTile]]) -> Unified:
-        """Misfit where they do not fit. Tiles with optional extents come last: the others say what the batch is."""
+        """Unify tiles with their patterns; Misfit if one does not fit. Tiles with optional extents come last, because
+        the others determine the batch."""
         for name, pattern, tile in sorted(given, key=lambda one: len(one[1].forms)):
             self.dtype(name, pattern.dtype, tile.dtype)
             self._tile(name, pattern, tile)
         return self.known
 
     def constant(self, name: str, value: object) -> None:
-        """An integer that is known by name is what an extent of that name is."""
+        """Set the extent of the same name as an integer constant to its value."""
         if isinstance(value, int) and not isinstance(value, bool):
             self.known.letters[name] = value
 
     def dtype(self, name: str, wanted: Dtypes | ElementType, found: ElementType) -> None:
-        """Misfit unless a parameter may be of a dtype."""
+        """Unify a parameter's dtype with its pattern; Misfit if it does not fit."""
         if not isinstance(wanted, Dtypes):
             if found != wanted:
                 raise Misfit(name, f"'{name}' must be of {wanted}, got {found}")

@@ -12,13 +12,14 @@ from typing import Any
 
 from tegula.dataclass import dataclass, field
 
-# A file changed twice within a tick of the file system's clock keeps its times: younger files are read again.
+# A file that changes twice within a tick of the file system's clock keeps its time stamp, so recently changed files are
+# read again.
 SETTLED_NS = 50 * 10**6
 
 
 class Text:
-    """One version of a file, of a notebook cell or of the like: its lines, with their newlines. Two of one file are the
-    same object if their lines are equal. `changed_ns`: when a file was changed last, by the file system's clock."""
+    """One version of a file or notebook cell: its lines, with newlines. Versions of a file with equal lines are one
+    object. `changed_ns`: the time of a file's last change, by the file system's clock."""
 
     __slots__ = ("changed_ns", "file", "lines")
 
@@ -33,13 +34,13 @@ _versions: dict[str, list[Text]] = {}
 
 
 def versions(file: str) -> list[Text]:
-    """The texts of a file that were read so far, the latest first."""
+    """The versions of a file that were read so far, the latest first."""
     return _versions.get(file, [])[::-1]
 
 
 def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
-    """What a file holds now, or what Python remembers of text that is in no file (`module`: the names of the module
-    that it is of); None where there is nothing. A file is read again only if it has changed."""
+    """The current text of a file, or the text that Python's linecache has for code that is in no file; None if there is
+    none. `module`: the names of the code's module. A file is read again only if it has changed."""
     remembered = linecache.cache.get(file)
     if remembered is not None and len(remembered) == 4 and remembered[1] is None:
         return _noted(file, id(remembered[2]), remembered[2])
@@ -63,7 +64,7 @@ def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
 
 
 def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
-    """The version of a file with these lines, which is its latest as long as the stamp is the same."""
+    """The version of a file with the given lines, which is the latest one until the stamp changes."""
     known = _versions.setdefault(file, [])
     found = next((text for text in known if text.lines is lines or text.lines == lines), None)
     if found is None:
@@ -77,10 +78,10 @@ def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a user's file: 1-based line, 0-based column as Python's ast counts, and where it was inlined.
+    """A location in a user's file: 1-based line, 0-based column as in Python's ast, and the call site of inlined code.
 
-    `subject`: what stands there, as error messages call it: the name of a called function, or an operator. `written`:
-    the text that was compiled, which the file may no longer hold."""
+    `subject`: the name of the called function or the operator at the location, for error messages. `written`: the text
+    that was compiled, from which the file may differ by now."""
 
     file: str
     line: int
@@ -95,7 +96,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column + 1}"
 
     def text(self) -> str:
-        """The source line, without its newline; empty where the source is gone."""
+        """The source line, without its newline; empty if the source is not available."""
         if self.written is not None:
             return line_of(self.written, self.line)
         return linecache.getline(self.file, self.line).rstrip("\n")
@@ -133,7 +134,7 @@ class FunctionSource:
         return self.text.file
 
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
-        """The place of a node of the function in its file."""
+        """The location of a node of the function in its file."""
         line = getattr(node, "lineno", 1) + self.above
         column = getattr(node, "col_offset", 0)
         end = getattr(node, "end_col_offset", column) or column
@@ -151,7 +152,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 
 
 def subject_of(node: ast.AST) -> str:
-    """What a user would call the node: `tile_sum` for `tg.tile_sum(t)`, `'+'` for `a + b`, `'+='` for `a += b`."""
+    """The name of a node in messages: `tile_sum` for `tg.tile_sum(t)`, `'+'` for `a + b`, `'+='` for `a += b`."""
     if isinstance(node, ast.Call):
         return node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
     if isinstance(node, ast.Compare):

@@ -1,4 +1,4 @@
-"""What the compiler knows of the machines it compiles for, as data."""
+"""The targets of the compiler, CPUs and GPUs, as data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CpuTarget:
 
     @property
     def key(self) -> str:
-        """What compiled code depends on."""
+        """The properties that compiled code depends on, as text."""
         return f"{self.triple}/{self.cpu}/{self.features}{'' if self.optimised else UNOPTIMISED}"
 
     @property
@@ -39,11 +39,11 @@ class CpuTarget:
 
 @dataclass(frozen=True, slots=True)
 class CudaTarget:
-    """A generation of GPUs: LLVM's name for it, the PTX version it needs, and what its multiprocessors hold.
+    """A GPU architecture: LLVM's name, the PTX version that it needs, and the limits of its multiprocessors.
 
-    `shared_per_block`: bytes of shared memory that one block may ask for; `shared_per_sm`: of all blocks together.
+    `shared_per_block`: bytes of shared memory of one block; `shared_per_sm`: of all blocks of a multiprocessor.
     `tensor_cores`: the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`:
-    whether tensor maps and mbarriers are there."""
+    whether there are tensor maps and mbarriers."""
 
     arch: str
     ptx: str
@@ -58,27 +58,28 @@ class CudaTarget:
 
     @property
     def triple(self) -> str:
-        """LLVM's name of the kind of target."""
+        """LLVM's target triple."""
         return "nvptx64-nvidia-cuda"
 
     @property
     def features(self) -> str:
-        """LLVM's name of the version of PTX."""
+        """LLVM's feature string, the version of PTX."""
         return f"+{self.ptx}"
 
     @property
     def key(self) -> str:
-        """What compiled code depends on."""
+        """The properties that compiled code depends on, as text."""
         return f"{self.triple}/{self.arch}/{self.ptx}"
 
     @property
     def sets_registers(self) -> bool:
-        """Whether warp groups may change how many registers they have; ptxas 13.0 ignores it for sm_120."""
+        """Whether warp groups may change their number of registers (setmaxnreg); ptxas 13.0 ignores it for sm_120."""
         return self.tensor_cores in ("wgmma", "tcgen05")
 
     @property
     def overlaps_launches(self) -> bool:
-        """Whether a kernel may start while the one before ends, and wait for its results itself."""
+        """Whether a kernel may start while the previous one ends, and wait for its results itself (programmatic
+        dependent launch)."""
         return self.capability >= (9, 0)
 
     @property
@@ -113,15 +114,14 @@ CUDA_TARGETS = {
 
 
 def get_cuda_target(arch: str = "sm_90a") -> CudaTarget:
-    """The GPU generation of that name; ValueError for an unknown one."""
+    """The GPU target of a name; ValueError for an unknown name."""
     if arch not in CUDA_TARGETS:
         raise ValueError(f"there is no CUDA target {arch!r}; targets: {', '.join(CUDA_TARGETS)}")
     return CUDA_TARGETS[arch]
 
 
 def cuda_target_for(major: int, minor: int) -> CudaTarget:
-    """The target of a GPU with that compute capability: its own, or the closest earlier one whose code it runs.
-
+    """The target of a GPU with a compute capability: its own, or the latest earlier target whose code the GPU runs.
     RuntimeError if there is none."""
     for target in reversed(CUDA_TARGETS.values()):
         own = target.capability
@@ -138,13 +138,14 @@ NAMED = {
     "armv8.2": CpuTarget("armv8.2", _ARM, "neoverse-n1", "", 16),
 }
 
-# The kernel's names for the flags that each level needs.
+# The flags in /proc/cpuinfo that each level needs.
 _V3_FLAGS = {"avx", "avx2", "fma", "bmi1", "bmi2", "f16c", "abm", "movbe", "popcnt", "sse4_2", "cx16"}
 _V4_FLAGS = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 _ARM_FLAGS = {"asimd", "atomics", "asimdhp", "asimdrdm"}
 
-# Integer extensions that native code may use above its level: the kernel's flag, LLVM's feature. Those that change how
-# float16 or bfloat16 round (avx512fp16, avx512bf16) stay off, so that every processor gives the same bits.
+# Integer extensions that native code may use beyond its level: the flag in /proc/cpuinfo, LLVM's feature. Extensions
+# that change the rounding of float16 or bfloat16 (avx512fp16, avx512bf16) are not used, so that all processors give the
+# same bits.
 _V4_EXTRAS = {
     "avx512vbmi": "avx512vbmi",
     "avx512_vbmi2": "avx512vbmi2",
@@ -156,15 +157,15 @@ _V4_EXTRAS = {
 
 
 UNOPTIMISED = "-O0"
-"""The end of a target's name with which LLVM compiles in a fifth of the time, and does not optimise."""
+"""The suffix of a target's name for compilation without optimisations, which takes a fifth of the time."""
 
 
 @cache
 def get_target(name: str = "native") -> CpuTarget:
-    """The processor of that name; "native" is the best of the named ones that this machine supports, with its extras.
-    With UNOPTIMISED after its name, LLVM does not optimise.
+    """The CPU target of a name; "native" is the best named target that this machine supports, with integer extensions.
 
-    ValueError for an unknown name, RuntimeError if this machine is below the least of them."""
+    With the suffix UNOPTIMISED, LLVM does not optimise.
+    ValueError for an unknown name, RuntimeError if this machine supports none of the targets."""
     if name.endswith(UNOPTIMISED):
         return replace(get_target(name.removesuffix(UNOPTIMISED)), name=name, optimised=False)
     if name == "native":
@@ -175,12 +176,12 @@ def get_target(name: str = "native") -> CpuTarget:
 
 
 def baseline() -> CpuTarget:
-    """The least processor that Tegula runs on here: for code that gains nothing from more."""
+    """The oldest supported processor of this machine's architecture, for code that gains nothing from newer ones."""
     return NAMED["armv8.2" if platform.machine() == "aarch64" else "x86-64-v3"]
 
 
 def missing_flags(target: CpuTarget) -> list[str]:
-    """What this machine lacks to run code of a target, in the names of /proc/cpuinfo."""
+    """The flags of /proc/cpuinfo that this machine lacks to run code of a target."""
     if target.is_x86 != (platform.machine() == "x86_64"):
         return [target.triple.split("-")[0]]
     if not target.is_x86:
@@ -200,14 +201,15 @@ def _native(flags: frozenset[str]) -> CpuTarget:
 
 
 def _cpu_flags() -> frozenset[str]:
-    """The instruction sets of this machine as its kernel names them; it lists only those it saves on a switch."""
+    """The instruction sets of this machine by the Linux kernel's names; it lists only those whose registers it
+    saves."""
     known = _cpu_facts()
     return frozenset((known.get("flags") or known.get("Features") or "").split())
 
 
 @cache
 def _cpu_facts() -> dict[str, str]:
-    """What the kernel says of the first core."""
+    """The fields of the first core in /proc/cpuinfo."""
     first = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

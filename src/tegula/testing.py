@@ -1,5 +1,5 @@
-"""What follows from the declaration of a cooperative function: kernels that call it, and whether they do what its
-reference says."""
+"""Tests derived from the declaration of a cooperative function: kernels that call it, and comparisons of their results
+with its reference."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
 
 
 def _check_shape(got: tuple[int, ...], want: tuple[int, ...]) -> int:
-    """AssertionError unless a tile has the shape that the reference gives."""
-    assert got == want, f"the tile is of shape {got}, what the reference gives of {want}"
+    """Raise AssertionError unless a tile has the shape of the reference's result."""
+    assert got == want, f"the tile has shape {got}, the result of the reference {want}"
     return 0
 
 

@@ -21,7 +21,7 @@ from tegula.runtime.launch import LaunchPlan
 from tegula.runtime.tensors import dtype_of, torch_name
 from tegula.types import DType, VecType, element_type, scalar_of, to_numpy
 
-# Not a plain import: tools that check types need not have PyTorch installed.
+# Imported by name, so that type checkers do not need PyTorch.
 torch: Any = import_module("torch")
 
 
@@ -34,10 +34,10 @@ class TorchFunction:
         self.__doc__ = made.kernel.definition.function.__doc__
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs, new tensors that began as zeros: one, or a tuple of them as `outputs` describes them.
+        """The outputs, new tensors that were zero before the launch: one, or a tuple, as described by `outputs`.
 
-        LaunchError for arguments that do not fit, and a CompileError that names the line where a gradient is asked for
-        that the kernel does not have."""
+        LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
+        does not have."""
         f = self.function
         described, alone = f.described(inputs)
         _check_inputs(f, inputs)
@@ -207,7 +207,7 @@ def _needs_gradient(x: Any) -> bool:
 
 
 def _check_inputs(f: KernelFunction, inputs: Sequence[Any]) -> None:
-    """LaunchError for tensors in the place of numbers: gradients by those would get lost."""
+    """Raise LaunchError for tensors in the place of numbers, because their gradients would be lost."""
     for k, x in enumerate(inputs):
         if isinstance(x, torch.Tensor) and not f.is_array(k, x):
             name = f.kernel.parameters[k].name
@@ -216,7 +216,7 @@ def _check_inputs(f: KernelFunction, inputs: Sequence[Any]) -> None:
 
 
 class _Call:
-    """One call of a function; once it ran, its launch and its arguments as ours."""
+    """One call of a function; `plan` and `arrays`: its launch and its arguments, set by `run`."""
 
     plan: LaunchPlan
     arrays: tuple[Any, ...]
@@ -227,7 +227,7 @@ class _Call:
         self.count = len(inputs)
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Launch the kernel; the outputs."""
+        """Launch the kernel and return the outputs."""
         outputs = _empty_outputs(inputs, self.described)
         args = [x.detach() if isinstance(x, torch.Tensor) else x for x in (*inputs, *outputs)]
         self.arrays = self.function.arrays(args)
@@ -237,8 +237,8 @@ class _Call:
 
 
 class _Gradient:
-    """What the gradient of a call by some of its inputs needs besides tensors. `saved`: the positions of those that the
-    adjoint reads; it keeps no memory of the others. CompileError where there is no gradient."""
+    """The gradient of a call by some of its inputs, without tensors. `saved`: the positions of the arguments that the
+    adjoint reads; the memory of other arguments is not kept. CompileError if there is no gradient."""
 
     def __init__(self, call: _Call, wanted: Sequence[bool], args: Sequence[Any]) -> None:
         f, arrays = call.function, call.arrays
@@ -257,10 +257,11 @@ class _Gradient:
         return torch.zeros(shape, dtype=dtype, device=device)
 
     def run(self, saved: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-        """Launch the adjoint; the gradients of the inputs. `given`: those of the outputs, None for zeros."""
+        """Launch the adjoint and return the gradients of the inputs. `given`: the outputs' gradients, None for
+        zeros."""
         grads = {k: self.zeros(k) for k in self.like}
         for k in self.outputs:
-            # The adjoint clears them, and those that are given may be shared with other functions of the graph.
+            # Copies, because the adjoint clears them and the given tensors may be used by other functions of the graph.
             if given[k - self.count] is not None:
                 grads[k].copy_(given[k - self.count])
         kept = {k: t.detach() for k, t in zip(self.saved, saved, strict=True)}
@@ -280,7 +281,7 @@ class _Launch(torch.autograd.Function):
         call, *values = inputs
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*[t for t in output if not t.is_floating_point()])
-        # torch.func asks level by level; there is nothing to differentiate at some.
+        # torch.func calls this for each level of differentiation; some levels need no gradient.
         if any(ctx.needs_input_grad):
             args = (*values, *output)
             ctx.gradient = _Gradient(call, ctx.needs_input_grad[1:], args)
@@ -292,7 +293,7 @@ class _Launch(torch.autograd.Function):
 
 
 class _Adjoint(torch.autograd.Function):
-    """The adjoint of a launch in PyTorch's graph, where gradients of gradients would be asked for."""
+    """The adjoint of a launch in PyTorch's graph, whose own gradient is refused."""
 
     @staticmethod
     def forward(gradient: _Gradient, *tensors: Any) -> tuple[Any, ...]:
@@ -320,13 +321,13 @@ def _empty_outputs(inputs: Sequence[Any], described: Sequence[Any]) -> tuple[Any
 
 
 def _device(described: Any) -> Any:
-    """Where an output is made if no input says it."""
+    """The device of an output if no input is a tensor."""
     found: Any = getattr(described, "device", None)
     return found if isinstance(found, torch.device) and found.type != "meta" else None
 
 
 def _dtype(dtype: Any) -> Any:
-    """The dtype of PyTorch that one of ours, of NumPy or of its own stands for."""
+    """The PyTorch dtype of a dtype of Tegula, NumPy or PyTorch."""
     if isinstance(dtype, torch.dtype):
         return dtype
     return getattr(torch, torch_name(scalar_of(element_type(dtype))))

@@ -1,4 +1,4 @@
-"""Kernels rewritten to roles as for a Hopper GPU, and run without one: by the interpreter, and on the CPU."""
+"""Kernels rewritten to roles as for a Hopper GPU and run without one, by the interpreter and on the CPU."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HOPPER = get_cuda_target("sm_90a")
 
 
 def prepared(launch: Launch) -> Kernel:
-    """The kernel of a launch with these arguments, as the pass gets it."""
+    """The kernel of a launch with these arguments, before the pass."""
     kernel = agreement.traced(launch.kernel, launch.arguments(), launch.dims, launch.block_dim)
     prepare(kernel)
     return kernel
 
 
 def rewritten(launch: Launch, choice: Choice | None = None) -> tuple[Kernel, Schedule]:
-    """The kernel as the pass leaves it."""
+    """The kernel after the pass."""
     kernel = prepared(launch)
     schedule = make_roles(kernel, HOPPER, choice)
     verify(kernel)
@@ -45,7 +45,7 @@ def _plain(arguments: Sequence[Any]) -> list[Any]:
 
 
 def as_written(launch: Launch) -> list[Any]:
-    """The arguments after a run of the kernel as it is written."""
+    """The arguments after a run of the kernel without automatic roles."""
     kernel = agreement.traced(launch.kernel, launch.arguments(), launch.dims, launch.block_dim)
     return interpreted(kernel, launch)
 

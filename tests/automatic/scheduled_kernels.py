@@ -1,4 +1,4 @@
-"""Kernels as newcomers write them, which are given automatic schedules, and launches of them with exact data."""
+"""Kernels without roles that get automatic schedules, and launches of them with exact data."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def with_numbers(arrays: Callable[[], list[Any]], *numbers: int) -> Callable[[],
 
 
 def arrays(*shapes: tuple[int, ...], out: Any = bf16) -> Callable[[], list[Any]]:
-    """Arrays of small integers; the last one, of type `out`, is the result."""
+    """Arrays of small integers; the last array, of type `out`, is the result."""
 
     def arguments() -> list[Any]:
         *given, result = shapes

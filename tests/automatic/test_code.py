@@ -22,7 +22,7 @@ KERNELS = {launch.name: launch for launch in reversed(LAUNCHES)}
 
 @cache
 def built(launch: Launch, **schedule: int | bool) -> tuple[Built, str]:
-    """What a launch compiles to, and its PTX."""
+    """The compiled kernel of a launch, and its PTX."""
     kernel = prepared(launch)
     kernel.schedule |= schedule
     made = build(kernel, HOPPER)
@@ -69,7 +69,7 @@ def test_chains_keep_a_matmul_in_flight_overlapped_with_the_next_softmax() -> No
 
 
 def test_the_softmax_is_computed_before_the_last_wait_of_an_iteration() -> None:
-    """The assembler would move the wait forward, but for what looks at the results."""
+    """The assembler moves the wait up to the first use of the matmul's results."""
     _, text = built(KERNELS["attention"])
     looks = [m.start() for m in re.finditer(r"nanosleep", text)]
     waits = [m.start() for m in re.finditer(r"wgmma\.wait_group\.sync\.aligned 0", text)]
@@ -86,7 +86,7 @@ def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
 
 @pytest.mark.parametrize("name", ["right_converted", "right_transposed_and_converted"])
 def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
-    """The columns are the rows of the instructions, and nothing is written for them to read."""
+    """The transposed matmul is computed, so that the converted operand needs no shared memory."""
     made, text = built(KERNELS[name])
     assert made.schedule.plan is not None and len(made.schedule.plan.stages) == 2
     matmuls = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16)\S* \{[^}]*\}, \{", text)

@@ -1,4 +1,4 @@
-"""Kernels that keep one role, and what they say of it."""
+"""Kernels that get no automatic roles, and the reasons that `explain()` gives."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ DECLINED = [
         Launch(small, lambda: [floats(16, 16), floats(16, 8), floats(16, 8)], (2, 2), 64),
         "8x8 times float32 8x4",
     ),
-    (Launch(places_in_tiles, with_places, (1, 1)), "where a tile is loaded depends on this"),
+    (Launch(places_in_tiles, with_places, (1, 1)), "the offset of a loaded tile depends on this"),
     (Launch(not_zero_outside, PLAIN, (1, 1)), "are not 0"),
     (Launch(one_role, PLAIN, (1, 1)), "specialize=False"),
     (Launch(tile_gemm, strided, (1, 1)), "no tensor map"),
@@ -171,7 +171,7 @@ def checked_blocks(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float
 
 def test_reports_of_blocks_keep_one_role() -> None:
     _, schedule = rewritten(Launch(checked_blocks, gemm(128, 128, 128, out=float), (2, 2)))
-    assert schedule.plan is None and "reports which lane and block" in schedule.reason
+    assert schedule.plan is None and "reports its lane and block" in schedule.reason
 
 
 @pytest.mark.parametrize("persistent", [True, False])

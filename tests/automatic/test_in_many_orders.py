@@ -1,4 +1,4 @@
-"""Automatic schedules are replayed by warps, copies and matmuls that take turns in many orders, with one result."""
+"""Replays of automatic schedules, in which warps, copies and matmuls take turns in many orders, with one result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LAUNCHES = {
         Launch(causal_attention, heads(1, 128, 128, 64), (1, 1), 384, exact=False),
     )
 }
-"""One CTA each."""
+"""Launches with one CTA."""
 
 
 @pytest.mark.parametrize("name", LAUNCHES)

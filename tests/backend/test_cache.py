@@ -1,4 +1,4 @@
-"""The disk cache: whole entries or none, whatever processes and disks do."""
+"""The disk cache: entries are whole or missing, whatever processes and disks do."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_changed_bit_is_a_miss(store, at, bit):
     seed=st.randoms(),
 )
 def test_an_entry_under_another_name_is_a_miss(store, names, seed):
-    """However files are copied over each other, a name gives what was put under it, or nothing."""
+    """If cache files are copied over each other, a name gives its own entry or none."""
     for k, name in enumerate(names):
         store.put(name, Entry({"k": k}, bytes([k])))
     contents = {name: (store.path / name).read_bytes() for name in names}
@@ -126,7 +126,7 @@ def test_metadata_that_is_not_json_is_refused(store):
 
 
 def test_readers_never_see_half_an_entry(store):
-    """One process writes entries of different sizes under one name while this one reads it."""
+    """One process writes entries of different sizes under one name while another reads the name."""
     store.put("a", Entry({"n": 0}, b""))
     text = f"""
 from pathlib import Path
@@ -232,7 +232,7 @@ def tree(path):
 
 
 def digests(tmp_path, root):
-    """What two processes find, one without a memo and one with what the first left."""
+    """The digests of two processes, one without a memo and one with the memo of the first."""
     memos = tmp_path / "memos"
     return [tools._remembered(memos, root), tools._remembered(memos, root)]
 
@@ -250,7 +250,7 @@ def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(tmp_path, monkeypatch):
-    """As builds that set all times to one date make them."""
+    """Builds that set all times to one date make such changes."""
     monkeypatch.setattr(tools, "SETTLED_NS", 0)
     root = tree(tmp_path / "one")
     path = root / "a.py"

@@ -1,4 +1,4 @@
-"""Objects from LLVM text, and the loader that puts them into memory."""
+"""Objects compiled from LLVM text, and the loader that maps them into memory."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_constants_lie_on_cache_lines():
 
 
 def mappings(start: int, end: int) -> set[str]:
-    """How the pages of a range may be used."""
+    """The permissions of the pages of a range."""
     found = set()
     for line in Path("/proc/self/maps").read_text().splitlines():
         low, high = (int(x, 16) for x in line.split()[0].split("-"))
@@ -152,7 +152,7 @@ def test_an_unknown_name_is_refused():
         loaded("define i64 @f() { ret i64 3 }").address("g")
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# Refusals -------------------------------------------------------------------------------------------------------------
 
 
 CALLS_OUT = (
@@ -168,7 +168,7 @@ def test_code_that_calls_out_is_refused(text, name):
 
 
 def emitted(text: str) -> bytes:
-    """An object as LLVM makes it, without our checks."""
+    """An object as LLVM emits it, without the loader's checks."""
     import llvmlite.binding as llvm
 
     from tegula.backend import llvm as ours

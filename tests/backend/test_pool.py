@@ -1,4 +1,4 @@
-"""Launches over the thread pool: every block runs once, whoever launches, and nothing is left."""
+"""Launches on the thread pool: every block runs once, for any launching thread, and no work is left."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 
 
 def test_several_threads_work_on_a_launch():
-    """A block looks for a while whether another one runs at the same time, and notes it."""
+    """Each block spins until another block runs at the same time, and records it."""
     text = """
 define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 entry:
@@ -199,7 +199,7 @@ def test_a_signal_ends_a_long_launch(alarm, threads):
 
 
 def test_a_signal_while_the_caller_waits_for_a_worker(alarm):
-    """The caller has no blocks left, but a worker has one that takes long."""
+    """The caller has no blocks left, and a worker runs a long block."""
     out = np.zeros(2, np.int64)
     alarm(0.05, stop)
     with pytest.raises(Stopped):
@@ -209,7 +209,7 @@ def test_a_signal_while_the_caller_waits_for_a_worker(alarm):
 
 
 def test_a_signal_handler_may_launch(alarm):
-    """It gets other scratch memory, larger than that of the launch it interrupts."""
+    """The launch in the handler gets other scratch memory, larger than that of the interrupted launch."""
     inner: list[np.ndarray] = []
     alarm(0.06, lambda: inner.append(count(100, 10, 8 << 20)))
     out = np.zeros(3000, np.int64)
@@ -226,7 +226,7 @@ def test_a_signal_handler_may_launch(alarm):
 
 
 def forked(body) -> int:
-    """Run a function in a forked child; its exit status, or -1 if it hangs."""
+    """Run a function in a forked child. Returns the exit status, or -1 if the child hangs."""
     child = os.fork()
     if child == 0:
         status = 1

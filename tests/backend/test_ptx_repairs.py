@@ -1,4 +1,4 @@
-"""PTX instructions that assemblers translate wrongly are replaced by others of the same meaning."""
+"""PTX instructions that assemblers translate wrongly are replaced by equivalent ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A kernel as the code generator writes them, by hand: c = a + b for three packed arrays of float32.
+"""A hand-written LLVM kernel in the form of the code generator: c = a + b for three packed arrays of float32.
 
 Its one parameter is what a launch packs: the descriptors of the arrays (address, extent, stride), the launch dimension,
 the number of threads, the address of the report."""

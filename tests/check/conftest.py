@@ -1,4 +1,4 @@
-"""Makes the kernels of other tests importable under every import mode."""
+"""Makes the kernels of other test folders importable under every import mode."""
 
 import sys
 from pathlib import Path

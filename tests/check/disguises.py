@@ -1,5 +1,4 @@
-"""Kernels written otherwise: other names, other numbers of stages, roles in functions, an iteration taken out of a
-loop."""
+"""Equivalent rewrites of kernels: other names, other numbers of stages, roles in functions, a peeled iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def kernel(text: str, change: Change | None = None, stages: int = STAGES, **opti
 
 
 def rename(function: ast.FunctionDef) -> None:
-    """Every name that the kernel binds is another one."""
+    """Rename every name that the kernel binds."""
     bound = [a.arg for a in function.args.args]
     bound += [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
     new = {name: f"v{k}" for k, name in enumerate(dict.fromkeys(bound))}
@@ -42,7 +41,7 @@ def rename(function: ast.FunctionDef) -> None:
 
 
 def in_functions(function: ast.FunctionDef) -> None:
-    """What each role does is a function of its own."""
+    """Move the body of each role into a function."""
     for k, role in enumerate(_roles(function)):
         call = ast.parse(f"work{k}()").body
         (made,) = ast.parse(f"def work{k}(): pass").body
@@ -51,7 +50,7 @@ def in_functions(function: ast.FunctionDef) -> None:
 
 
 def peel(function: ast.FunctionDef) -> None:
-    """The first iteration of the first loop of the last role with one stands before the loop."""
+    """Peel the first iteration of the first loop, in the last role that has a loop."""
     for role in reversed(_roles(function)):
         for block in _blocks(role.body):
             at = next((k for k, s in enumerate(block) if isinstance(s, ast.For)), -1)
@@ -80,7 +79,7 @@ def _roles(function: ast.FunctionDef) -> list[ast.With]:
 
 
 def _blocks(body: list[ast.stmt]) -> list[list[ast.stmt]]:
-    """A block, and those of the branches in it."""
+    """A block and the blocks of its branches."""
     return [body, *(block for s in body if isinstance(s, ast.If) for block in _blocks(s.body))]
 
 

@@ -1,4 +1,4 @@
-"""Schedules that are right, in the ways that people write them."""
+"""Right schedules in the idioms that users write, and wrong variants of them."""
 
 from __future__ import annotations
 
@@ -785,4 +785,4 @@ SPOILED: dict[str, tuple[str, str, str]] = {
     "one more of the fourth ones": ("every fourth item goes to another pipe", "n // 4", "(n + 3) // 4"),
     "both take the same": ("two roles take turns over one ring", "range(1, n, 2)", "range(0, n, 2)"),
 }
-"""Wrong ones that look like them: of which one, and what is written otherwise."""
+"""Wrong variants: the idiom, and the lines that are changed."""

@@ -19,7 +19,7 @@ def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
 
 
 def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, blind: bool = False) -> str:
-    """What goes wrong in one of so many orders, and in which; nothing if all store the same."""
+    """The first failure in a number of orders, with its order; "" if all orders store the same."""
     try:
         launch = EngineLaunch(made, args, dims)
     except Wrong as e:

@@ -36,8 +36,8 @@ MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function of the checker. Without the rule it does not refute for `kinds`, but gives `instead`; where there are
-    no kinds, it always does. `noticed`: a case that notices, which is tried first."""
+    """A function of the checker. Without the rule the checker does not refute for `kinds` but returns `instead`;
+    without kinds it always does. `noticed`: a case whose verdict changes, which is tried first."""
 
     owner: Any
     name: str
@@ -75,7 +75,7 @@ def _only(kind: bool) -> Callable[..., Any]:
 
 
 class Order(Rule):
-    """Of the order of accesses: that one comes after another, or that a fence is in between."""
+    """A rule about the order of accesses: one access follows another, or a fence is between them."""
 
     def left_out(self) -> Any:
         return patch.object(Memory, "_after", _only(self.instead))
@@ -146,7 +146,7 @@ SPOILS: dict[str, Spoil] = {
 
 
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
-    """Wrong schedules: the kind of fault, and what checks them."""
+    """Wrong schedules: the kind of fault, and the function that checks them."""
     mutants, impossible = (
         importlib.import_module("support.spoiled_schedules"),
         importlib.import_module("support.spoiled_memory"),
@@ -179,13 +179,12 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
 
 
 def said(found: Verdict) -> str:
-    """The kind of fault of a verdict, or what it is instead."""
+    """The kind of fault of a verdict; "undecided" or its status where it has none."""
     return found.kind or ("undecided" if found.status == UNPROVED and found.places else found.status)
 
 
 def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:
-    """The cases that notice that a rule is left out, and what is said of them then. No verdict of such a checker is
-    kept on disk."""
+    """The cases whose verdicts change if a rule is disabled, with these verdicts, which are not cached on disk."""
     first = [rule.noticed] if rule.noticed in known else []
     for name in [*first, *(n for n in known if n != rule.noticed)]:
         kind, check = known[name]

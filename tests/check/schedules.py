@@ -1,4 +1,4 @@
-"""Kernels with roles, lowered for a GPU with bulk copies, and ways to spoil what they were lowered to."""
+"""Kernels with roles, lowered for a GPU with bulk copies, and functions that break their schedules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def verdict(kernel: Any, spoil: Callable[[Kernel, GpuCompilation], None] | None 
 
 
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
-    """As a GPU would get it if matmuls that read registers were waited for one iteration late, as others are."""
+    """A kernel lowered so that matmuls that read registers are waited for one iteration late, as others are."""
     with (
         patch.object(delay_waits, "is_made_in", lambda value, region: False),
         patch.object(
@@ -124,7 +124,7 @@ def registers(stages: int = 2) -> Any:
 
 
 def chain(stages: int = 2) -> Any:
-    """Squares are pushed to tensor cores, which read them through the async proxy."""
+    """A role pushes squares, which tensor cores read through the async proxy."""
 
     @tg.kernel
     def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
@@ -233,7 +233,7 @@ def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
 
 
 def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
-    """The lowest bit of the op's operand is the other one."""
+    """Flip the lowest bit of an op's operand."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
@@ -244,7 +244,7 @@ def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
 
 
 def put_before(op: Op, new: Op) -> Value:
-    """The result of a new op in front of another one."""
+    """The result of a new op inserted in front of another op."""
     new.parent, new.loc = op.parent, op.loc
     _region(op).insert(_region(op).index(op), new)
     return new.result
@@ -264,7 +264,7 @@ def stage_of(name: str, which: int = 0) -> Spoil:
 
 
 def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
-    """The op comes before one of another name in its region."""
+    """Move an op in front of an op of another name in its region."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
@@ -299,7 +299,7 @@ def retarget(name: str, barrier: str, to: str) -> Spoil:
 
 
 def on_top(buffer: str, of: str) -> Spoil:
-    """A buffer lies where another one does."""
+    """Give a buffer the address of another."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         named = {v.name: v for v in parts.shared.places}
@@ -310,7 +310,7 @@ def on_top(buffer: str, of: str) -> Spoil:
 
 
 def shorter_loop(which: int, role: int) -> Spoil:
-    """A loop of a role starts one iteration later."""
+    """Start a loop of a role one iteration later."""
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))

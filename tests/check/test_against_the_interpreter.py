@@ -1,5 +1,5 @@
-"""Generated kernels: those that deadlock in the interpreter are refuted, the others pass. Replays of what they are
-lowered to, with copies by threads or by bulk copies, fail where the checker refutes, and nowhere else."""
+"""Generated kernels: those that deadlock in the interpreter are refuted, the others pass. Replays of their lowered
+forms, with copies by threads or bulk copies, fail exactly where the checker refutes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEEDS = [*range(FEW), *(pytest.param(k, marks=pytest.mark.slow) for k in range(F
 
 @cache
 def judged(seed: int, arrays: AccessClass) -> tuple[Kernel, GpuCompilation, Verdict] | None:
-    """A program as it is lowered, and the verdict; nothing for one that is refused before."""
+    """A lowered program and its verdict; None for a program that is refused before."""
     try:
         kernel, parts = lowered(Program(seed).kernel(), arrays=arrays)
     except tg.CompileError:
@@ -41,7 +41,7 @@ def judged(seed: int, arrays: AccessClass) -> tuple[Kernel, GpuCompilation, Verd
 
 
 def deadlocks(program: Program) -> bool:
-    """Whether it does, in one of a few launches."""
+    """Whether a program deadlocks in one of a few launches."""
     kernel, out = program.kernel(), np.zeros((2 * program.roles, N), np.float32)
     x = np.zeros((ROWS, N), np.float32)
     args = [tg.array(x), tg.array(out)]
@@ -58,7 +58,7 @@ def deadlocks(program: Program) -> bool:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_verdicts(seed: int) -> None:
-    """Where threads fetch what pipes carry."""
+    """The verdicts on programs in which threads fetch the items of pipes."""
     program = Program(seed)
     try:
         wrong = deadlocks(program)
@@ -73,8 +73,8 @@ def test_verdicts(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
 def test_replays(seed: int, arrays: AccessClass) -> None:
-    """A launch that is refuted may need more iterations than these, or an order that is not among them; what passes
-    never fails."""
+    """A refuted launch may need more iterations than are replayed, or another order; a program that passes never
+    fails."""
     program, seen = Program(seed), judged(seed, arrays)
     if seen is None:
         return

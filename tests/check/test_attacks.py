@@ -1,5 +1,5 @@
-"""Generated schedules: wrong ones, each with a launch in which it goes wrong, and right ones. None that is wrong may be
-proved. `tools/attack_schedules.py` judges any number of them."""
+"""Generated schedules: wrong ones, each with a faulty launch, and right ones. No wrong schedule may be proved.
+`tools/attack_schedules.py` judges any number of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from support.attacks.rows import CLASSES, ROWS
 from support.campaigns import chunks
 
 COMPLETE = False
-"""Whether nearly all right schedules of all classes are proved; no wrong one may ever be."""
+"""The least fraction of right schedules of all classes that are proved; no wrong one may be."""
 SEEDS, MANY, CHUNK = range(200), range(2250), 45
-"""Fifty for each row among many, one in each chunk."""
+"""Fifty schedules for each row, one in each chunk."""
 MOST_UNPROVED, MOST_UNPROVED_OF_A_ROW = 0.05, 0.15
 
 RING = """\
@@ -56,7 +56,7 @@ SPOILED = {
     "unwritten": ("ring[s] * 2.0", "ring[(s + int(k * m < 0)) % 3] * 2.0"),
     "arrivals": ("                tg.tile_load_async", f"{TWICE}                tg.tile_load_async"),
 }
-"""Kinds of faults, and how the ring gets them in some iteration or launch."""
+"""Kinds of faults, and the changes by which the ring has them in some iteration or launch."""
 
 
 def launch(n: int, m: int = 1) -> dict[str, object]:
@@ -113,7 +113,7 @@ def test_each_attack_breaks_the_row_that_it_is_for() -> None:
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), 50))
 def test_wrong_schedules(first: int) -> None:
-    """They compile, or an error says why not."""
+    """Wrong schedules compile, or an error gives the reason."""
     seen = set()
     for seed in SEEDS[first : first + 50]:
         made = wrong(seed)
@@ -126,7 +126,7 @@ def test_wrong_schedules(first: int) -> None:
 
 @pytest.mark.parametrize("seed", [57, 98])
 def test_wrong_ones_that_were_proved_once(seed: int) -> None:
-    """Copies for a 2-CTA cluster whose barriers are not; the second of one stage."""
+    """Copies for a 2-CTA cluster whose barriers are no cluster barriers; the second of one stage."""
     made = wrong(seed)
     assert made.fault and made.verdict()[0] not in ("proved", "crash")
 
@@ -143,7 +143,7 @@ def compiled(made: Attack) -> tuple[str, str]:
 
 @pytest.mark.parametrize("seed", [1, 15, 17, 21, 36, 66])
 def test_attacks_go_wrong_in_replays(seed: int) -> None:
-    """What the simulation says of the text, the interpreter's engines say of what it is lowered to."""
+    """Faults in the simulation of the text are faults in the replay of the lowered form."""
     made = wrong(seed)
     assert made.replay(made.args, 30), f"{made.name}: {made.fault}\n{made.text}"
 
@@ -169,7 +169,7 @@ def test_many_wrong_schedules(first: int) -> None:
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK)))
 def test_many_right_schedules(first: int) -> None:
-    """In many orders of several launches; nearly all are proved."""
+    """Right schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + CHUNK]:
         made = right(seed)

@@ -1,4 +1,4 @@
-"""Kernels that accept schedules beyond the checker: what was explored is said."""
+"""Kernels that accept schedules without a proof: the verdict says which launches were explored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array
 
 
 def test_without_it_the_kernel_is_refused() -> None:
-    """What roles do is known in no launch."""
+    """The behaviour of the roles depends on data in every launch."""
     found = checked(WRITTEN)
     assert (found.status, found.accepted) == ("unproved", False)
     with pytest.raises(tg.CompileError, match="it is not known what this decides") as caught:

@@ -14,7 +14,7 @@ from tegula.errors import ScheduleRefuted
 CORPUS = Path(__file__).parent / "corpus"
 PROGRAMS = sorted(p.stem for p in CORPUS.glob("*.py"))
 WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
-"""Kinds of which the fault is an access, or a copy; of others it is something at a barrier."""
+"""Kinds of faults that are an access or a copy; other faults are at a barrier."""
 
 UNPROVED = {
     "items_filled_in_two_ways",
@@ -57,7 +57,7 @@ def test_right(name: str, disguise: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_messages(name: str) -> None:
-    """They name role, barrier or tile, and what is missing."""
+    """Messages name the role, the barrier or tile, and the missing event."""
     wanted = program(name)
     with pytest.raises(ScheduleRefuted) as caught:
         kernel(wanted.WRONG).check().require()

@@ -124,7 +124,7 @@ def test_every_op_that_is_left_out_is_missed(one: tuple[Kernel, str]) -> None:
 
 
 def test_ops_that_change_places_are_noticed(one: tuple[Kernel, str]) -> None:
-    """Of two different ops, one after the other in straight code, but for those that one thread may pass by."""
+    """Two different adjacent ops in straight-line code are exchanged, except ops that one thread runs."""
     made, ptx = one
     ops, lines, swapped = list(numbered(made.body)), ptx.splitlines(), 0
     parts = assemblies(ptx)

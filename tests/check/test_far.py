@@ -1,4 +1,4 @@
-"""What goes wrong after many iterations, or in launches with large numbers, is not taken for right."""
+"""Schedules that go wrong only after many iterations, or in launches with large numbers, are not proved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are right, in the ways that people write them: each passes, also with other numbers of stages."""
+"""Right schedules in the idioms that users write: each passes, also with other numbers of stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG = {
     "groups of another array",
     "the turns change",
 }
-"""Each is one of several that differ from one another less than from the others."""
+"""One idiom of each group of similar ones."""
 
 UNPROVED = {
     "the item is computed from tile and step",

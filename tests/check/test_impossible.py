@@ -1,5 +1,4 @@
-"""Wrong schedules that kernels cannot say: the language refuses them, or has no words for them. What the lowering would
-have made of them is refuted all the same."""
+"""Wrong schedules that the language refuses or cannot express. Their lowered forms are refuted nevertheless."""
 
 from __future__ import annotations
 
@@ -94,7 +93,7 @@ def test_what_the_language_refuses(name: str) -> None:
 
 
 def test_an_unspoiled_branch_is_no_fault() -> None:
-    """It is the parting of threads that is refused, not the branch."""
+    """The divergence of threads is refused, not the branch."""
     from schedules import lowered
 
     made, parts = lowered(gemm())

@@ -35,7 +35,7 @@ TILES = [
 def test_matmul(number: int, more: bool, transposed: bool) -> None:
     tile, dtype, precision = TILES[number]
     result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
-    # Other orders are transposed before.
+    # Operands in other orders are transposed first.
     b_transposed = transposed or dtype.bits == 8 or precision == "tf32"
     exact = dtype is tg.float32 and precision == "default"
     epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
@@ -43,7 +43,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
     made, parts = lowered(kernel)
     found = check_schedule(made, parts)
     assert found.passed, found.message
-    # Tensor cores of warp groups read stages as copies write them.
+    # wgmma reads stages in the layout in which copies write them.
     assert any(op.NAME == "fence.async" for op in made.walk()) == exact
 
 
@@ -75,7 +75,7 @@ def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
 
 
 def test_a_stage_in_the_bytes_that_the_second_warp_group_stages() -> None:
-    """The first one's slots lie elsewhere."""
+    """The slots of the first warp group are elsewhere."""
     made, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
     places = {v.name: (v, place) for v, place in parts.shared.places.items()}
     (staging, at), (_, query) = places["staging"], places["query_pipe"]

@@ -1,4 +1,4 @@
-"""Lowered schedules that are spoiled in one place: each is refuted, for the right reason; unspoiled they pass."""
+"""Lowered schedules with one change: each is refuted for the right reason, and the originals pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONG = {
     "producer's phase is constant",
     "matmul of another stage",
 }
-"""Of a matmul: they are found sooner in another kernel, or besides others of their kind."""
+"""Mutants of the matmul that are found faster in another kernel, or together with others of their kind."""
 MUTANTS = [
     pytest.param(
         *(kernel, spoil, kind),
@@ -110,7 +110,7 @@ def last_apart() -> Any:
 
 
 def test_an_item_is_read_from_another_stage() -> None:
-    """The last one of all: nobody fills that stage again, and what is read is in order, but the wrong item."""
+    """The last item: its stage is not filled again, so the reads are ordered but read the wrong item."""
     made, parts = lowered(last_apart())
     view = ops(made, "buf.view")[-1]
     zero = S.Const([], [int32], {"type": int32, "value": 0}, loc=view.loc)

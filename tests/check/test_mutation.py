@@ -1,5 +1,5 @@
-"""A sample of the mutants that tools/mutants.py judges: what fails in a replay does not pass, what does the same as the
-kernel passes."""
+"""A sample of the mutants of tools/mutants.py: mutants that fail in a replay do not pass the checker, and mutants that
+behave like the kernel do."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mutation.subjects import MAKERS, subject
 from tegula.ir.text import print_kernel
 
 PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
-"""Every so manieth mutant."""
+"""The step of the sample of mutants."""
 SMALL = "producers"
-"""The kernel that takes the least; the others are slow tests."""
+"""The fastest kernel; the others are slow tests."""
 ORDERS = 12
 
 
@@ -39,7 +39,7 @@ def test_a_sample(name: str) -> None:
 
 
 def test_there_are_many_mutants() -> None:
-    """Of each kernel, and no two alike."""
+    """Each kernel has many mutants, and no two are equal."""
     of = judge("persistent")
     assert len(of.mutants) > 300
     assert len({(m.operator, m.what) for m in of.mutants}) == len(of.mutants)
@@ -76,7 +76,7 @@ def found(name: str, operator: str, what: str) -> Judged:
 
 
 def test_the_replay_fails_by_itself() -> None:
-    """Its verdicts do not come from the checker: a few mutants, and how they fail."""
+    """Replays do not use the checker: a few mutants, and their failures."""
     assert found("chain", "drop fence", "without fence.async #0").failure.startswith("fence")
     assert found("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
     assert found("chain", "drop release", "without mbarrier.arrive raw.empty").failure.startswith("deadlock")
@@ -85,7 +85,7 @@ def test_the_replay_fails_by_itself() -> None:
 
 
 def test_mutants_for_a_device() -> None:
-    """Those that end, with wrong results in some order, by the numbers that processes of their own find them by."""
+    """Mutants that end with wrong results in some order have the numbers by which separate processes find them."""
     place = Path(__file__).parent.parent.parent / "tools" / "device_mutants.py"
     tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", place))  # type: ignore[arg-type]
     assert spec is not None and spec.loader is not None

@@ -1,4 +1,4 @@
-"""Networks of roles and pipes as users write them: nested, causal and counted loops, feedback, skewed producers."""
+"""Networks of roles and pipes in users' idioms: nested, causal and counted loops, feedback, skewed producers."""
 
 from __future__ import annotations
 

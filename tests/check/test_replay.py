@@ -1,4 +1,4 @@
-"""The replay of schedules by engines: what it computes, and what it finds wrong."""
+"""The replay of schedules by engines: its results, and the faults that it finds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ KERNELS = {
 
 
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
-    """Each of many orders stores the same; that is put into the arrays."""
+    """The results, equal in many orders, which are copied to the arrays."""
     launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert all(x == found[0] for x in found)
@@ -182,7 +182,7 @@ def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
     ],
 )
 def test_wrong_schedules_by_hand(name: str, spoil: Spoil, kinds: set[str]) -> None:
-    """The checker refutes them too."""
+    """The replay fails, and the checker refutes too."""
     made, parts = lowered(getattr(by_hand, name))
     spoil(made, parts)
     found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_schedules(name: str) -> None:
-    """They fail in the first order or in one of the next."""
+    """The replay fails in the first order or in one of the next."""
     kernel, spoil, kinds = WRONG[name]
     made, args = KERNELS[kernel]
     kernel, parts = lowered(made())
@@ -224,7 +224,7 @@ def test_wrong_schedules(name: str) -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_dropped_fence_changes_values(which: int) -> None:
-    """A copy overtakes the reads that it follows, tensor cores read what was there before."""
+    """A copy overtakes the reads before it, or tensor cores read old values."""
     kernel, parts = lowered(chain())
     drop("fence.async", "", which)(kernel, parts)
     assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, blind=True).startswith("value")

@@ -1,4 +1,4 @@
-"""Kernels as users write them: wrong ones with the reason, right ones next to them."""
+"""Kernels in users' idioms: wrong ones with the reason of the verdict, and right ones similar to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N = 8
 
 
 def crossed(stages: int) -> Any:
-    """One role fills two pipes one after the other, the other empties them vice versa."""
+    """One role fills two pipes one after the other; the other role empties them in the opposite order."""
 
     @tg.kernel
     def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
@@ -74,7 +74,7 @@ def test_counts_that_differ_are_refuted(most: int) -> None:
 
 
 def test_counts_that_differ_far_away_are_not_proved() -> None:
-    """No launch that is unrolled has so many tiles."""
+    """No launch that is unrolled has as many tiles."""
     found = verdict(bounded(10**6))
     assert found.status == "unproved" and found.gap is not None
 
@@ -99,7 +99,7 @@ def test_no_tile_at_all() -> None:
 
 @tg.kernel
 def loads_overlapped_with_other_work(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """The other warps of the first role do not wait for free stages, because nothing would wait for them."""
+    """The other warps of the first role do not wait for free stages, because no op needs the wait."""
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
         for k in range(n):
@@ -139,7 +139,7 @@ def test_counts_from_an_array_that_is_only_read() -> None:
 
 @tg.kernel
 def causal(x: tg.array2d[float], out: tg.array2d[float]):
-    """Each tile takes more steps than the one before."""
+    """Each tile takes more steps than the previous one."""
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):
         for i, _j in tg.persistent_tiles((x.shape[0], 1)):
@@ -171,7 +171,7 @@ def kernels(module: str) -> list[Kernel]:
 
 
 LONG = {"functions"}
-"""It passes as others do whose roles call none."""
+"""A kernel that passes, like kernels whose roles call no cooperative functions."""
 RIGHT = [(module, kernel.name) for module in MODULES if module not in WRONG for kernel in kernels(module)]
 
 

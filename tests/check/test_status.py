@@ -1,5 +1,5 @@
-"""What is called proved: what the verifier has accepted a certificate for. Other schedules say why there is none, and
-how many launches were explored."""
+"""The status "proved" needs a certificate that the verifier accepts. Other verdicts have a reason and the number of
+explored launches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_equal_numbers(fills: str, pops: str, t: str) -> None:
 
 
 def test_numbers_that_are_equal_unless_one_wraps() -> None:
-    """The host is asked whether it does."""
+    """The host checks that the number does not wrap."""
     found = checked("n", "1, n + 1")
     assert found.status == "proved" and [g.kind for g in found.guards] == ["fits"]
     assert found.guards[0].holds(lambda leaf: 1000) and not found.guards[0].holds(lambda leaf: 2**31 - 1)
@@ -110,7 +110,7 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A certificate that it does not follow proves nothing."""
+    """A certificate that the verifier does not accept proves nothing."""
     real = schedule.prove
 
     def spoiled(kernel: Any, spread: Any) -> Any:
@@ -135,7 +135,7 @@ def test_without_the_prover_launches_are_explored(error: Exception, monkeypatch:
 
 
 def test_memory_of_two_roles_in_the_same_bytes() -> None:
-    """Of threads alone, so that no barrier passes it on: the certificate does not speak of it."""
+    """The memory is private to threads and not handed over by a barrier, so the certificate does not mention it."""
 
     @tg.kernel
     def sums(x: tg.array2d[float], out: tg.array1d[float]):

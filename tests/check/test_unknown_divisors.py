@@ -1,4 +1,4 @@
-"""Loops whose numbers of iterations are quotients of what only the launch knows."""
+"""Loops whose trip counts are quotients by numbers that are known at launch only."""
 
 import pytest
 

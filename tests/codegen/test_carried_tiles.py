@@ -1,4 +1,4 @@
-"""Tiles that loops carry change places; they are not copied. Tiles that are not needed together share memory."""
+"""Tiles carried by loops swap buffers instead of being copied. Tiles that are not live together share memory."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def test_rows_beyond_the_end_cost_little() -> None:
-    """A masked access to such a page takes hundreds of cycles, though it accesses nothing."""
+    """A masked access to an unmapped page takes hundreds of cycles, even if no element is accessed."""
     out = tg.zeros((2000, COLUMNS))
     few, all_ = (tg.array(before_a_hole(rows), copy=False) for rows in (2, ROWS))
     times = [

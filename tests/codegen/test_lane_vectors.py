@@ -1,4 +1,4 @@
-"""The LLVM text of lane loops: vectors where lanes can run together, single lanes where they cannot."""
+"""The LLVM text of lane loops: vectors where lanes can run together, scalar code where they cannot."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ print("compiled")
 
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_gathers_and_interleaving_compile_for_every_target_and_type(name: str) -> None:
-    """In a process of its own: what LLVM cannot lower ends the process."""
+    """Compiled in a separate process, because code that LLVM cannot lower ends the process."""
     done = subprocess.run([sys.executable, "-c", GATHERS, name], capture_output=True, text=True, check=False)
     assert done.stdout == "compiled\n", done.stderr
 
@@ -239,7 +239,7 @@ def lane_loops(kernel: Any) -> int:
 
 @pytest.mark.machine_code
 def test_loops_that_all_lanes_follow_stay_whole() -> None:
-    """What lanes carry stays in registers."""
+    """Values carried by lanes stay in registers."""
     text = code(polynomial, 256, [zeros(256), zeros(5), zeros(256)])
     assert lane_loops(polynomial) == 1 and re.search(r"= phi <8 x float>", text)
 

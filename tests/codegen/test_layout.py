@@ -68,7 +68,8 @@ def test_a_reduction_leaves_copies_in_all_that_shared_a_row(layout: Layout, data
 @settings(max_examples=40)
 @given(layouts(), st.data())
 def test_parts_cover_each_element_once(layout: Layout, data: st.DataObject) -> None:
-    """Warps reduce alone; then each thread finds all parts. A part's first element is what its bases say."""
+    """Each warp reduces its elements; then each thread reads all parts. A part starts at the coordinates of its
+    base."""
     axis = data.draw(st.one_of(st.none(), st.integers(0, len(layout.shape) - 1)))
     held, whole, bases = layout.parts(axis)
     at, owners = axis or 0, layout.owners()

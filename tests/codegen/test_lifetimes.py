@@ -6,7 +6,7 @@ from tegula.codegen.lifetimes import lifetimes
 
 
 def spans(text: str, *pieces: str, made: int = 1 << 20) -> dict[str, tuple[int, int]]:
-    """Lifetimes of pieces that were made where they are first used, or all before line `made`."""
+    """Lifetimes of pieces that are made at their first use, or all before line `made`."""
     return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, made))
 
 

@@ -48,7 +48,7 @@ widths = pytest.mark.parametrize(
 
 @cache
 def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
-    """The function after an external one that takes an array of addresses and 8-byte values."""
+    """The compiled function, wrapped by an external one that takes an array of addresses and 8-byte values."""
     loads, arguments = [], []
     for at, parameter in enumerate(spec.parameters()):
         type, _ = parameter.split(" ")
@@ -79,7 +79,7 @@ def aligned(size: int) -> np.ndarray:
 def matrix(
     dtype: DType, shape: tuple[int, int], strides: tuple[int, int], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Memory full of small integers, and a view of it with the given strides in elements."""
+    """Memory filled with small integers, and a view of it with the given strides in elements."""
     count = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     numpy_type = to_numpy(dtype)
     memory = aligned((count + 8) * numpy_type.itemsize).view(numpy_type)
@@ -202,7 +202,7 @@ def test_transposed(
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3])
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 7, 13])
 def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int, vector_bytes: int) -> None:
-    """And converted: LLVM confuses the halves of registers where only some of what is shuffled is used."""
+    """Converted operands too: LLVM mixes up the halves of registers if only some results of a shuffle are used."""
     for m, n in ((3, 8), (9, 37)):
         check(MatmulSpec(m, n, k, dtype, dtype, float32, (k, 1), (1, k), (n, 1)), vector_bytes)
 

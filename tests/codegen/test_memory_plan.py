@@ -1,4 +1,4 @@
-"""The plan of a block's memory: pieces in use together lie apart, others share bytes."""
+"""The memory plan of a block: pieces with overlapping lifetimes have disjoint bytes, others may share bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every lane op and conversion, compiled for the CPU, against the op's NumPy meaning, bit for bit."""
+"""Every lane op and conversion, compiled for the CPU and compared bit for bit with the op's NumPy reference."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def call(loaded: LoadedObject, name: str, arrays: list[np.ndarray], n: int) -> N
 
 
 def assert_same_bits(got: np.ndarray, want: np.ndarray, what: str, *operands: np.ndarray) -> None:
-    """Equal bits; any NaN equals any other."""
+    """Raise AssertionError unless the bits are equal; all NaNs are equal."""
     assert got.dtype == want.dtype, what
     got, want = got.reshape(len(got), -1), want.reshape(len(want), -1)
     bits = f"u{got.dtype.itemsize}"
@@ -112,7 +112,7 @@ def assert_same_bits(got: np.ndarray, want: np.ndarray, what: str, *operands: np
 
 
 def corners(dtype: DType) -> np.ndarray:
-    """Values where something happens, of one type."""
+    """Corner values of a type."""
     n = to_numpy(dtype)
     if dtype.is_bool:
         return np.array([False, True])
@@ -130,7 +130,7 @@ def corners(dtype: DType) -> np.ndarray:
 
 
 def between(dtype: DType) -> np.ndarray:
-    """Values of the narrower types and what lies in and just next to the middle of two of them, as `dtype`."""
+    """Values of the narrower types, the midpoints of neighbouring ones and the numbers next to these, as `dtype`."""
     n = to_numpy(dtype)
     out = []
     for narrow in ("float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float32"):
@@ -248,7 +248,7 @@ def conversion_cases() -> Iterator[Case]:
 
 
 def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
-    """What the reference says; arithmetic of 8-bit floats is that of float32, rounded once."""
+    """The results of the reference; arithmetic on 8-bit floats is done in float32 and rounded once."""
     small = to_numpy(op.operands[-1].type)  # type: ignore[arg-type]
     through = isinstance(op, Elementwise) and op.operands[-1].type in NARROW
     with np.errstate(all="ignore"):
@@ -291,7 +291,8 @@ def test_ops_need_no_library_on_other_machines() -> None:
 
 
 def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
-    """Operands and result component-major: component c of element i at c * 64 + i. `constants`: those known."""
+    """A function with component-major operands and result: component c of element i is at c * 64 + i. `constants`: the
+    operands that are constants."""
 
     def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
         def at(k: int, t: ElementType, c: int) -> str:

@@ -28,7 +28,7 @@ def by_transposes(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
 
 @tg.kernel
 def overwritten(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
-    """The right operand is what the array held before."""
+    """A matmul whose right operand is the old content of an overwritten array."""
     y = tg.tile_transpose(tg.tile_load(b, shape=(T, T)))
     tg.tile_store(b, tg.tile_zeros(shape=(T, T), dtype=float))
     total = tg.tile_zeros(shape=(T, T), dtype=float)

@@ -1,4 +1,4 @@
-"""Runs the public tile tests and the documented examples of the builtins, with Tegula as the package's name.
+"""Runs the public tile tests and the documented examples of the builtins with Tegula imported under the package's name.
 
 One line a test: passed, skipped (no device), or failed and why; then counts by file and cause, and what was lost and
 gained since the names in passing.txt. Exits with 1 if something was lost.
@@ -38,7 +38,7 @@ WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
 LONGEST_CAUSE = 160
 PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
-"""What an error's text begins with: its class's name says the same, and files and lines differ."""
+"""The beginning of an error's text, which repeats its class's name, and whose files and lines differ."""
 
 
 def files(root: Path) -> list[str]:
@@ -62,7 +62,7 @@ def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.
 
 
 def outcome(test: unittest.TestCase) -> tuple[str, str, str]:
-    """Runs a test: its state, why it failed, and where."""
+    """Runs a test and returns its state, the cause of a failure, and its location."""
     result = Recorder()
     test.run(result)
     if result.causes:
@@ -71,7 +71,7 @@ def outcome(test: unittest.TestCase) -> tuple[str, str, str]:
 
 
 class Recorder(unittest.TestResult):
-    """A result with the last line of what each failure says."""
+    """A test result that keeps the last line of each failure's text."""
 
     def __init__(self) -> None:
         super().__init__()

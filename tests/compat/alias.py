@@ -1,4 +1,4 @@
-"""An importer under which the package's name is Tegula, and its tests are the only files of it that are imported."""
+"""An importer that makes Tegula importable under the package's name; only test files are imported from the package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERNALS = ("_src",)
 
 
 class Absent(ModuleType):
-    """A module of the package that has no counterpart: any name can be imported from it, and none can be called."""
+    """A module of the package without a counterpart: any name can be imported from it, but not called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -61,7 +61,8 @@ class Existing(Loader):
 
 
 class Statements(SourceFileLoader):
-    """Loads a test file statement by statement: one that fails loses only the tests that need what it binds."""
+    """Loads a test file statement by statement, so that a failing statement affects only the tests that use its
+    names."""
 
     def exec_module(self, module: ModuleType) -> None:
         tree = ast.parse(self.get_data(self.path), self.path)
@@ -85,7 +86,7 @@ def bound(node: ast.stmt) -> list[str]:
 
 
 class Alias(MetaPathFinder):
-    """Finds the modules of the package: Tegula's, the test files, and the harness that they import."""
+    """Finds modules under the package's name: Tegula's, the test files, and the harness that they import."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -103,7 +104,7 @@ class Alias(MetaPathFinder):
         return ModuleSpec(fullname, Existing(namespace(rest)), is_package=True)
 
     def of_tests(self, fullname: str, rest: list[str]) -> ModuleSpec:
-        """How a module of the tests is imported."""
+        """The loader of a module of the tests."""
         if rest == ["unittest_utils"]:
             from compat import harness
 

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package's builtins, as modules with the output that they document."""
+"""The examples in the docstrings of the package's builtins, as modules with their documented output."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 from compat.harness import StdOutCapture
 
 DECLARED = "warp/_src/builtins.py"
-"""The file that declares the builtins; it is parsed, not imported."""
+"""The file that declares the builtins, which is parsed and not imported."""
 HEADER = "import numpy as np\nimport warp as wp\n\n"
 OPTION = re.compile(r"\A( *:\w+:.*\n)+")
-"""What a block may begin with: when another tool leaves it out."""
+"""The first line of a block that another tool skips."""
 BLOCK = re.compile(r"^( *)\.\. (testcode|testoutput)::.*\n((?:\1 +\S.*\n|\s*\n)+)", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What the public tests import from their own harness: names of its, with our definitions."""
+"""The names that the public tests import from their harness, with definitions of our own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from compat.alias import install
 install(Path({root!r}))
 """
-"""What a Python process begins with whose program imports the package."""
+"""The first statements of a Python process whose program imports the package."""
 USD_AVAILABLE = False
 
 
@@ -60,7 +60,7 @@ def assert_array_equal(result: Any, expect: Any) -> None:
 
 
 class StdOutCapture:
-    """What the process writes to its standard output between `begin` and `end`, by Python or by kernels."""
+    """Captures the standard output of the process, from Python and from kernels, between `begin` and `end`."""
 
     stream = "stdout"
 
@@ -83,13 +83,13 @@ class StdOutCapture:
 
 
 class StdErrCapture(StdOutCapture):
-    """The same of the standard error."""
+    """Captures the standard error of the process between `begin` and `end`."""
 
     stream = "stderr"
 
 
 class CheckOutput:
-    """A `with` block that fails the test if something is printed in it."""
+    """A `with` block that fails the test if it prints something."""
 
     def __init__(self, test: unittest.TestCase) -> None:
         self.test = test
@@ -169,7 +169,7 @@ def add_kernel_test(
     devices: Any = None,
     inputs_factory: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Adds methods that launch a kernel, which then must have written what is expected into its last argument."""
+    """Adds methods that launch a kernel and compare its last argument with the expected values."""
 
     def launched(test: unittest.TestCase, device: Any) -> None:
         args = list((inputs_factory(device) if inputs_factory else inputs) or ())
@@ -214,12 +214,12 @@ def run_test_in_subprocess(test: unittest.TestCase, **options: Any) -> bool:
 
 
 def make_isolated_kernel(func: Callable[..., Any], **kwargs: Any) -> Any:
-    """The kernel of a function, apart from those of its file."""
+    """The kernel of a function, without the other kernels of its file."""
     return wp.Kernel(func=func, module=wp.get_module(f"{func.__module__}.{func.__qualname__}"), **kwargs)
 
 
 def count_any_rejection() -> None:
-    """Makes every error the one that a test expects, whatever its class and words."""
+    """Makes every error match the error that a test expects, whatever its class and text."""
     expect = unittest.TestCase.assertRaises
 
     def raises(self: unittest.TestCase, expected: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Work in processes of its own: a crash or a hang loses only the work that has it."""
+"""Runs work in separate processes, so that a crash or a hang affects only its own work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 @dataclass
 class Running:
-    """A process that does some work. `result`: where it writes what the work returns."""
+    """A process that runs a piece of work. `result`: the file for the work's result."""
 
     name: str
     process: int
@@ -24,7 +24,7 @@ class Running:
     end: float
 
     def take(self) -> tuple[Any, str | None]:
-        """What the work returned, and what went wrong otherwise, once its process ended."""
+        """The work's result, and the failure if there is none, after its process has ended."""
         with self.result:
             text = self.result.read()
         status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
@@ -36,7 +36,7 @@ class Running:
         return None, f"its process ended with status {status}"
 
     def kill(self) -> None:
-        """Ends the process, and those that it started."""
+        """Ends the process and its children."""
         os.killpg(self.process, signal.SIGKILL)
         self.result.close()
         os.waitpid(self.process, 0)
@@ -74,7 +74,7 @@ def start(name: str, work: Callable[[], Any], limit: float, silent: bool) -> Run
 def isolated(
     works: Iterable[tuple[str, Callable[[], Any]]], workers: int, limit: float, silent: bool = True
 ) -> Iterator[tuple[str, Any, str | None]]:
-    """Does each work in a forked process, some at the same time.
+    """Runs each piece of work in a forked process, several at a time.
 
     Parameters:
         works: what to do, by name; what it returns is written as JSON.

@@ -1,4 +1,4 @@
-"""Which tests passed, compared with those that are known to pass."""
+"""Outcomes of tests, compared with the names of tests that are known to pass."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PASSED, SKIPPED = "passed", "skipped"
 OTHER = re.compile(r"0x[0-9a-f]+|\b\d+(\.\d+)?(e[-+]?\d+)?\b")
-"""Addresses and numbers, which differ among messages of one cause."""
+"""Addresses and numbers, which differ between messages with one cause."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a test. `name`: file::test; `state`: passed, skipped or failed; `cause`: why it failed; `where`: in which
-    line of its file."""
+    """The outcome of a test. `name`: file::test; `state`: passed, skipped or failed; `cause`: of a failure; `where`:
+    the line of its file."""
 
     name: str
     state: str
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def passing(strict: bool) -> Path:
-    """The file of the names of tests that are known to pass, one a line."""
+    """The file with the names of tests that are known to pass, one per line."""
     return HERE / ("passing_strict.txt" if strict else "passing.txt")
 
 
@@ -55,7 +55,7 @@ def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Out
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """How many tests passed by file, and why the others failed."""
+    """The number of passed tests by file, and the causes of failures."""
     of_files: dict[str, list[Outcome]] = defaultdict(list)
     for each in outcomes:
         of_files[each.name.partition("::")[0]].append(each)
@@ -70,7 +70,7 @@ def summary(outcomes: list[Outcome]) -> str:
 
 
 def compared(outcomes: list[Outcome], before: set[str], whole: bool) -> tuple[list[str], list[str]]:
-    """The names that passed before and do not now, and those that pass now and did not.
+    """The names that passed before and do not pass now, and the names that pass now and did not before.
 
     Parameters:
         outcomes: what happened now.

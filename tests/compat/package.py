@@ -13,11 +13,11 @@ from pathlib import Path
 LOCK = Path(__file__).parents[2] / "requirements" / "compat.lock"
 """The package's version and hash, for pip."""
 PLATFORM = "manylinux_2_28_x86_64"
-"""Of the wheel whose hash is pinned; its Python files are the same for all platforms."""
+"""The platform of the wheel whose hash is pinned; its Python files are the same for all platforms."""
 
 
 def folder() -> Path:
-    """The directory of the package's Python files, downloaded if they are not there yet.
+    """The directory of the package's Python files, which are downloaded if needed.
 
     Raises:
         RuntimeError: pip could not download the package.

@@ -1,4 +1,4 @@
-"""The runner of the public tests, on a package of our own: it sees a loss, a gain, a crash and a hang."""
+"""The runner of the public tests on a package of our own: it reports a loss, a gain, a crash and a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The programs in the README print the output that is shown there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: what they add is what is there."""
+"""The recipes of CONTRIBUTING.md: their files are those in the repository."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_recipe_is_the_whole_file(path: str, count: str, lines: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path, _, _ in ADDED])
 def test_nothing_else_of_the_source_names_what_it_adds(path: str) -> None:
-    """One file is enough: other source files and tests do not know the function."""
+    """One file is enough: no other source file or test names the function."""
     name = {"median": "tile_median", "softsign": "softsign"}[Path(path).stem]
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     naming = {f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))}

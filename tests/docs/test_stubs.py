@@ -27,7 +27,7 @@ def tool() -> dict[str, Any]:
 
 
 def test_it_is_what_the_declarations_say(tool: dict[str, Any]) -> None:
-    """`python tools/stubs.py` writes it."""
+    """The stub file is up to date; `python tools/stubs.py` writes it."""
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["stub"]()
 
 

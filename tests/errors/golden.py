@@ -1,4 +1,4 @@
-"""The wrong programs of `programs/`, and what they print. Run this file to write the expected texts anew."""
+"""The wrong programs of `programs/` and their messages. Run this file to write the expected texts anew."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def expected(name: str) -> Path:
 
 
 def failure(name: str) -> tg.TegulaError:
-    """The error that a program ends with; AssertionError if it does not."""
+    """The error with which a program ends; AssertionError if it ends without one."""
     mode = tg.config.mode
     try:
         runpy.run_path(str(source(name)))

@@ -30,7 +30,7 @@ BASES = {
     "KernelAssertion": (RuntimeError, AssertionError),
     "DivisionByZero": (RuntimeError, ZeroDivisionError),
 }
-"""What users are promised, besides RuntimeError for all errors of compiling."""
+"""The built-in classes that users may rely on, besides RuntimeError for all compile errors."""
 OF_THE_HOST = (errors.UnfitNumber, errors.NoComparison)
 OF_PYTHON = (
     TypeError,
@@ -70,7 +70,7 @@ def test_several_errors_are_of_the_classes_of_all_of_them() -> None:
             wanted = base is not NameError and any(issubclass(c, base) for c in chosen)
             assert isinstance(together, base) == wanted, (chosen, base)
         assert together.errors == members
-        # A later one of the same classes is of the same class.
+        # A later error of the same classes has the same class.
         assert type(errors.CompileErrors(members)) is type(together)
 
 

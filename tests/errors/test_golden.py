@@ -1,4 +1,4 @@
-"""Every error: the whole text that a wrong program gets."""
+"""Golden tests of all errors: the whole text that a wrong program gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tegula as tg
 from tegula import errors
 
 HELPLESS = {errors.KernelAssertion}
-"""The user's own words say what to do."""
+"""Errors whose help is in the user's own text."""
 
 
 @pytest.mark.machine_code(some=True)
@@ -31,7 +31,7 @@ def test_says_what_to_do(name: str) -> None:
 
 
 def concrete(cls: type) -> list[type]:
-    """The classes with a code, which are those that are raised; CompileErrors for all that are made of it."""
+    """The error classes with a code, which are raised; CompileErrors stands for its combinations."""
     below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in concrete(sub)]
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 

@@ -1,4 +1,4 @@
-"""docs/errors.md shows every error as it is printed today."""
+"""docs/errors.md shows every error as it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of the functions of kernels raise, their docstrings state: tried with operands of all kinds."""
+"""The docstrings of kernel functions state all errors of their calls: tested with operands of all kinds."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ VALUES = (
     *("tg.mbarrier(1)", "tg.named_barrier(2)", "tg.tile_pipe((4, 4))"),
 )
 ANY_CALL = {"wrong-arguments", "role-placement", "divergent-cooperative-op", "pipe-ends"}
-"""What CONTRIBUTING.md says that any call can raise, and what the operands of these calls raise themselves."""
+"""Errors that any call can raise according to CONTRIBUTING.md, and errors of the operands themselves."""
 
 
 @cache
 def stated() -> dict[str, tuple[frozenset[str], bool]]:
-    """By function the codes that its docstring states, and whether it returns something."""
+    """For each function the codes that its docstring states, and whether it returns a value."""
     found: dict[str, tuple[frozenset[str], bool]] = {}
     for name in sorted(n for n in (*PUBLIC, *library()) if not n.startswith("_") and n not in found):
         text = documentation(name) if name in PUBLIC else of_library(library()[name])
@@ -82,7 +82,7 @@ def _raised(statement: str) -> Iterator[tg.CompileError]:
 
 
 def unstated(count: int, seed: int) -> list[str]:
-    """Errors of so many calls of each function that its docstring does not state."""
+    """The errors of `calls` calls of each function that its docstring does not state."""
     random = Random(seed)
     return [
         f"{statement}: {error.CODE}: {error.message}"

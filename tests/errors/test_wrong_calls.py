@@ -1,4 +1,5 @@
-"""Functions and operators with operands of all kinds: accepted, or an error in users' words that says what to do."""
+"""Functions and operators with operands of all kinds: accepted, or refused with an error in users' terms and a help
+text."""
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ def _error(statement: str) -> tg.TegulaError | None:
 
 
 def faults(statements: Iterable[str]) -> list[str]:
-    """What is wrong with what statements give."""
+    """The faults of the error messages of statements."""
     found = []
     for statement in statements:
         try:
@@ -156,7 +157,7 @@ def test_wrong_calls_say_what_to_do() -> None:
 
 
 def test_wrong_constants_say_what_to_do() -> None:
-    """Of functions of a group, by every kind of value: none is shown as the compiler holds it."""
+    """Functions of a group with constants of every kind: no message shows a value in its internal form."""
     calls = ("tile_cholesky(t, {})", "tile_histogram(i, {})")
     assert faults(f"r = tg.{call.format(p)}" for call in calls for p in VALUES) == []
 

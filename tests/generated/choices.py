@@ -1,4 +1,4 @@
-"""Where generated programs get their decisions from, and what has been seen in them."""
+"""The decisions of generated programs, and a record of the features that were used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass
 class Choices:
-    """Decisions by a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest."""
+    """Decisions from a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest choice."""
 
     draw: Callable[[int], int]
     seen: Counter[str] = field(default_factory=Counter)
@@ -21,14 +21,14 @@ class Choices:
         return options[self.draw(len(options))]
 
     def number(self, low: int, high: int) -> int:
-        """From low to high, both included."""
+        """A number from low to high, both included."""
         return low + self.draw(high - low + 1)
 
     def chance(self, percent: int) -> bool:
         return self.draw(100) >= 100 - percent
 
     def of(self, weighted: Sequence[tuple[int, Any]]) -> Any:
-        """One of several values by weight."""
+        """One of several values, drawn by weight."""
         at = self.draw(sum(w for w, _ in weighted))
         for weight, value in weighted:
             at -= weight

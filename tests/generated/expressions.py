@@ -88,7 +88,7 @@ class Expressions:
         return made if not is_float(dtype) or made.bound <= limit else self.clamped(made, dtype)
 
     def added_up(self, made: Term, dtype: str) -> Term:
-        """A sum whose sign, if it is 0, does not depend on whether adding began with 0."""
+        """A sum whose sign, if it is 0, does not depend on whether the addition starts from 0."""
         return Term(f"({made.text} + 0.0)", made.bound) if is_float(dtype) else made
 
     def clamped(self, made: Term, dtype: str) -> Term:
@@ -295,7 +295,7 @@ class Expressions:
         return a.text.isidentifier()
 
     def reduced(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
-        """A reduction along an axis that gives the wanted shape, or of everything, broadcast to it."""
+        """A reduction along an axis that gives the wanted shape, or a reduction of all elements, broadcast to it."""
         kind = self.c.pick(["sum", "min", "max", "reduce"])
         self.c.note(f"tile_{kind}")
         function = "tg.tile_reduce(tg.max, " if kind == "reduce" else f"tg.tile_{kind}("

@@ -1,8 +1,8 @@
-"""What a kernel of one block does, statement by statement: a model on NumPy arrays that reads the kernel's own source.
+"""A model of a kernel of one block, statement by statement on NumPy arrays; it reads the kernel's own source.
 
-All lanes finish a statement before any begins the next one. Of several lanes that write one element in a statement, the
-last counts; on a GPU, any of them may: the model says where that makes a difference. A tile is an array for each lane,
-since views may differ; slices and reshapes are NumPy's own."""
+All lanes finish a statement before any lane begins the next. If several lanes write one element in a statement, the
+last lane's write remains; on a GPU it may be any lane's, and the model reports where this makes a difference. A tile is
+an array for each lane, because views may differ between lanes; slices and reshapes are NumPy's."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"tg.min": np.minimum, "tg.max": np.m
 
 
 class Model:
-    """Runs the body of a kernel with `lanes` lanes, on int32 throughout. `tiles`, `numbers` and `arrays` are what its
-    names stand for before; `backwards`: the lanes write in the other order, so that the first one counts. `fixed` is
-    False once several lanes have written different numbers to one element in one statement."""
+    """Runs the body of a kernel with `lanes` lanes on int32. `tiles`, `numbers`, `arrays`: the values of names before;
+    `backwards`: lanes write in the opposite order, so that the first lane's write remains. `fixed`: False once several
+    lanes have written different numbers to one element in a statement."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Model:
             self.names[target.id] = value if old is None else np.where(active, value, old)
 
     def writers(self, active: Lanes) -> list[int]:
-        """In the order in which they write."""
+        """The lanes in the order in which they write."""
         return np.flatnonzero(active)[:: -1 if self.backwards else 1].tolist()
 
     def augassign(self, s: ast.AugAssign, active: Lanes) -> None:
@@ -211,7 +211,7 @@ class Model:
         return np.array([0 if v is None else v for v in found], np.int32)
 
     def element(self, e: ast.Subscript, active: Lanes) -> tuple[list[np.ndarray], Callable[[int], Any]]:
-        """The tile of each lane, and its index in it; IndexError outside."""
+        """The tile of each lane, and the index in it; IndexError outside."""
         parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
         made = [_slice(p) for p in parts]
         numbers = [None if m is not None else self.value(p, active) for m, p in zip(made, parts, strict=True)]

@@ -16,14 +16,14 @@ import tegula as tg
 SIZE = 96
 """Elements of each tile."""
 FIRST = np.stack([np.arange(SIZE, dtype=np.int32), 200 + 3 * np.arange(SIZE, dtype=np.int32)])
-"""What the tiles hold at first."""
+"""The initial contents of the tiles."""
 OUTSIDE = (IndexError, OverflowError)
-"""What the model raises for programs that mean nothing."""
+"""The errors of the model for programs without a defined result."""
 
 
 class LaneProgram:
-    """A kernel of one block over two shared tiles, `s` and `r`, and what they hold after it. `fixed`: whichever of
-    several threads writes an element last."""
+    """A kernel of one block over two shared tiles, `s` and `r`, and their contents after it. `fixed`: whether they are
+    the same whichever of several threads writes an element last."""
 
     def __init__(self, seed: int, fixed: bool = False) -> None:
         self.random, self.fixed = Random(seed), fixed
@@ -51,7 +51,7 @@ class LaneProgram:
         return fixed or not self.fixed
 
     def modelled(self, backwards: bool = False) -> tuple[np.ndarray, bool]:
-        """What the tiles hold after the body, and whether that is the same whichever thread writes last."""
+        """The contents of the tiles after the body, and whether they are the same whichever thread writes last."""
         tiles = {name: tile.copy() for name, tile in zip("sr", FIRST, strict=True)}
         numbers = {"t": np.arange(self.lanes), "u": self.a, "n": self.n}
         model = Model(self.lanes, tiles, numbers, {"a": self.a}, backwards)
@@ -83,7 +83,7 @@ class LaneProgram:
         return self.random.choice(options)
 
     def number(self) -> str:
-        """What is the same in all lanes."""
+        """An expression that is the same in all lanes."""
         return self.pick("n", "1", "2", *self.counters)
 
     def index(self) -> str:

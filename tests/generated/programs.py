@@ -18,7 +18,7 @@ OUT = 1024
 
 @dataclass
 class Program:
-    """A kernel's source, that of its functions, and how it is launched."""
+    """The source of a kernel, of its functions, and its launch."""
 
     functions: dict[str, str]
     text: str
@@ -45,7 +45,7 @@ class Program:
 
 
 class Maker(Expressions):
-    """Writes one program."""
+    """Writes one random program."""
 
     def __init__(self, choices: Choices) -> None:
         super().__init__(choices, choices.pick(BLOCK_DIMS))
@@ -102,7 +102,7 @@ class Maker(Expressions):
 
     @contextmanager
     def inside(self, opening: str, in_loop: bool = False, lanes: bool = False) -> Iterator[None]:
-        """A nested block, whose names end with it."""
+        """A nested block, whose names are dropped at its end."""
         self.add(opening)
         kept, was = list(self.scope), (self.in_loop, self.cooperative)
         self.in_loop = self.in_loop or in_loop
@@ -116,7 +116,7 @@ class Maker(Expressions):
     # Functions -------------------------------------------------------------------------------------------------------
 
     def element_function(self) -> None:
-        """A function of two scalars, perhaps with a branch, a loop, or a call of an earlier one."""
+        """A function of two scalars, possibly with a branch, a loop, or a call of an earlier function."""
         dtype = self.c.pick(DTYPES)
         name = self.fresh("f")
         a, b = Name("a", dtype), Name("b", dtype)
@@ -274,7 +274,7 @@ class Maker(Expressions):
         self.add(f"{t.text}[{start}:{stop}] = {self.settled(t.dtype, (stop - start, *t.shape[1:]))}")
 
     def write(self) -> None:
-        """Distinct elements written, or one element added to, by every lane."""
+        """Each lane writes an element of its own, or adds to one common element."""
         t = self.some_tile()
         size = math.prod(t.shape)
         flat = self.c.pick(["=", "+=", "one"])
@@ -320,7 +320,7 @@ class Maker(Expressions):
         self.scope.append(Name(name, t.dtype))
 
     def use(self) -> None:
-        """Map or call one of the element functions."""
+        """A map or a call of one of the element functions."""
         if not self.functions:
             self.element_function()
         dtype = self.c.pick(list(self.functions))
@@ -377,7 +377,7 @@ class Maker(Expressions):
         return at
 
     def atomic(self) -> None:
-        """Additions by all lanes or all elements to one place of the block."""
+        """Atomic additions by all lanes or all elements to one element of the block."""
         dtype = self.c.pick(DTYPES[:4])
         at = f"i * {OUT} + {self.room(dtype, 8)}"
         if self.c.chance(50):
@@ -522,7 +522,7 @@ class Maker(Expressions):
                 self.add(f"o_{n.dtype}[{at} + j] = {n.text}")
 
     def tail(self) -> None:
-        """Lanes that leave one by one, where nothing cooperative follows."""
+        """Lanes that return one by one, with no cooperative op after it."""
         self.c.note("lane return")
         dtype = self.c.pick(DTYPES)
         self.cooperative = False

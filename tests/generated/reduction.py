@@ -1,4 +1,4 @@
-"""Making a failing program small: statements and parts of expressions go as long as it fails in the same way."""
+"""Reduces a failing program: statements and parts of expressions are removed as long as the failure is the same."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from run_program import compare
 
 Undo = Callable[[], None]
 FRAME = re.compile(r"    (i, j|r, q|g|i|j) = ")
-"""Lines that give each lane its own place; a program without them could race."""
+"""Lines that give each lane elements of its own; a program without them could race."""
 OUTPUT = re.compile(r"(?<!\w)o_\w+(\[|, )")
 
 
 def failure(program: Program) -> str:
-    """How a program fails, without the places and numbers; "" if it does not."""
+    """The failure of a program without locations and numbers; "" if it does not fail."""
     try:
         compare(program)
     except AssertionError:
@@ -45,7 +45,7 @@ def reduced(program: Program, seconds: float = 60) -> Program:
 
 
 def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
-    """One pass over the text of a function, or of the kernel ("")."""
+    """One pass of reductions over the text of a function, or of the kernel ("")."""
     tree = ast.parse(program.functions[name] if name else program.text)
     text = ast.unparse(tree) + "\n"
     for change in list(_changes(tree)):
@@ -66,7 +66,7 @@ def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
 
 
 def _sound(trial: Program, program: Program) -> bool:
-    """Whether it is Python, and lanes and blocks still write to places of their own."""
+    """Whether a program is valid Python, and lanes and blocks still write to elements of their own."""
     try:
         trees = [ast.parse(p.text) for p in (program, trial)]
     except SyntaxError:
@@ -81,7 +81,7 @@ def _own_place(line: str) -> bool:
 
 
 def _changes(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
-    """Deleted and unwrapped statements, then expressions replaced by a part of them."""
+    """Programs with a statement deleted or unwrapped, then programs with an expression replaced by a part of it."""
     for node in ast.walk(tree):
         for field in ("body", "orelse"):
             block = getattr(node, field, None)

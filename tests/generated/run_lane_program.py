@@ -20,12 +20,12 @@ REFUSED = {"unordered-access", "divergent-cooperative-op", "merged-shared-tiles"
 
 
 def generated(seed: int) -> LaneProgram:
-    """For the current device. On a GPU, any of several threads that write one element may be the last."""
+    """A program for the current device. On a GPU, any of several threads that write an element may be the last."""
     return LaneProgram(seed, fixed=str(tg.get_device()) != "cpu")
 
 
 def compare_with_model(program: LaneProgram) -> str:
-    """ "ran", or "refused"; AssertionError or DataRace for what is wrong."""
+    """The outcome of a program, "ran" or "refused"; AssertionError or DataRace for a wrong result."""
     kernel = program.build()
     try:
         got, _ = agree(kernel, program.arguments(), 1, program.lanes, tiled=True)

@@ -1,4 +1,4 @@
-"""Building a generated program, and running it in the interpreter and on the CPU."""
+"""Builds a generated program, and runs it in the interpreter and on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFUSED = (
     *("divergent-cooperative-op", "cooperative-after-return", "unordered-access", "merged-shared-tiles"),
     *("unbound-name",),
 )
-"""What a right compiler may answer to a generated program instead of compiling it."""
+"""The errors by which the compiler may refuse a generated program."""
 
 
 def build(program: Program) -> Any:
@@ -44,7 +44,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compare(program: Program) -> str:
-    """Run it both ways. "" or the code of the error by which it was refused."""
+    """Run a program both ways. Returns "" or the code of the error that refused it."""
     try:
         agree(build(program), arguments(program), program.dims, program.block_dim)
     except tg.CompileError as e:

@@ -1,7 +1,7 @@
-"""Random kernels whose tiles, views, stacks and numbers carry state through loops, and what they mean in Python.
+"""Random kernels whose tiles, views, stacks and numbers carry state through loops, and their meaning in Python.
 
 Each statement is written twice: in the language, and on NumPy arrays for one block whose lanes are the elements of `j`.
-Control flow is the same text. All numbers are int32 and small, so every order of additions gives the same."""
+Control flow is the same text. All numbers are small int32, so every order of additions gives the same result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCK_DIMS = (8, 32, 5)
 
 
 class Stack:
-    """What `tile_stack` is to one block: lanes push and pop in the order of their index."""
+    """A model of `tile_stack` for one block: lanes push and pop in the order of their index."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.items = capacity, list[int]()
@@ -45,7 +45,8 @@ class Stack:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile in scope. `fixed`: views show it, or it is a view or shared, so its name stays with its object."""
+    """A tile in scope. `fixed`: the tile has views, is a view or is shared, so that its name must stay with its
+    object."""
 
     name: str
     shape: tuple[int, ...]
@@ -54,7 +55,7 @@ class Tile:
 
 @dataclass
 class StateProgram:
-    """The source of a kernel and that of its meaning for one block."""
+    """The source of a kernel, and of its meaning for one block."""
 
     text: str
     meaning: str
@@ -78,7 +79,7 @@ class StateProgram:
         return [TRIPS, tg.array(data), tg.zeros(BLOCKS * OUT, dtype=tg.int32)]
 
     def expected(self) -> np.ndarray:
-        """What the kernel must leave in its output."""
+        """The expected output of the kernel."""
         n, a, out = self.arguments()
         space: dict[str, Any] = {"np": np, "Stack": Stack}
         exec(self.meaning, space)
@@ -89,7 +90,7 @@ class StateProgram:
 
 
 class Maker:
-    """Writes one program. `text` and `meaning` grow line by line, at one depth."""
+    """Writes one program. `text` and `meaning` grow line by line with one indentation."""
 
     def __init__(self, choices: Choices) -> None:
         self.c = choices
@@ -182,7 +183,7 @@ class Maker:
         return f"tg.tile_reshape({flat[0]}, {shape})", f"{flat[1]}.reshape({shape})"
 
     def some(self, dims: int = 0) -> Tile:
-        """A tile in scope, perhaps with so many dimensions."""
+        """A tile in scope, optionally with a given number of dimensions."""
         found = [t for t in self.tiles if not dims or len(t.shape) == dims]
         if not found:
             self.new_tile(dims)
@@ -244,7 +245,7 @@ class Maker:
         self.both(f"{t.name} += {text}", f"{t.name} += {meaning}")
 
     def write(self) -> None:
-        """Some elements, each by one lane."""
+        """Lanes write some elements, each by one lane."""
         t = self.some(1)
         (size,), shift, value = t.shape, self.c.number(0, 9), self.lane()
         few = self.c.number(1, min(size, self.lanes))
@@ -284,7 +285,7 @@ class Maker:
         self.tiles.append(Tile(name, (n, *t.shape[1:]), True))
 
     def temporary(self) -> None:
-        """A tile in memory that nobody needs any more after the next statement."""
+        """A tile in memory that is dead after the next statement."""
         self.new_tile(1)
         t = self.tiles.pop()
         (size,), name, value = t.shape, t.name, self.lane()
@@ -315,7 +316,7 @@ class Maker:
         )
 
     def read(self) -> None:
-        """Each lane reads an element that others may have written."""
+        """Each lane reads an element that other lanes may have written."""
         t = self.some(1)
         at = f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}"
         self.c.note("element read")
@@ -343,7 +344,7 @@ class Maker:
         self.both(f"tg.tile_matmul({a} % 8, {b} % 8, {t.name})", f"{t.name} += ({c} % 8) @ ({d} % 8)")
 
     def late(self) -> None:
-        """A tile without contents, of which the first iteration writes what the later ones read and change."""
+        """An uninitialised tile, which the first iteration writes and later iterations read and change."""
         size, name, k = self.c.number(1, self.lanes), self.fresh("e"), self.fresh("k")
         storage = self.c.pick(["register", "shared"])
         self.c.note("tile_empty")
@@ -434,7 +435,7 @@ class Maker:
         self.both(f"tg.tile_store(out, {text}, offset={at})", f"out[{at}:{at} + {size}] = {meaning}")
 
     def results(self) -> None:
-        """What the lanes know, and some of the tiles and stacks: the others are named in loops alone."""
+        """The outputs: numbers of lanes, and some of the tiles and stacks; other tiles are named in loops only."""
         self.stored("tg.tile(x)", "x", self.lanes)
         self.stored("tg.tile_full(1, u)", "u", 1)
         for s in [s for s in self.stacks if self.c.chance(25)]:

@@ -1,4 +1,4 @@
-"""Generated programs: the device gives exactly what the interpreter gives.
+"""Generated programs: the device's results are exactly those of the interpreter.
 
 TEGULA_GENERATED sets the number of programs (250, of which 105 are among the slow tests; a run for x86-64-v3 has 125
 others)."""
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.machine_code
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "250"))
 FEW = 40
-"""Of these; `python run.py test --quick` runs them alone."""
+"""The number of programs that `python run.py test --quick` runs."""
 SHARDS = 2
 REFUSALS = 0.1
-"""The largest share of programs that may be refused: the generator means to write right ones."""
+"""The largest fraction of programs that may be refused; the generator should write valid programs."""
 
 FLOOR = (
     *(f"dtype {t}" for t in DTYPES),
@@ -141,7 +141,7 @@ def test_the_device_equals_the_interpreter(shard: int) -> None:
 @pytest.mark.seconds(35)
 @pytest.mark.parametrize("shard", [3, pytest.param(4, marks=pytest.mark.campaign)])
 def test_other_programs(shard: int) -> None:
-    """For another processor, whose default run has others."""
+    """The default run for another processor has other programs."""
     count = max(1, PROGRAMS // SHARDS)
     check_features(check_shard(shard, count), count)
 

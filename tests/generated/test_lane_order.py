@@ -1,5 +1,5 @@
-"""The order of element accesses: generated programs do what a model says that knows only the order of statements, or
-are refused; on the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
+"""The order of element accesses: generated programs do what a model does that knows only the order of statements, or
+are refused; in the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_many_accesses_are_in_the_order_of_statements(chunk: int) -> None:
 
 
 def backwards(program: LaneProgram) -> bool:
-    """Whether it holds the same if of several threads the first one writes last."""
+    """The same comparison with a model in which the first of several threads writes last."""
     return bool((program.modelled(backwards=True)[0] == program.want).all())
 
 
 @pytest.mark.cpu
 def test_some_programs_do_not_depend_on_which_thread_writes_last() -> None:
-    """GPUs run those alone."""
+    """GPUs run only these programs."""
     assert all(backwards(LaneProgram(seed, fixed=True)) for seed in range(40))
     assert not all(backwards(LaneProgram(seed)) for seed in range(40))

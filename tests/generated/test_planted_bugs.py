@@ -1,4 +1,4 @@
-"""Generated programs find bugs in what makes code for CPUs: each of five planted ones within 500 programs."""
+"""Generated programs find bugs of the CPU backend: each of five planted ones within 500 programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def wrong_mask(patch: pytest.MonkeyPatch) -> None:
-    """Masks at the edge of an array let one column too many through."""
+    """A bug: masks at the edge of an array include one column too many."""
     right = elements.column_mask
 
     def mask(s: Any, array: Any, where: list[str], width: int, *rest: Any) -> str:
@@ -53,14 +53,14 @@ def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
 
 
 def dropped_split(patch: pytest.MonkeyPatch) -> None:
-    """Lane loops are not split between accesses of different lanes to one tile. Lanes run one at a time: those of a
-    vector are in step, and hide most of it."""
+    """A bug: lane loops are not split between accesses of different lanes to one tile. Lanes run one at a time here,
+    because lanes of a vector are in step and hide most of it."""
     patch.setattr(kernel, "lane_width", lambda s, op: 1)
     patch.setattr(split_lanes._Group, "conflicts", lambda self, op: False)
 
 
 def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
-    """Constants are left out of what names a compiled kernel."""
+    """A bug: constants are missing from the cache key of a kernel."""
     right = runtime_compile.print_kernel
 
     def text(traced: Any, locations: bool = False) -> str:
@@ -70,7 +70,7 @@ def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
-    """A tile that leaves its array by one element counts as inside."""
+    """A bug: a tile that leaves its array by one element counts as inside."""
     right = elements.inside
 
     def inside(s: Any, op: Any) -> str:
@@ -86,7 +86,7 @@ def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sweep, "inside", inside)
 
 
-# Where each was found last; that program is tried before all others.
+# The seeds that found each bug last, which are tried first.
 BUGS: dict[Patch, int] = {
     wrong_mask: 3,
     swapped_loop_argument: 0,
@@ -108,7 +108,7 @@ def test_a_planted_bug_is_found(bug: Patch, monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def fails(seed: int) -> bool:
-    """Whether a program, or the same one with another constant, is compiled wrongly."""
+    """Whether a program, or the same program with another constant, is compiled wrongly."""
     draw = random.Random(seed)
     program = Maker(Choices(draw.randrange)).program()
     try:

@@ -1,4 +1,4 @@
-"""Objects that carry state through loops: the device gives what Python on NumPy arrays gives."""
+"""Objects that carry state through loops: the device's results are those of Python on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program(seed: int) -> StateProgram:
 
 
 def check(seeds: range) -> Counter[str]:
-    """Run programs; the features that were in them."""
+    """Run programs, and return the features that were used in them."""
     seen: Counter[str] = Counter()
     for seed in seeds:
         made = program(seed)
@@ -100,7 +100,7 @@ def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
 @pytest.mark.slow
 @pytest.mark.cpu
 def test_programs_find_a_plan_that_forgets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A plan that takes what is named in a loop alone for memory of one iteration."""
+    """A bug: the memory plan takes tiles that are named in a loop only for temporaries of one iteration."""
     right = storage.lifetimes
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:

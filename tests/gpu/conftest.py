@@ -1,4 +1,4 @@
-"""Tests on a real GPU: `pytest -m gpu`. Where there is none they are left out."""
+"""Tests on a real GPU: `pytest -m gpu`. Without a GPU they are left out."""
 
 from __future__ import annotations
 

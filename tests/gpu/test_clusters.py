@@ -1,5 +1,5 @@
-"""Blocks that fetch for each other: matmuls of rows that are odd multiples of 16 bytes, against the same numbers in
-rows of whole sectors, which each block fetches by itself."""
+"""Blocks of 2-CTA clusters that fetch for each other: matmuls of rows that are odd multiples of 16 bytes, compared with
+the same numbers in rows of whole sectors, which each block fetches by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def numbers(rows: int, columns: int, seed: int) -> np.ndarray:
 
 
 def on_device(x: np.ndarray, width: int) -> tg.array:
-    """bfloat16, in rows of so many elements."""
+    """A bfloat16 array with rows of a given length."""
     held = tg.zeros((x.shape[0], width), dtype=tg.bfloat16, device="cuda:0")
     part = held[:, slice(x.shape[1])]
     tg.copy(part, tg.array(x, dtype=tg.bfloat16, device="cuda:0"))

@@ -92,7 +92,7 @@ def test_recording_by_torch(torch: Any) -> None:
 
 
 def junk(torch: Any) -> list[Any]:
-    """Memory that takes the place of what was freed, of both libraries."""
+    """Memory of both libraries that reuses freed memory."""
     return [tg.full(1 << 20, 1e9, device="cuda:0") for _ in range(8)] + [
         torch.full((1 << 20,), 1e9, device="cuda") for _ in range(8)
     ]
@@ -138,7 +138,7 @@ def test_gradients_recorded_by_torch(torch: Any) -> None:
 
 
 def test_sums_are_not_recorded_by_others(torch: Any) -> None:
-    """Memory for them comes from PyTorch only with its tensors, on its stream."""
+    """Temporary memory comes from PyTorch only for its tensors on its stream."""
     x, w, y, dx, dw, taken = (tg.zeros(s, device="cuda:0") for s in ((64, 256), 256, (64, 256)) * 2)
     adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken], "adjoint": True}
     tg.launch(weighted, (64, 64), [x, w], [y], **adjoints, block_dim=64)
@@ -154,7 +154,7 @@ def test_sums_are_not_recorded_by_others(torch: Any) -> None:
 
 @pytest.mark.parametrize("precision", ["default", "tf32"])
 def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> None:
-    """Each run copies the operands anew, to memory that the recording keeps."""
+    """Each run of the graph copies the operands anew, to memory that the graph keeps alive."""
     wide = torch.rand(256, 129, device="cuda")
     a, b = wide[:, :128], torch.rand(128, 64, device="cuda")
     out = torch.zeros(256, 64, device="cuda")
@@ -185,7 +185,7 @@ def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:
 
 
 def test_launches_with_tensors_that_repeat(torch: Any) -> None:
-    """They go through machine code, in whatever stream, and follow a tensor that changes."""
+    """Repeated launches run in machine code, in any stream, and follow a tensor that changes."""
     base = torch.arange(4000, device="cuda", dtype=torch.float32)
     views = [base[:1000], base[1:1001], base[::3], base[:0], torch.nn.Parameter(base[5:900].clone())]
     for _ in range(8):

@@ -47,7 +47,7 @@ def beyond(x: tg.array1d[float]):
 
 
 def test_launches_that_repeat() -> None:
-    """They go through machine code, and see other arrays, numbers and streams."""
+    """Repeated launches run in machine code, with other arrays, numbers and streams."""
     side = tg.Stream("cuda:0")
     for k in range(12):
         x = np.arange(1000 + k % 3, dtype=np.float32)
@@ -76,7 +76,8 @@ def rotated(x: tg.array1d[float], y: tg.array1d[float], n: int):
 
 @pytest.mark.parametrize("n", [100, 1 << 14, 1 << 20, 1 << 23])
 def test_each_launch_sees_what_those_before_it_wrote(n: int) -> None:
-    """The first block of a launch reads what the last one of the launch before writes, and writes what it reads."""
+    """The first block of a launch reads elements that the last block of the previous launch writes, and writes elements
+    that it reads."""
     x, y = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
     for _ in range(200):
         tg.launch(rotated, n, [x, y, n])

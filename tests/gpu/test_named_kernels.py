@@ -1,4 +1,4 @@
-"""A kernel for each way of lowering, small enough for sanitizers: `tools/sanitize.py` runs these under each of them."""
+"""A kernel for each way of lowering, small enough for sanitizers; `tools/sanitize.py` runs them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run_two_readers() -> None:
 
 
 def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
-    """Of ragged tiles, with exact sums."""
+    """A matmul with ragged tiles and exact sums."""
 
     def run() -> None:
         a, b = (data.integers(*s, dtype=dtype, seed=k) for k, s in enumerate(((200, 136), (136, 264))))

@@ -1,5 +1,5 @@
-"""Every function of the library gives the same bits on a GPU as on the CPU, whose errors are measured: the arguments
-are those of tests/stdlib/test_exact_accuracy.py."""
+"""Every library function gives the same bits on a GPU as on the CPU, where errors are measured; the arguments are those
+of tests/stdlib/test_exact_accuracy.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tegula as tg
 
 
 def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
-    """The function of each of these lists of operands, or of what is `written`."""
+    """Compare a function, or the expression `written`, on lists of operands."""
     for arguments in drawn:
         with tg.ScopedDevice("cpu"):
             wanted = applied(name, arguments, written)

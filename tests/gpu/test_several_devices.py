@@ -1,4 +1,4 @@
-"""Several GPUs in one process: arrays say where a launch runs, devices do not disturb each other."""
+"""Several GPUs in one process: arrays determine the device of a launch, and devices do not affect each other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_arrays_say_where_a_launch_runs() -> None:
 
 
 def test_launches_in_turn() -> None:
-    """Work of both is in flight at once, queued by one thread."""
+    """Work of both devices is in flight at once, queued by one thread."""
     pairs = [[tg.array(data(0), device=d), tg.zeros(N, device=d)] for d in DEVICES]
     for _ in range(50):
         for x, y in pairs:
@@ -91,7 +91,7 @@ def test_copies_between_devices() -> None:
 
 
 def test_roles_with_bulk_copies_on_each() -> None:
-    """Tensor maps name addresses of one device."""
+    """Tensor maps contain addresses of one device."""
     for k, device in enumerate(DEVICES):
         x, y = tg.array(data(k, 80, 64), device=device), tg.zeros((80, 64), device=device)
         tg.launch_tiled(copied_by_roles, 1, [x], [y, 10])
@@ -102,7 +102,7 @@ def test_arrays_of_two_devices_are_refused() -> None:
     x, y = tg.zeros(N, device="cuda:0"), tg.zeros(N, device="cuda:1")
     with pytest.raises(tg.LaunchError, match="'x' is on cuda:0, 'y' is on cuda:1"):
         tg.launch(doubled, N, [x], [y])
-    with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1"):
+    with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1"):
         tg.launch(doubled, N, [x], [tg.zeros(N, device="cuda:0")], stream=tg.Stream("cuda:1"))
     with pytest.raises(tg.LaunchError, match="the launch is on cuda:1"):
         tg.launch(doubled, N, [x], [tg.zeros(N, device="cuda:0")], device="cuda:1")
@@ -137,7 +137,7 @@ except tg.RunError as error:
 
 @pytest.mark.faults
 def test_a_fault_of_one_ends_the_use_of_all(tmp_path: Path) -> None:
-    """The driver gives no other device then. In a process of its own, because a fault lasts."""
+    """After a fault the driver refuses all devices. Tested in a separate process, because faults are permanent."""
     (tmp_path / "fault.py").write_text(FAULT)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "fault.py")],

@@ -1,4 +1,4 @@
-"""What CTAs copy and store in a launch, by computing the scalars of a lowered kernel, with pairs."""
+"""The copies and stores of CTAs in a launch with clusters, found by evaluating the scalars of a lowered kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tegula.types import to_numpy
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A tile fetched: of which array, from where, and whether the other CTA of the cluster fetches it too."""
+    """A tile that is fetched: its array and offset, and whether the other CTA of the cluster fetches it too."""
 
     array: Value
     place: tuple[int, ...]
@@ -93,7 +93,7 @@ class Walk:
             self.known[op.result] = op.ref(op.attrs, *numbers)[()]
 
     def _place(self, number: int, raster: int) -> tuple[int, int]:
-        """Groups of rows one after the other, each column by column."""
+        """The tile of a number: groups of rows one after another, each in column-major order."""
         rows, columns = self.grid
         group, rest = divmod(number, raster * columns)
         height = min(raster, rows - group * raster)

@@ -1,5 +1,5 @@
-"""Threads of machine code that take turns on one thread of the processor. Each has a stack of its own, runs until it
-asks for something, and goes on when it has been given that.
+"""Fibers: threads of machine code that take turns on one processor thread. Each has its own stack, runs until it makes
+a request, and continues when it is answered.
 
 Stacks are switched by the C library (swapcontext), and no Python frame ever lies on one of theirs."""
 
@@ -10,9 +10,9 @@ import mmap
 
 STACK = 1 << 18
 CONTEXT = 1 << 13
-"""Bytes of a stack, of which only those that are used take memory, and at least those of a ucontext_t."""
+"""The bytes of a stack, of which only used pages take memory, and at least those of a ucontext_t."""
 LINK, BEGIN, SIZE = 8, 16, 32
-"""Where a ucontext_t of Linux holds which context follows, and where its stack lies."""
+"""The offsets of the next context and of the stack in a ucontext_t of Linux."""
 ENDED = -1
 ASK = """
 @board = internal global ptr null
@@ -49,13 +49,13 @@ define void @begin() {
   ret void
 }
 """
-"""What a module needs whose function `kernel` threads run: it asks with `ask`, by a number and an address."""
+"""The code that a module with a function `kernel` needs: threads call `ask` with a number and an address."""
 
 _libc = ctypes.PyDLL(None)
 
 
 class Board(ctypes.Structure):
-    """What Python and the code tell each other. `arguments` to `grid`: of a thread that begins."""
+    """The memory that Python and the code exchange. `arguments` to `grid`: of a starting thread."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("swap", "home", "running")),
@@ -65,7 +65,7 @@ class Board(ctypes.Structure):
 
 
 class Fibers:
-    """Stacks of so many threads, and the board that all modules they run are connected to."""
+    """The stacks of a number of threads, and the board of all modules that they run."""
 
     def __init__(self, count: int) -> None:
         self.memory = mmap.mmap(-1, count * STACK + (count + 1) * CONTEXT)
@@ -80,7 +80,7 @@ class Fibers:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(ctypes.addressof(self.board))
 
     def begin(self, fiber: int, function: int) -> None:
-        """Let a thread begin with a module's function `begin`, when it is its turn for the first time."""
+        """Start a thread in a module's function `begin` at its first turn."""
         context = self.contexts + fiber * CONTEXT
         _libc.getcontext(ctypes.c_void_p(context))
         for at, value in ((LINK, 0), (BEGIN, self.first + fiber * STACK), (SIZE, STACK)):
@@ -88,7 +88,7 @@ class Fibers:
         _libc.makecontext(ctypes.c_void_p(context), ctypes.c_void_p(function), 0)
 
     def run(self, fiber: int) -> tuple[int, int]:
-        """Let a thread run until it asks for something, or ends: the number that it asks by, and the address."""
+        """Run a thread until its next request or its end. Returns the number and the address of the request."""
         board, context = self.board, self.contexts + fiber * CONTEXT
         board.running = context
         _libc.swapcontext(ctypes.c_void_p(self.home), ctypes.c_void_p(context))

@@ -49,7 +49,7 @@ def lowered(
 
 
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
-    """PTX and code, as a launch would have them."""
+    """The PTX and the machine code of a launch."""
     text = compile_ptx(code.text, arch)
     made = ptx.compile_cubin(text, arch)
     if code.waiting:
@@ -115,13 +115,13 @@ define internal double @reciprocal.d(double %x) {
   ret double %made
 }
 """
-"""As exact as they can be: float32 without subnormal numbers, and the upper half of a float64; those of roots too small
-by a unit in the last place."""
+"""Approximate instructions with their largest error: float32 without subnormal numbers, the upper half of a float64,
+and roots too small by a unit in the last place."""
 
 
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
-    """All threads of all blocks, one by one, of a kernel whose threads tell each other nothing. `dims`: the dimensions
-    of the launch, threads included; `blocks`: of the hardware."""
+    """Run all threads of all blocks one by one, for a kernel without exchanges between threads. `dims`: the dimensions
+    of the launch, threads included; `blocks`: the number of CTAs."""
     text = code.text
     for pattern, new in REPLACED:
         text = re.sub(pattern, new, text, flags=re.MULTILINE)

@@ -1,9 +1,10 @@
-"""Which accesses of shared memory two threads of a block do without an order, by what the PTX manual says of order.
+"""Finds accesses of shared memory by two threads of a block that have no order in the PTX memory model.
 
-Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a synchronisation comes before what
-any of the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have
-waited for that phase. It is kept as clocks: each thread knows how far it has seen each other one. Copies are threads of
-their own, which know what their issuer knew. Proxies are not looked at here: fences between them are the replay's."""
+Base causality (PTX ISA, "Causality Order") is transitive: accesses of a thread before a synchronisation precede
+accesses of the other threads after it, and the accesses known to a thread that arrives at a memory barrier are known to
+all threads that have waited for the phase. Vector clocks record, for each thread, the known accesses of each other
+thread. A copy is a thread of its own, which knows the accesses that its issuer knew. Proxies are ignored: the replay
+checks fences."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ import numpy as np
 
 
 class Order:
-    """Of one launch of one block. `blind`: what makes no order, synchronisations of a "warp" or of a "block", or an
-    "mbarrier", to see what would be found."""
+    """The order of accesses in one launch of a block. `blind`: the synchronisations to ignore, of a "warp", of a
+    "block", or by an "mbarrier", to test what is found without them."""
 
     def __init__(self, threads: int, blind: str = "") -> None:
         self.threads, self.blind = threads, blind
@@ -27,12 +28,13 @@ class Order:
         self.written: dict[int, tuple[int, int]] = {}
         self.read: dict[int, dict[int, int]] = {}
         self.found: list[tuple[str, int, int, int]] = []
-        """(kind, byte, who came first, who came then); a copy's number is its issuer's, after all threads."""
+        """The races: kind, byte, first and second access; the number of a copy is that of its issuer, after all
+        threads."""
 
-    # What makes an order ---------------------------------------------------------------------------------------------
+    # Synchronisation -------------------------------------------------------------------------------------------------
 
     def synchronise(self, threads: Iterable[int], of_a_warp: bool) -> None:
-        """Of all of a block, of some warps, or of one."""
+        """Synchronise all threads of a block, of some warps, or of one warp."""
         if self.blind == ("warp" if of_a_warp else "block"):
             return
         all_ = list(threads)
@@ -47,7 +49,7 @@ class Order:
         self.ended[barrier] = self.pending.pop(barrier)
 
     def wait(self, thread: int, barrier: int) -> None:
-        """A phase that has never begun has ended before all."""
+        """A phase that has never begun has ended before all accesses."""
         if barrier in self.ended and self.blind != "mbarrier":
             self.known[thread] = np.maximum(self.known[thread], self.ended[barrier])
 

@@ -1,6 +1,5 @@
-"""GPU code of one block, or of a pair, run on the processor: its threads take turns, and what the PTX manual says of
-the instructions by which they work together is done when all have reached them. Copies and matmuls are done where they
-are started.
+"""Runs GPU code of a block or a 2-CTA cluster on the CPU. Threads take turns; instructions that synchronise threads act
+as in the PTX manual when all threads have reached them. Copies and matmuls complete where they are started.
 
 Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU; that of the second block
 of a pair lies in the next window."""
@@ -78,7 +77,7 @@ done:
   ret void
 }
 """.replace("LOWEST", str(SHARED)).replace("MANY", str(BYTES))
-"""What this processor has no instruction for, and how accesses are told."""
+"""LLVM text of instructions that the CPU does not have, and of the calls that report accesses."""
 
 
 ACCESS = re.compile(
@@ -97,8 +96,9 @@ def run_together(
     blocks: int,
     order: Order | None = None,
 ) -> None:
-    """All blocks one after the other, the threads of each at once. `dims`: of the launch, threads included; `blocks`:
-    of the hardware. `order`: is told what threads do to shared memory, of a launch of one block."""
+    """Run all blocks one after another, with the threads of each block concurrent. `dims`: the dimensions of the
+    launch, threads included; `blocks`: the number of CTAs. `order`: is notified of accesses to shared memory, for a
+    launch of one block."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
@@ -124,7 +124,7 @@ def _together(kind: str, given: list[int]) -> int:
 
 
 def _watched(text: str) -> str:
-    """With a call before each load and store of vectors and scalars."""
+    """The module with a call before each load and store of vectors and scalars."""
 
     def told(access: re.Match[str]) -> str:
         count, _, element = access["type"].strip("<>").rpartition(" x ")
@@ -202,7 +202,8 @@ def _without_subnormals(x: np.ndarray) -> np.ndarray:
 
 
 Turn = Generator[None, Any, Any]
-"""An instruction that a thread has reached: it yields where the thread must wait, and is sent the result."""
+"""An instruction that a thread has reached, as a generator: it yields where the thread must wait, and is sent the
+result."""
 
 
 class _Thread:
@@ -227,7 +228,7 @@ class _Mbarrier:
 
 
 class _Cluster:
-    """What the CTAs of a cluster have in common, or what a block by itself has: whose turn it is, and who waits."""
+    """The state that the CTAs of a cluster share, or of a single CTA: the running thread and the waiting threads."""
 
     def __init__(self, threads: int) -> None:
         self.blocks: list[_Block] = []
@@ -238,7 +239,7 @@ class _Cluster:
         self.waiting: dict[int, list[_Thread]] = {}
 
     def run(self, first: int, grid: int) -> None:
-        """Run all threads, those of the block `first` of the launch before those of the next."""
+        """Run all threads, those of the block `first` before those of the next block."""
         for rank, block in enumerate(self.blocks):
             block.connect()
             for number in range(block.code.threads):
@@ -252,7 +253,7 @@ class _Cluster:
         assert left == 0, "threads wait for ever"
 
     def _goes_on(self, thread: _Thread, given: Any) -> bool:
-        """Let a thread run until it waits for others; whether it has ended instead."""
+        """Run a thread until it waits for others. Returns whether it has ended."""
         block = thread.block
         while True:
             if thread.turn is not None:
@@ -272,7 +273,8 @@ class _Cluster:
     def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
     ) -> Turn:
-        """A step that `size` threads do together, in the order of their numbers: the last to arrive does it for all."""
+        """A step that `size` threads do together: the last thread that arrives does it for all, in the order of their
+        numbers."""
         present = self.gathered.setdefault(key, [])
         present.append((thread.fiber, thread, value))
         if len(present) < size:
@@ -284,7 +286,7 @@ class _Cluster:
         return next(x for (_, one, _), x in zip(present, made, strict=True) if one is thread)
 
     def phase_ended(self, at: int) -> None:
-        """Let those go on who wait for a memory barrier."""
+        """Resume the threads that wait for a phase of a memory barrier."""
         self.ready.extend((thread, None) for thread in self.waiting.pop(at, ()))
 
 
@@ -308,7 +310,7 @@ class _Block:
         self.cluster.fibers.connect(self.object.address("connect"))
 
     def beginning(self, thread: _Thread, number: int, grid: int) -> Turn:
-        """Tells the code which thread it is that begins."""
+        """Give the code the number of a starting thread."""
         board = self.cluster.fibers.board
         board.arguments, board.thread, board.number, board.grid = self.arguments, thread.number, number, grid
         yield from ()
@@ -370,7 +372,7 @@ class _Block:
             assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
 
     def _exchanged(self, thread: _Thread, mode: str, value: int, by: int, clamp: int) -> Turn:
-        """As the PTX manual says of `shfl.sync`: a lane keeps its own value where there is no such lane."""
+        """The result of `shfl.sync` by the PTX manual: a lane keeps its own value if there is no source lane."""
         segment, last = clamp >> 8 & 31, clamp & 31
 
         def source(lane: int) -> int:
@@ -379,12 +381,13 @@ class _Block:
             at = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31)}[mode]
             return at if at <= end else lane
 
-        # Each lane names its own source.
+        # Each lane has its own source lane.
         own = value, source(thread.number % 32)
         return self._warp(thread, own, lambda given: [given[at][0] for _, at in given])
 
     def _reciprocal(self, word: int, wide: bool) -> int:
-        """As exact as it can be: the upper half of a float64, a float32 without subnormal numbers."""
+        """The reciprocal with the largest allowed error: the upper half of a float64, or a float32 without
+        subnormals."""
         with np.errstate(all="ignore"):
             if wide:
                 return (
@@ -394,8 +397,8 @@ class _Block:
             return int(_without_subnormals(np.float32(1.0) / x).view(np.uint32)[0])
 
     def _root(self, word: int) -> int:
-        """One over the root of a float32, a unit in the last place too small where that is not the exact one: so
-        approximate may an instruction be."""
+        """The reciprocal square root of a float32, one unit in the last place too small if it is inexact, as the
+        instruction may be."""
         x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
         with np.errstate(all="ignore"):
             exact = 1.0 / np.sqrt(x.astype(np.float64))
@@ -445,7 +448,7 @@ class _Block:
         return [None] * 32
 
     def _accesses(self, thread: _Thread, rows: list[int], writes: bool) -> None:
-        """Of rows of 16 bytes, each by the lane of the thread's warp that names it."""
+        """The accesses of rows of 16 bytes, each at the address of the lane that names it."""
         if self.order:
             first = thread.number // 32 * 32
             for lane, row in enumerate(rows):
@@ -527,7 +530,7 @@ class _Block:
             self.cluster.phase_ended(at)
 
     def _arrive_at_both(self, words: Any) -> None:
-        """At a barrier, and at the other block's at the same place."""
+        """Arrive at a barrier, and at the same barrier of the other CTA."""
         at, own, other = (w & 0xFFFFFFFF for w in words[:3])
         for rank in {own, other}:
             self._arrived(at + (rank - own) * BYTES)

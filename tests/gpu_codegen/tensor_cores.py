@@ -1,4 +1,4 @@
-"""What tensor core instructions do to the registers of a warp or warp group, written from the PTX manual: sections
+"""A model of tensor core instructions on the registers of a warp or warp group, written from the PTX manual: sections
 "Matrix Fragments for mma.m...", "Register Fragments" of wgmma, "Canonical Layouts", "Matrix Descriptor Format"."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def result_element(lane: int, i: int) -> tuple[int, int]:
 
 
 def multiply_warp(name: str, words: np.ndarray) -> np.ndarray:
-    """`words`: the registers of A, B and C of each lane, 8 bytes each; what D's are then."""
+    """The registers of D after an mma. `words`: the registers of A, B and C of each lane, 8 bytes each."""
     m, n, k = (int(x) for x in re.findall(r"m(\d+)n(\d+)k(\d+)", name)[0])
     kinds = [x for x in re.findall(r"\.([a-z]+\d+)(?=[.\s]|$)", name.split("row.col")[1])]
     left, right = kinds[1:3] if len(kinds) == 4 else kinds[:1] * 2 if kinds == ["bf16"] else ("f16", "f16")
@@ -99,7 +99,7 @@ def multiply_warp(name: str, words: np.ndarray) -> np.ndarray:
 
 @cache
 def _places(element: Any, shape: tuple[int, int, int], bits: int, count: int) -> Any:
-    """Where the elements of all lanes lie."""
+    """The positions of the elements of all lanes."""
     found = np.array([[element(shape, bits, lane, i) for i in range(count)] for lane in range(32)])
     return found[..., 0], found[..., 1]
 
@@ -114,7 +114,7 @@ def _result_places(count: int) -> Any:
 
 
 def swizzled(offset: Any, row_bytes: int) -> Any:
-    """Where a byte lies: its unit of 16 bytes exchanged by the number of the 128 bytes it lies in."""
+    """The swizzled position of a byte: its unit of 16 bytes is exchanged by the number of its row of 128 bytes."""
     mask = row_bytes // 16 - 1 if row_bytes else 0
     return offset ^ ((offset >> 7 & mask) << 4)
 
@@ -152,8 +152,8 @@ def _group_places(count: int) -> Any:
 
 
 def multiply_group(text: str, outputs: int, given: list[list[int]], memory: np.ndarray) -> list[list[int]]:
-    """The assembly of a warp group's matmuls. `given`: the inputs of each thread, the accumulators first if they are
-    not made; the accumulators afterwards."""
+    """The accumulators after the assembly of a warp group's matmuls. `given`: the inputs of each thread, accumulators
+    first if they are inputs."""
     tied = len(given[0]) >= outputs
     words = np.array(given, np.uint64)
     held = words[:, :outputs].astype(np.uint32) if tied else np.zeros((128, outputs), np.uint32)

@@ -1,4 +1,4 @@
-"""Where blocks stand in a launch that CTAs walk over: every block once, in groups of rows."""
+"""Positions of blocks in a launch whose blocks are distributed over CTAs: each block occurs once, in groups of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ kernel "places" {{
 """
 WALKED = "%1: int64, %2: int64, %3: int64 = logical_blocks"
 FIRST = "\n  ".join(f"%{k}: int64 = const [type = int64, value = {n}]" for k, n in ((1, 0), (2, 4), (3, 1)))
-"""The numbers of blocks: those of the launch that are this block's, or the first four."""
+"""The numbers of the blocks that a CTA runs, or the first four."""
 BARRIER = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
 TARGET = get_cuda_target("sm_90a")
 
@@ -74,9 +74,9 @@ def test_places(grid: tuple[int, ...], raster: int) -> None:
 
 
 def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    """What the kernel writes, as code for GPUs."""
+    """A kernel that writes the positions, as code for GPUs."""
     code = lower_kernel(made, for_gpu(made, TARGET), TARGET)
-    # All threads write the same, so that they need not synchronise.
+    # All threads write the same value, so no synchronisation is needed.
     code = replace(code, text=code.text.replace(BARRIER, ""))
     array = tg.full(shape, -1, dtype=int)
 

@@ -1,5 +1,5 @@
-"""Threads of a warp that part in a side of a branch which all of them take synchronise before it ends, and those that
-part in a branch with others inside, after it (docs/design/034)."""
+"""Divergent threads of a warp reconverge before the end of a uniform branch, or after a branch that contains others
+(docs/design/034)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Additions to arrays by bulk copies: what warp groups have multiplied, where nobody asks what was there."""
+"""Bulk reductions of matmul results to arrays whose previous elements are not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ M, N, K, HALF = 128, 128, 64, tg.bfloat16
 
 
 def adding(dtype: Any, keep: bool = False) -> Any:
-    """Partial sums of a block's chunk of K, added to the result. `keep`: what was there goes to another array."""
+    """Adds a block's chunk of a split-K matmul to the result. `keep`: the previous elements go to another array."""
 
     @tg.kernel
     def split(
@@ -75,6 +75,6 @@ def test_sums_are_added_by_copies(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("keep", "align"), [(True, True), (False, False)])
 def test_threads_add_where_copies_cannot(keep: bool, align: bool) -> None:
-    """Where the previous elements are used, or no tensor map describes the array."""
+    """If the previous elements are used, or no tensor map describes the array."""
     _, _, text, _ = made_of(adding(tg.float32, keep), tg.float32, align)
     assert "cp.reduce" not in text and "atom.global.add.f32" in text

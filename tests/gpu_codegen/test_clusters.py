@@ -1,4 +1,4 @@
-"""Blocks in pairs: what both need is fetched once, and nothing else changes."""
+"""2-CTA clusters: tiles that both CTAs need are fetched once, and results do not change."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_both_blocks_copy_a_half_to_both() -> None:
     code = lowered(plain, arrays(256, 520, 4104), (2, 3), 256)
     text, made = assembled(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
-    # Of the left tile one of two boxes, of the right one two of four; or all of them.
+    # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
     assert len(re.findall(r"cp\.async\.bulk\.tensor\S*bytes \[", text)) == 2 + 4
-    # Whoever multiplies arrives in both blocks, before and after which all of both synchronise.
+    # The role that multiplies arrives in both blocks; at the start and at the end all threads of both synchronise.
     assert text.count("mapa.shared::cluster") == text.count("@P mbarrier.arrive.shared::cluster") == 2
     assert text.count("barrier.cluster.arrive") == text.count("barrier.cluster.wait") == 2
     assert f", {FULL};" in text
-    # Either would empty caches, or wait for all memory, in each iteration.
+    # Either of these would flush caches or wait for all memory accesses in each iteration.
     assert "acquire.cluster" not in text and "arrive.release" not in text
     if ptx.candidates():
         assert made.spill_bytes == 0
@@ -106,7 +106,7 @@ def test_other_gpus_have_no_clusters() -> None:
     ],
 )
 def test_two_blocks_in_a_model_of_the_instructions(m: int, n: int, blocks: int, transposed: bool) -> None:
-    """Odd and even numbers of tiles, in columns and in one row, with and without blocks left over."""
+    """Odd and even numbers of tiles, in columns and in one row, with and without remaining blocks."""
     k, tile = 200, shapes.Tile(64, 128, 64, stages=2, groups=1)
     x = numbers(m, k, dtype=HALF)
     y = numbers(*((n, k) if transposed else (k, n)), dtype=HALF, seed=1)
@@ -128,8 +128,8 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 @pytest.mark.parametrize("blocks", [2, 4, 6, 132])
 @pytest.mark.parametrize("size", SIZES)
 def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
-    """In all blocks of several launches, by computing what they do: both of a pair make the same iterations, agree on
-    what they share, share all that is the same, and nothing else; every tile is stored once."""
+    """In all blocks of several launches: both CTAs of a cluster run equally many iterations, agree on the tiles that
+    they share, share exactly the equal tiles, and every tile is stored once."""
     m, n, k = size
     made, _ = automatic(*size)
     walk = Walk(made, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
@@ -161,7 +161,7 @@ def test_automatic_schedules_are_proved() -> None:
     assert len(shared(kernel)) == 2 and check_schedule(kernel, parts).passed
 
 
-# What is not shared --------------------------------------------------------------------------------------------------
+# Tiles that are not shared -------------------------------------------------------------------------------------------
 
 
 def test_what_must_not_be_done_twice_is_not_shared() -> None:
@@ -206,17 +206,17 @@ def test_loops_that_differ_between_blocks_are_not_shared() -> None:
     assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
 
 
-# What the checker says of spoiled pairs ------------------------------------------------------------------------------
+# Verdicts on wrong schedules of clusters -----------------------------------------------------------------------------
 
 
 def spoiled() -> Iterator[tuple[str, Any]]:
     def another_tile(kernel: Kernel) -> None:
-        """Whether the right tiles are the same does not say that the left ones are."""
+        """Equal right tiles do not imply equal left tiles."""
         left, right = shared(kernel)
         left.operands[-1] = right.operands[-1]
 
     def one_sided(kernel: Kernel) -> None:
-        """Row 0 against the other block's row: true in one block, not in the other."""
+        """Row 0 is compared with the other block's row: equal in one block, not in the other."""
         same = shared(kernel)[0].operands[-1].owner
         assert isinstance(same, Op)
         equal = same.operands[1].owner
@@ -232,7 +232,7 @@ def spoiled() -> Iterator[tuple[str, Any]]:
         shared(kernel)[1].operands[-1] = same.operands[0]
 
     def own_end(kernel: Kernel) -> None:
-        """As many iterations as a block has tiles."""
+        """The loop has as many iterations as the block has tiles."""
         for op in kernel.walk():
             if op.NAME == "for" and op.operands[1].owner.NAME == "cluster.end":  # type: ignore[union-attr]
                 op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]

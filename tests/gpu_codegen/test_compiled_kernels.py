@@ -1,5 +1,4 @@
-"""Kernels as GPU code, without a GPU: they assemble without a complaint or a spill, with the instructions they should
-have."""
+"""Kernels as GPU code, without a GPU: they assemble without warnings or spills, with the expected instructions."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def test_for_other_generations(name: str, arch: str) -> None:
 
 
 def test_every_op_is_lowered_or_emitted() -> None:
-    """No op reaches the code generator without a rule, but for those of kernels that are being differentiated."""
+    """Every op has a rule in the code generator or is lowered before, except ops of kernels to be differentiated."""
     from tegula.codegen.arrays import _RULES as LANE_RULES
     from tegula.codegen.elements import STRAIGHT
     from tegula.codegen.gpu.kernel import _RULES as RULES

@@ -1,4 +1,4 @@
-"""Cooperative functions of the library as GPU code: the lowered program does what the interpreter says, bit for bit and
+"""Cooperative functions of the library as GPU code: the lowered program gives the interpreter's results bit for bit,
 without races, and assembles without spills."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ONE = [
 
 
 def interpreted(made: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
-    """The arrays after a run of the program as it is rounded: what is fused is decided before code is made."""
+    """The arrays after a run of the program in the interpreter, after contraction, which fixes the rounding."""
     args = [tg.array(x) for x in (*made.tiles, *made.outs)]
     kernel = traced(made.kernel, args, (1, block_dim), block_dim)
     prepare(kernel)

@@ -1,4 +1,4 @@
-"""Matmuls scaled by 0, as GPU code: nothing is left of what is scaled, on every unit that multiplies."""
+"""Matmuls scaled by 0 as GPU code: the scaled term is 0, on every unit that multiplies."""
 
 from __future__ import annotations
 

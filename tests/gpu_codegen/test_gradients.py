@@ -1,5 +1,5 @@
-"""Gradients for Hopper: owners of matmuls are scheduled and proved like any other matmul, norms move 16 bytes at a
-time and add by no atomics."""
+"""Gradients for Hopper: matmuls of adjoints are scheduled and proved like other matmuls; norms use accesses of 16 bytes
+and no atomics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOPPER = get_cuda_target("sm_90a")
 ASSEMBLER = bool(ptx.candidates())
 WIDTH = 4096
 SECTOR = 32
-"""Bytes that the L2 cache sends at a time, twice where a copy puts half of them into another sector."""
+"""The bytes of a request of the L2 cache; a copy that puts half of them into another sector takes two."""
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 
 
@@ -40,7 +40,7 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
 
 
 def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
-    """The kernel as it is lowered, for arrays that lie well."""
+    """The lowered kernel for aligned arrays."""
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
     made = part.trace([p.type for p in ir.params], ir.launch, access)
@@ -69,7 +69,8 @@ def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
 
 
 def found_name(name: str, found: dict[str, str]) -> str:
-    """Two launches may have one name: a sum of shares is called as what it adds to."""
+    """The name of a launch. Two launches may have the same name: a sum of chunks is named like the array that it adds
+    to."""
     return name if name not in found else f"{name} again"
 
 
@@ -112,7 +113,7 @@ def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
 
 
 def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
-    """When the block that owns tiles has multiplied all, and all launches before it are complete."""
+    """Once the block that owns tiles has multiplied all of them, and all earlier launches are complete."""
     found = {part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)}
     text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(late=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"

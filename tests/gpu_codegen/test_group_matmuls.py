@@ -94,7 +94,7 @@ def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
     ids=str,
 )
 def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
-    """Over several tiles, with ragged ends, and all that it does to a tile in the end."""
+    """Several tiles with ragged ends and every epilogue."""
     tile = next(t for t in shapes.candidates(dtype, False, "tf32") if t[:2] == (64, 128))
     m, n, k = 72, 144, tile.depth + 16
     kernel = gemm.matmul_kernel(
@@ -111,7 +111,7 @@ def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_plain_tiles(dtype: Any, groups: int) -> None:
-    """One operand comes from a pipe, the other is what the role has computed or loaded, in a loop and before it."""
+    """One operand comes from a pipe, the other is computed or loaded by the role, in a loop and before it."""
     k, n = 32 * 8 // dtype.bits * 2, 32
 
     @tg.kernel

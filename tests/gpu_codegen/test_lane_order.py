@@ -1,5 +1,5 @@
-"""In the emitted code every two accesses of shared memory have an order, lane by lane: one lane of a warp arrives for
-all of it, and what the others did is ordered by it."""
+"""In the emitted code all pairs of accesses of shared memory are ordered, lane by lane: one lane of a warp arrives for
+the warp, which orders the accesses of the other lanes too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATE = re.compile(
     r"  call void asm sideeffect .mbarrier\.arrive\..*\n  br label .*\ndone\w+:\n)",
     re.MULTILINE,
 )
-"""A load, and what follows it to the end of an arrival."""
+"""A load, and the instructions after it up to an arrival."""
 
 
 @tg.kernel
@@ -85,8 +85,8 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_without_the_synchronisation_of_a_warp_all_lanes_but_one_race(stages: int) -> None:
-    """A race for each byte of 31 lanes, each reading warp, and each iteration that has one before it: what a tool
-    reports that knows arrivals and does not know synchronisations of warps."""
+    """The races of 31 lanes, for each byte, each reading warp and each iteration but the first: the reports of a tool
+    that knows arrivals but no synchronisation of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
     code, args = code_of(kernel)
     order = order_of(code, kernel, args, blind="warp")
@@ -97,7 +97,7 @@ def test_without_the_synchronisation_of_a_warp_all_lanes_but_one_race(stages: in
 
 @pytest.mark.machine_code
 def test_a_shuffle_is_no_synchronisation() -> None:
-    """All lanes of a warp wait for it, and it orders no memory (PTX ISA, "shfl.sync")."""
+    """All lanes of a warp wait for a shuffle, but it does not order memory (PTX ISA, "shfl.sync")."""
     kernel, _ = KERNELS["chain of 2 stages"]
     code, args = code_of(kernel)
     text, changed = SYNC.subn(
@@ -121,7 +121,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
 def test_what_threads_of_a_block_share_has_an_order(name: str) -> None:
-    """It comes from the synchronisations of the block."""
+    """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
     for blind, races in (("", False), ("block", True)):

@@ -1,4 +1,4 @@
-"""Launches that overlap: where kernels wait for those before them."""
+"""Overlapping launches: the points where kernels wait for earlier launches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_barriers_are_made_before_the_wait() -> None:
 
 
 def test_every_thread_waits() -> None:
-    """Before threads part, so that the launch is complete only when those before it are."""
+    """Threads wait before they diverge, so that a launch completes only after the earlier ones."""
     text = text_of(scale, arguments(scale), 256)
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 

@@ -21,7 +21,7 @@ SWIZZLED = 128
 
 
 def check(code: Any, maps: int, *parts: str) -> None:
-    """So many tensor maps, all swizzled, these instructions, and nothing in memory that belongs in registers."""
+    """Check the number of tensor maps, all swizzled, the instructions, and that no registers are spilled."""
     text, made = assembled(code)
     assert [m.row_bytes for m in code.maps] == [SWIZZLED] * maps
     for part in parts:
@@ -62,7 +62,7 @@ def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
-    """Sums of float32 leave by bulk copies, if they leave as they are."""
+    """Splits' sums of float32 are stored by bulk copies if they are stored without an epilogue."""
     code = matmul(tile.shared_by(4), transposed=transposed)
     stores = "st.global.v4" if tile.swapped else "cp.async.bulk.tensor.3d.global"
     check(code, 2 if tile.swapped else 3, "wgmma.mma_async", stores, "setmaxnreg.dec")
@@ -70,7 +70,7 @@ def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 
 @pytest.mark.parametrize("splits", [2, 13, 32])
 def test_chunks_are_added_up_by_wide_accesses(splits: int) -> None:
-    """All loads come before the first addition, and none for absent elements between them."""
+    """All loads precede the first addition, with no selection for absent elements between them."""
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
     text, made = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
@@ -148,7 +148,7 @@ def test_attention_keeps_a_matmul_in_flight() -> None:
 
 @pytest.mark.parametrize("depth", [64, 128])
 def test_attention_over_ragged_diagonals(depth: int) -> None:
-    """The mask in the loop takes no registers from the rest, which goes around it."""
+    """The mask in the loop takes no registers of the other iterations, which skip it."""
     code = attention(depth, causal=True, ragged=True)
     check(code, 4, "wgmma.mma_async", "stmatrix", "wgmma.wait_group.sync.aligned 1")
     blocks = re.split(r"\n(?=\$L__BB)", compile_ptx(code.text, "sm_90a"))
@@ -157,7 +157,7 @@ def test_attention_over_ragged_diagonals(depth: int) -> None:
 
 
 def test_operands_may_share_memory() -> None:
-    """Queries, keys and values side by side, as one matmul makes them: nothing is written there."""
+    """Queries, keys and values in one array, as a single matmul makes them, are only read."""
     memory = tg.zeros((2, 256, 12, 64), dtype=tg.bfloat16)
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)

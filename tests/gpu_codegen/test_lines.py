@@ -1,4 +1,4 @@
-"""With `tg.config.line_info` machine code says which Python line it is of."""
+"""With `tg.config.line_info` machine code has the Python line of each instruction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_roles(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.arr
 
 
 def line_of(text: str) -> int:
-    """Where this file says it first."""
+    """The first line of this file that contains a text."""
     lines = Path(__file__).read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if text in line)
 

@@ -1,4 +1,4 @@
-"""Pipes of tiles with one to four dimensions: one bulk copy each, of as many dimensions."""
+"""Pipes of tiles with one to four dimensions: each tile is one bulk copy with as many dimensions."""
 
 from __future__ import annotations
 

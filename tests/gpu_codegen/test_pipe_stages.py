@@ -1,4 +1,4 @@
-"""Where the stages of pipes lie: bulk copies write at multiples of 128 bytes, whatever a stage holds."""
+"""Addresses of the stages of pipes: bulk copies write at multiples of 128 bytes, whatever the size of a stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGES = 3
 
 
 def copying(dtype: Any, shape: tuple[int, int], other: tuple[int, int]) -> Any:
-    """Two pipes that one role fills and another copies from."""
+    """Two pipes that one role fills and another role copies from."""
 
     @tg.kernel
     def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
@@ -63,7 +63,7 @@ def test_copies_write_at_multiples_of_128_bytes(
         needed = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
         assert place.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
         assert place.size == STAGES * step
-    # The bytes announced are those that arrive, not those that the stages occupy.
+    # The announced bytes are those of the copy, not those of the stage.
     announced = sum(op.attrs["bytes"] for op in made.walk() if isinstance(op, MbarrierExpect))
     assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)
     assert check_schedule(made, parts).passed

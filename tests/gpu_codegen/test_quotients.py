@@ -26,7 +26,8 @@ BITS = (
     0x7F7FFFFF,
     0x7F800000,
 )
-"""Of float32: zero, the ends of the subnormal and the normal numbers, 1 and the ends of its binade, infinity."""
+"""Special float32 numbers: zero, the ends of the subnormal and the normal numbers, 1 and the ends of its binade,
+infinity."""
 
 
 @tg.kernel
@@ -81,7 +82,7 @@ def powers(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
 
 
 def operands(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of special numbers, and random ones: of random bits, of few exponents, and next to powers of two."""
+    """All pairs of special numbers, and random pairs: of random bits, with few exponents, and next to powers of two."""
     rng = np.random.default_rng(5)
     special = np.array([b | sign for b in (*BITS, 0x7FC00000) for sign in (0, 1 << 31)], np.uint32)
     pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)

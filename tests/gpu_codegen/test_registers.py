@@ -1,4 +1,4 @@
-"""Registers of warp groups: what roles ask for is what the code is assembled for."""
+"""Registers of warp groups: code is assembled for the registers that roles request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ ASSEMBLER = bool(ptx.candidates())
 
 
 def copying(*registers: int) -> Any:
-    """A kernel without matmuls: a role fetches rows, each of the others sums them. Their budgets, 0 for any."""
+    """A kernel without matmuls: one role fetches rows, and each of the others sums them. The budgets may be 0 for
+    any."""
     first, second, third = registers
 
     @tg.kernel
@@ -67,7 +68,8 @@ def code_of(kernel: Any) -> Any:
     ],
 )
 def test_roles_without_matmuls(registers: tuple[int, ...], expected: list[tuple[str, int]]) -> None:
-    """They start with the registers of a block that is alone, although such kernels gain by several at once."""
+    """Roles start with the registers of a block that is alone on its multiprocessor, although such kernels run faster
+    with several."""
     code = code_of(copying(*registers))
     assert code.start_registers == 168 and code.waiting == 0
     text, made = assembled(code)

@@ -1,4 +1,4 @@
-"""Roles and pipes as code for Hopper: one test for each sentence of docs/hopper.md."""
+"""Roles and pipes as code for Hopper: one test for each statement of docs/hopper.md."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_pipes_that_go_together_share_a_pair_of_barriers(texts: Texts) -> None:
 
 def test_arrivals_are_those_of_the_warps_that_take_part(texts: Texts) -> None:
     assert sorted(inits(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
-    # One arrival with the bytes of a copy; four warps that push; four that release each pipe.
+    # One arrival with the bytes of a copy; four warps that push; four warps that release each pipe.
     assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES
 
 
@@ -116,7 +116,7 @@ def test_what_threads_write_for_tensor_cores_is_fenced_before_it_is_announced(te
 
 
 def test_threads_fence_what_they_have_read_before_copies_fill_it_again(texts: Texts) -> None:
-    """Between the last load of a stage, by ordinary loads or ldmatrix, and the arrival that releases it."""
+    """A fence between the last load of a stage, by ordinary loads or ldmatrix, and the arrival that releases it."""
     text = texts["two_readers"][1]
     reads = [m.start() for m in re.finditer(r"\bld\.shared|ldmatrix", text)]
     releases = [m.start() for m in re.finditer(r"mbarrier\.arrive\.shared::cta", text)]

@@ -1,4 +1,4 @@
-"""Roles on other generations than Hopper: the same kernels, with what the hardware has."""
+"""Roles on other GPU architectures than Hopper: the same kernels with the instructions of the target."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tegula.runtime.launch import block_size
 ASSEMBLER = bool(ptx.candidates())
 KERNELS = {k.name: k for k in (matmul, two_producers, pushed, chained_matmuls, two_readers)}
 MUCH = {"chained_matmuls", "pushed"}
-"""What their sums take is for the instructions of warp groups: with those of warps it does not fit the registers."""
-# Of Hopper and later.
+"""Kernels whose accumulators fit the registers with wgmma, but not with mma."""
+# Instructions of Hopper and later.
 NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmaxnreg", "stmatrix", "wgmma")
 
 
@@ -72,7 +72,7 @@ def test_after_hopper(arch: str, name: str) -> None:
 
 
 def test_threads_that_load_much_copy_past_their_registers() -> None:
-    """On Hopper too: 64 x 128 elements of an array that no tensor map describes, by one warp."""
+    """Asynchronous copies, on Hopper too: 64 x 128 elements of an array that no tensor map describes, by one warp."""
 
     @tg.kernel
     def rows(x: tg.array2d[HALF], y: tg.array2d[float], n: int):

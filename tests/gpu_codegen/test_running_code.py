@@ -71,7 +71,8 @@ def test_the_same_bits_with_absent_threads(threads: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 def test_warps_tell_each_other_one_number(arch: str) -> None:
-    """Of 512 elements in four warps: a barrier, a number from each and three to each; in one warp neither."""
+    """A sum of 512 elements in four warps needs one barrier and one element per warp in shared memory; one warp needs
+    neither."""
     for threads, barriers, accesses in ((128, 1, 4), (32, 0, 0)):
         args = [tg.ones(512), tg.zeros((1, 512))]
         text, code = assembled(lowered(sums, args, (1,), threads, arch=arch), arch)

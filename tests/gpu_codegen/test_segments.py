@@ -82,7 +82,7 @@ def test_extremes_of_nan_and_zeros(dtype: Any) -> None:
 
 
 def spread(shape: tuple[int, ...], grid: tuple[int, ...]) -> Any:
-    """A kernel that squares what its threads have of a tile."""
+    """A kernel that squares each thread's elements of a tile."""
     array = f"tg.array{len(shape)}d[float]"
     text = f"""def kernel(a: {array}, o: {array}):
     v = tg.tile_local(tg.tile_load(a, shape={shape}), {grid})

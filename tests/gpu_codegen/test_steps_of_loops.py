@@ -1,4 +1,5 @@
-"""Matmuls in loops whose step is known at run time: it may rise or fall, or leave no iteration."""
+"""Matmuls in loops whose step is known at run time: it may be positive or negative, and the loop may have no
+iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Results that leave by copies: a warp group stores its part, and waits for others where they store the same."""
+"""Results stored by bulk copies: a warp group stores its part, and waits for other groups if they store the same
+elements."""
 
 from __future__ import annotations
 
@@ -24,8 +25,7 @@ ITERATIONS = 5
 def storing(
     down: int, across: int, groups: int = 2, rows: int = M, columns: int = N, most: int = 1 << 20
 ) -> Any:
-    """A matmul in each iteration, stored so many rows further down and columns further across than the last one, in at
-    most so many iterations."""
+    """A matmul in each of at most some iterations, stored some rows and columns further than the previous one."""
 
     @tg.kernel
     def stores(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: int, top: int):
@@ -82,7 +82,7 @@ def made(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
 
 
 def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
-    """What stands right before each store by copies: waits for copies, barriers."""
+    """The instructions before each bulk store: waits for copies, barriers."""
     found: list[list[type[Op]]] = []
     for op in kernel.walk():
         if isinstance(op, BulkStore):
@@ -126,7 +126,7 @@ def test_groups_wait_for_each_other_where_they_store_the_same(
 def test_groups_wait_where_offsets_may_wrap_and_repeat(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
-    """After 2**32 rows int32 is where it was. Steps of a power of two then hit a part as a whole."""
+    """After 2**32 rows an int32 offset repeats. Steps of a power of two then hit a part as a whole."""
     kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
     whole = rows // groups * groups == 128 and down % 128 == 0
     assert before_stores(kernel) == [[] if whole else [BulkWait, Barrier]]

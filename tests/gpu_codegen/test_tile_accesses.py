@@ -51,13 +51,13 @@ def whole(n: int) -> Any:
 
 
 def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Different from element to element, and exact in every type."""
+    """Numbers that repeat after seven elements, exact in every type."""
     made = np.arange(1, np.prod(shape) + 1).reshape(shape) % 7 + 1
     return (made % 3 == 0) if dtype is np.bool_ else made.astype(dtype)
 
 
 def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], blocks: int) -> None:
-    """The GPU's code and the CPU's store the same."""
+    """The code for the GPU stores the same elements as the code for the CPU."""
     wanted, made = y.copy(), y.copy()
     tg.launch_tiled(
         kernel, blocks, [tg.array(x, copy=False), tg.array(wanted, copy=False), *rest], block_dim=THREADS
@@ -82,7 +82,7 @@ def test_two_dimensions(dtype: Any, offset: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("columns", [72, 64, 50, 300])
 def test_rows(columns: int) -> None:
-    """Whole rows, shorter and longer than the tile."""
+    """Arrays with rows as long as the tile, shorter and longer."""
     for dtype in (ml_dtypes.bfloat16, np.float64):
         check(whole(64), numbers((3, columns), dtype), numbers((3, columns), dtype), (), 3)
 
@@ -93,7 +93,7 @@ def test_strides() -> None:
 
 
 def test_far_outside() -> None:
-    """Offsets near the ends of their type reach nothing."""
+    """Tiles at offsets near the limits of their type access no element."""
     for far in (2**31 - 257, -(2**31)):
         check(shifted(256), numbers((600,), np.int16), numbers((640,), np.int16), (far, 0), 1)
 

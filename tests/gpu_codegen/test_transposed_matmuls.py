@@ -1,5 +1,5 @@
-"""Right operands converted from bytes stay in registers: the matmul is done as the transposed one. Run by the model of
-tests/gpu_codegen/simt.py, which bfloat16 matmuls that have run on a GPU show to be right."""
+"""Right operands converted from bytes stay in registers, because the transposed matmul is computed. Tested by the model
+of tests/gpu_codegen/simt.py, which is validated by bfloat16 matmuls that have run on a GPU."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HALF = tg.bfloat16
 def matmul(
     shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False, groups: int = 1
 ) -> Any:
-    """A sum over tiles, of which the right ones are converted; `transposed`: the left ones have K along
-    their columns."""
+    """A sum over tiles, of which the right ones are converted; `transposed`: the left ones have K along their
+    columns."""
     m, n, k = shape
 
     @tg.kernel
@@ -128,7 +128,7 @@ def test_what_follows_a_matmul_is_spread_as_it_is() -> None:
 
 @pytest.mark.machine_code
 def test_not_where_another_matmul_of_the_role_cannot() -> None:
-    """Both add to one sum, which is spread in one way."""
+    """Both matmuls have one accumulator, which has one layout."""
     m, n, k = 64, 64, 32
 
     @tg.kernel

@@ -1,4 +1,4 @@
-"""What `explain()` says of each matmul: the unit that does it, and why that is not the warp groups' tensor cores."""
+"""The unit of each matmul in `explain()`, and the reason if it is not wgmma."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target
 
 GROUPS = "tensor cores of warp groups (wgmma)"
-WARPS = "tensor cores of warps (mma.sync); not those of warp groups: "
+WARPS = "tensor cores of warps (mma.sync); not wgmma: "
 HALF = tg.bfloat16
 
 
 def said(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
-    """What is said of each matmul, without its line. Every one that warp groups do not do as one has a reason."""
+    """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
     made, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
     for op in made.walk():
         if isinstance(op, SharedMma | RegisterMma):
@@ -63,7 +63,7 @@ PIPED = [
     ((64, 32, 8), HALF, HALF, STRAIGHT, 1, f"{WARPS}K is 8, and not a multiple of 16"),
     ((64, 20, 64), HALF, HALF, STRAIGHT, 1,
      f"{WARPS}64 rows and 20 columns are not made of 64 by 8 for each of 1 warp group"),
-    ((64, 32, 64), HALF, tg.float16, STRAIGHT, 1, f"{WARPS}they do not multiply bfloat16 by float16 into float32"),
+    ((64, 32, 64), HALF, tg.float16, STRAIGHT, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
      f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need a stage of its own, "
      "for which there is no room in shared memory"),
@@ -78,7 +78,9 @@ def test_operands_in_pipes(
 
 
 def test_other_generations() -> None:
-    assert piped((64, 32, 64), HALF, HALF, tg.float32, STRAIGHT, arch="sm_80") == [f"{WARPS}sm_80 has none"]
+    assert piped((64, 32, 64), HALF, HALF, tg.float32, STRAIGHT, arch="sm_80") == [
+        f"{WARPS}sm_80 has no wgmma"
+    ]
 
 
 @tg.kernel
@@ -111,7 +113,7 @@ def test_a_ring_that_is_filled_in_parts() -> None:
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
     (found,) = said(halves, args)
     line = halves.definition.location.line + 11
-    why = f"the left operand lies in a ring of which parts are accessed by themselves (line {line}), and it is in a"
+    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it is in a"
     assert found == f"{WARPS}{why} ring that is used by hand, from which nothing is copied"
     assert f"  line {line + 8}: {found}" in explained(halves, args)
 

@@ -1,4 +1,4 @@
-"""Loops over `tg.unrolled`: one body for the passes, one copy for each index in the code; everywhere the same."""
+"""Loops over `tg.unrolled`: one body in the IR, a copy for each index in the code, with the same results everywhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def network(a: tg.array[float], o: tg.array[float]):
 
 @tg.kernel
 def carried(a: tg.array[float], o: tg.array[float]):
-    """Vectors, tiles and tiles in shared memory go from one iteration to the next."""
+    """Vectors, tiles and tiles in shared memory are carried by the loop."""
     i = tg.tid()
     v = tg.vector(length=8, dtype=float)
     for k in tg.unrolled(8):

@@ -1,4 +1,4 @@
-"""Matmuls as GPU code, run by a model of what the PTX manual says of tensor cores, ldmatrix and descriptors.
+"""Matmuls as GPU code, run by a model of tensor cores, ldmatrix and descriptors from the PTX manual.
 
 The numbers are small integers, so that every order of sums gives the same bits."""
 
@@ -18,7 +18,7 @@ from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
 def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
-    """A matmul of one block; the transposed operands are the transposes of loaded tiles."""
+    """A matmul of one block; the transposed operands are transposes of loaded tiles."""
     m, n, k = shape
     left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
     turn_left, turn_right = turns

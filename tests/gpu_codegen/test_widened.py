@@ -1,4 +1,4 @@
-"""Numbers of 8 bits widened several at once: every one of them, against the interpreter's meaning of a conversion."""
+"""Conversions of several 8-bit numbers at once: all numbers, compared with the interpreter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cast(to: Any, n: int) -> Any:
 @pytest.mark.parametrize("source", NARROW, ids=str)
 @pytest.mark.parametrize("n", [256, 96, 33])
 def test_every_number(source: Any, to: Any, n: int) -> None:
-    """Four of a thread at once, three, and two where there are others that hold nothing."""
+    """Four numbers per thread, three, and two with others that are padding."""
     for first in range(0, 256, n):
         bits = np.arange(first, first + n).astype(np.uint8)
         x, y = bits.view(to_numpy(source)), np.zeros(n, to_numpy(to))
@@ -54,7 +54,7 @@ def test_no_number_is_converted_by_itself(arch: str) -> None:
 
 @pytest.mark.machine_code
 def test_more_than_a_conversion() -> None:
-    """What else a map does follows for each number."""
+    """The other ops of a map follow for each number."""
 
     @tg.kernel
     def scaled(x: tg.array1d[tg.int8], s: tg.array1d[float], y: tg.array1d[float]):

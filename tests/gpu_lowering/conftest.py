@@ -13,7 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "semantics"), str(HERE.parent / "ge
 
 @pytest.fixture(params=["side by side", "tight"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How buffers lie in shared memory: each on its own where there is room, or sharing bytes wherever they can."""
+    """The allocation of buffers in shared memory: disjoint where there is room, or sharing bytes wherever possible."""
     if request.param == "tight":
         monkeypatch.setattr(place_shared, "LITTLE", 0)
         monkeypatch.setattr(place_shared, "SMALL", 0)

@@ -300,7 +300,7 @@ def matmuls(rng: np.random.Generator) -> list[Any]:
 
 
 def launches() -> dict[str, Launch]:
-    """Each kernel with arguments."""
+    """The kernels with their arguments."""
     rng = np.random.default_rng(0)
     ints = {"dtype": tg.int32}
     grid, rows = (2, 2), (2,)

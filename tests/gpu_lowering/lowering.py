@@ -1,4 +1,4 @@
-"""Lowering kernels to the threads of a GPU block, and running them in the interpreter, which looks for data races."""
+"""Lowers kernels to the threads of a GPU block and runs them in the interpreter, which detects data races."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def copies(args: Sequence[Any]) -> list[Any]:
 
 
 def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[list[Any], list[str]]:
-    """Arguments after the run, and the lines it printed. DataRace where threads race."""
+    """The arguments after the run, and the printed lines. DataRace if threads race."""
     args, printed = copies(launch.args), []
     interp.run_lowered(
         kernel,
@@ -60,7 +60,7 @@ def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[
 
 
 def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
-    """The lowered kernel, which does what the kernel says, without races."""
+    """The lowered kernel, after a check that it has the kernel's results and no races."""
     want, lines = copies(launch.args), []
     interp.run(
         traced(launch.kernel, launch.args, launch.dims, launch.block_dim),

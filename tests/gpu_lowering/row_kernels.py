@@ -1,4 +1,4 @@
-"""Kernels that go through the rows of a matrix, one after the other or one ahead."""
+"""Kernels that work on the rows of a matrix one after another, or with the next row loaded ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where no other block adds to the same elements, an addition that copies cannot do is a load, a sum and a store."""
+"""If no other block adds to the same elements, an addition that copies cannot do becomes a load, a sum and a store."""
 
 from __future__ import annotations
 

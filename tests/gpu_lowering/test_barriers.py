@@ -1,4 +1,4 @@
-"""Lowered kernels do what the kernels say, with the fewest barriers: without any one of them, threads race."""
+"""Lowered kernels have the kernels' results with the fewest barriers: without any one barrier, threads race."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_other_block_sizes(name: str, block_dim: int, memory: str) -> None:
 
 
 def test_small_buffers_share_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What warps tell each other in one reduction need not wait for the readers of the last."""
+    """The exchange of one reduction need not wait for the readers of the previous one."""
     monkeypatch.setattr(place_shared, "LITTLE", 0)
     kernel, _ = agrees(LAUNCHES["softmax"])
     assert len(barriers(kernel)) == COUNTS["softmax"]

@@ -1,4 +1,4 @@
-"""Short blocks that only add to arrays are run several by one CTA, with the same sums."""
+"""Several short blocks that only add to arrays are run by one CTA, with the same sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels for GPUs check of the promises of users, and what debug mode adds."""
+"""Checks of users' promises in GPU kernels, in release and debug mode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def points(n: tg.array[int], out: tg.array[int]):
 
 @tg.kernel
 def rows(n: tg.array[int], out: tg.array[int]):
-    """Operands that mean thread 0's value, without a promise that others have the same."""
+    """Operands that mean thread 0's value, without a promise that other threads have the same value."""
     i, j = tg.tid()
     tg.tile_store(out[j:], tg.tile_load(n[j:], shape=4, offset=j))
 
@@ -57,7 +57,7 @@ def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, 
 
 
 def reports(made: Kernel, parts: GpuCompilation, debug: bool = True, arch: str = ARCH) -> list[str]:
-    """What the code, which assembles, reports."""
+    """The reports of the code, which assembles."""
     code = lower_kernel(made, parts, get_cuda_target(arch), debug=debug)
     ptx.compile_cubin(compile_ptx(code.text, arch), arch)
     return [site.kind for site in code.sites]
@@ -105,7 +105,7 @@ def in_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_promises_of_copies_past_the_registers_are_checked(arch: str) -> None:
-    """Past them by threads, by bulk copies that the user asked for, and by those of automatic schedules."""
+    """Asynchronous copies by threads, bulk copies that the user wrote, and bulk copies of automatic schedules."""
     x = tg.zeros((8, 16))
     a, c = tg.zeros((256, 256), dtype=tg.float16), tg.zeros((256, 256))
     for launch, promises in (

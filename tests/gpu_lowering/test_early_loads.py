@@ -1,5 +1,5 @@
-"""Tiles are loaded before threads wait for each other, and iterations ahead in loops over the blocks of another launch;
-what a kernel does stays the same."""
+"""Loads of tiles are moved before barriers, and iterations ahead in loops over the blocks of another launch, without a
+change of results."""
 
 from __future__ import annotations
 

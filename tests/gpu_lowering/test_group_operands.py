@@ -1,5 +1,5 @@
-"""Scalar operands of tile functions that differ between threads mean thread 0's value: the same in the interpreter, in
-lowered form and on the device, in whole blocks, partial ones and roles; and users are told."""
+"""Scalar operands of tile functions that differ between threads mean thread 0's value: in the interpreter, in lowered
+form and on the device, in whole blocks, partial blocks and roles; and users are told."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ STEPS = {
 
 
 def program(rng: random.Random, steps: Sequence[str]) -> tuple[Any, Any, tuple[int, ...], int]:
-    """A kernel, what it computes from the indices of thread 0, and a launch of it; of some of the steps if none are
-    named."""
+    """A kernel, the expected result from the indices of thread 0, and a launch; with the named steps, or all."""
     dims, block_dim = rng.choice(SHAPES)
     names = ["i", "j", "k"][: len(dims)]
     steps = steps or rng.choices(list(STEPS), k=rng.randrange(1, 5))
@@ -154,7 +153,8 @@ def shifted(x: tg.array1d[float], y: tg.array1d[float]):
 
 @pytest.mark.cpu
 def test_users_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """`explain()` lists what may differ; debug mode warns of what does, once for a line, and goes on."""
+    """`explain()` lists operands that may differ; debug mode warns once per line of operands that do, and the kernel
+    continues."""
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)
     tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
     lines = shifted.explain().splitlines()

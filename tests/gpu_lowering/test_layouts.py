@@ -1,4 +1,4 @@
-"""What barriers and the race check know of layouts, against the threads and registers one by one."""
+"""The layout facts that barriers and the race check use, compared with all threads and registers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
 
 
 def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
-    """For each thread the elements that it has, or those that it acts for: the first thread of those that have one."""
+    """For each thread its elements, or the elements that it owns, as the first thread that has them."""
     found: dict[int, set[tuple[int, ...]]] = {}
     for at, pairs in layout.owners().items():
         threads = {t for t, _ in pairs}

@@ -1,4 +1,4 @@
-"""Generated programs: lowered to the threads of a GPU block they do what they did before, without data races.
+"""Generated programs, lowered to the threads of a GPU block, keep their results and have no data races.
 
 TEGULA_GENERATED sets the number of programs (100), half of which run with buffers that share bytes; half of each are
 slow tests."""

@@ -1,5 +1,5 @@
 """Objects that carry state through loops, lowered to the threads of a GPU block whose buffers share bytes: the
-interpreter, which looks for data races, gives what Python on NumPy arrays gives."""
+interpreter, which detects data races, has the results of Python on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tile_arange`: each thread knows its numbers, in whatever shape they are given."""
+"""`tile_arange`: each thread computes its numbers, in any shape."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def before_and_in_a_loop(b: tg.array2d[int], n: int):
 
 
 def test_a_loop_computes_them_again() -> None:
-    """They are not held in registers from before it."""
+    """The numbers are recomputed in the loop and not kept in registers."""
     kernel, _ = agrees(tiled(before_and_in_a_loop, [np.zeros((3, COLUMNS), np.int32), 3], (1,), 64))
     loops = [op for op in kernel.walk() if isinstance(op, For)]
     assert loops and all(any(isinstance(op, TileArange) for op in loop.regions[0].ops) for loop in loops)

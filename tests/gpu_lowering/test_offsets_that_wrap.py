@@ -1,4 +1,5 @@
-"""Offsets are int32 and wrap: what is stored after 2**32 elements may be what it stored first. Threads wait then."""
+"""Offsets are int32 and wrap: a store after 2**32 elements may hit the elements of the first store, so threads must
+wait."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ WIDE, BLOCK = tg.constant(48), tg.constant(64)
 
 
 def stepping(bound: Any, factor: int) -> Any:
-    """Adds to what it stored before, a length further in each iteration."""
+    """A kernel that adds to the elements that it stored before, a length further in each iteration."""
     by = tg.constant(factor)
 
     @tg.kernel
@@ -74,7 +75,7 @@ def writes(a: tg.array2d[float], n: int):
 
 
 def test_a_power_of_two_is_hit_as_a_whole_where_it_wraps() -> None:
-    """Each thread accesses its own elements then, in order."""
+    """Each thread then accesses its own elements in order."""
     made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
     found = [b.attrs["reason"] for b in barriers(made)]
     assert not any(r == "tile.store writes what tile.store writes" for r in found)

@@ -1,5 +1,5 @@
-"""Where only threads of a warp access what others of it have accessed, only warps synchronise: none of these barriers
-can be left out, and none of the others be one of warps."""
+"""If only threads of one warp access elements that others of the warp have accessed, only warps synchronise: none of
+these barriers can be left out, and no other barrier can be one of warps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def flipped(a: tg.array[float]):
 
 @tg.kernel
 def rows(a: tg.array[float]):
-    """Each warp turns a row of its own around, some times."""
+    """Each warp reverses a row of its own, several times."""
     b, p = tg.tid()
     row, column = p // 32, p % 32
     s = tg.tile_zeros(shape=(4, 32), storage="shared")

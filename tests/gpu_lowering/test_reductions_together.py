@@ -1,4 +1,4 @@
-"""Reductions that do not need each other stand side by side, and the threads of a block synchronise once for them."""
+"""Independent reductions are combined, so that the threads of a block synchronise once for all of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def rows(width: int = WIDTH) -> list[tg.array]:
 
 
 def barriers_of(kernel: Kernel) -> tuple[list[int], int]:
-    """How many tiles each partial reduction has, and the number of barriers."""
+    """The number of tiles of each partial reduction, and the number of barriers."""
     reductions = [len(op.operands) for op in kernel.walk() if isinstance(op, PartialReduce)]
     return reductions, sum(isinstance(op, Barrier) for op in kernel.walk())
 

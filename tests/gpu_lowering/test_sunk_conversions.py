@@ -62,5 +62,5 @@ def test_uses_in_control_flow() -> None:
         launch = tiled(in_a_branch, [numbers(2, 64), np.zeros((2, 64), np.float32), n], (2,), 32)
         agrees(launch)
     kernel, _ = lowered(launch)
-    # What was widened and is narrowed again is what was loaded.
+    # A tile that is widened and narrowed again is the loaded tile.
     assert sum(map(is_cast, rows(kernel))) == 2

@@ -1,4 +1,4 @@
-"""Iterations over small tiles run side by side where they do not need each other, and do what they did one by one."""
+"""Independent iterations over small tiles are jammed, and keep their results."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def launch(kernel: Any, n: int = 16, block_dim: int = WIDTH) -> Any:
 
 
 def loads(kernel: Kernel) -> list[int]:
-    """Of each loop, how many an iteration has."""
+    """The number of loads in an iteration of each loop."""
     return [_count(op) for op in kernel.walk() if isinstance(op, For)]
 
 

@@ -1,4 +1,4 @@
-"""Kernels that use each op with a gradient, in float64, and how they are launched."""
+"""Kernels in float64 that use each op with a gradient, and their launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Case:
-    """A kernel of inputs (name in `low` to `high`) and one output, for blocks of `block` threads."""
+    """A kernel with inputs (name in `low` to `high`) and one output, for blocks of `block` threads."""
 
     kernel: Any
     inputs: Sequence[Shape]

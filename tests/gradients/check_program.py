@@ -16,13 +16,13 @@ import tegula as tg
 
 TRIP_COUNTS = (0, 1, 2, 17)
 STABLE, AGREED = 2e-4, 1e-3
-"""Differences of two step sizes must agree this well to be a measure, and the gradient with them this well."""
+"""Tolerances: of differences with two step sizes, which are used only if they agree, and of the gradient."""
 OF_PROGRAMS = (
     *("merged-shared-tiles", "unordered-access", "divergent-cooperative-op", "unbound-name"),
     "cooperative-after-return",
 )
 OF_GRADIENTS = ("no-gradient", "overwritten-array")
-"""What a right compiler may answer to a generated program, and to its gradient, instead of compiling it."""
+"""The errors by which the compiler may refuse a generated program or its gradient."""
 EXACT = 1e-9
 """The gradient must agree this well with the derivative in forward mode, where values do that well."""
 
@@ -46,8 +46,8 @@ SHAPES = {A: (8, 20), Y: (2, CELLS)}
 
 @dataclass
 class Launches:
-    """Launches of a kernel and of its adjoint, none of which needs what another gives: their arrays go to the device
-    together and are copied back together. On a GPU that several processes share, each wait is for all of them.
+    """Independent launches of a kernel and of its adjoint: their arrays are copied to and from the device together,
+    because on a GPU that processes share each wait is for all of them.
 
     `run` makes `values` of y after each launch, and `gradients` of a and y before it, given those after it."""
 
@@ -98,9 +98,9 @@ def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> Non
 def check(
     program: SmoothProgram, directions: int = 2, forward: Collection[int] = TRIP_COUNTS
 ) -> dict[int, str]:
-    """The outcome of each trip count: "right", "wrong: ...", "unstable" where nothing can be said because the kernel
-    magnifies rounding, or the code of the error by which it was refused, one that is listed. `forward`: the trip
-    counts that also run in forward mode, the only ones of a program with kinks."""
+    """The outcome of each trip count: "right", "wrong: ...", "unstable" if the kernel magnifies rounding, or the code
+    of a listed error that refused it. `forward`: the trip counts that also run in forward mode, the only ones of a
+    program with kinks."""
     kinked = isinstance(program, KinkedProgram)
     counts, runs = forward if kinked else TRIP_COUNTS, Launches(build(program))
     differences: dict[int, list[Difference]] = {}
@@ -161,7 +161,7 @@ class InForwardMode:
         self.ahead, self.back = runs.ask(n, a), runs.ask_back(n, a, self.weights)
 
     def verdict(self) -> str:
-        """ "unstable" where values are not finite, or not those of the compiled kernel."""
+        """The outcome; "unstable" if values are not finite or differ from those of the compiled kernel."""
         arrays = [tg.array(x, device="cpu") for x in (self.a, np.zeros(SHAPES[Y]))]
         tangents = [None, self.along[A], self.along[Y]]
         values, jv = in_forward_mode(self.runs.kernel, [self.n, *arrays], tangents, (2, BLOCK), BLOCK)

@@ -11,11 +11,11 @@ from rounded_programs import CELLS, DRAWN, INPUTS, LANES, PATHS, TAMED, TYPES, R
 import tegula as tg
 
 AGREED = {"float64": 2.0**-24, "float32": 2.0**-12, "float16": 2.0**-7, "bfloat16": 2.0**-4}
-"""How well a gradient agrees, of the largest one: the last digits are lost in sums of several roundings."""
+"""The tolerance of a gradient, relative to the largest one: sums of several roundings lose the last digits."""
 VALUES = {"float64": 2.0**-40, "float32": 2.0**-16, "float16": 2.0**-6, "bfloat16": 2.0**-3}
-"""How well values agree where rounding is not magnified."""
+"""The tolerance of values if rounding is not magnified."""
 NARROWED = 4.0
-"""How much more than adjoints, which are rounded to float32 once, the terms may lose that they are sums of."""
+"""The factor by which terms may lose more than adjoints, which are rounded to float32 once."""
 
 
 def build(program: RoundedProgram) -> Any:
@@ -28,7 +28,8 @@ def build(program: RoundedProgram) -> Any:
 
 
 def check(program: RoundedProgram) -> str:
-    """ "right", "wrong: ...", "unstable" where the twin has other values than the kernel, or the code of a refusal."""
+    """The outcome of a program: "right", "wrong: ...", "unstable" if the twin's values differ from the kernel's, or the
+    code of a refusal."""
     rng, t = np.random.default_rng(program.n), TYPES[program.dtype]
     a, g = rng.uniform(-1.5, 1.5, INPUTS).astype(t), rng.choice(DRAWN, CELLS)
     g[program.cells :] = 0.0

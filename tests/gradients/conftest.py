@@ -1,5 +1,5 @@
-"""Makes the modules next to the tests, and those that run kernels in the interpreter, importable; all adjoints are
-compiled without LLVM's passes, but for slow tests."""
+"""Makes the modules in this folder, and those that run kernels in the interpreter, importable; adjoints are compiled
+without LLVM's optimisations, except for slow tests."""
 
 import sys
 from pathlib import Path
@@ -12,4 +12,4 @@ sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("semantics", "
 
 @pytest.fixture(autouse=True)
 def compiled_soon(unoptimised: None) -> None:
-    """As `unoptimised` says."""
+    """Compile without optimisations, see `unoptimised`."""

@@ -21,7 +21,8 @@ SLOPES: dict[Any, Callable[[np.ndarray], Any]] = {
     np.exp2: lambda x: np.exp2(x) * log(2.0),
     np.sqrt: lambda x: np.where(x == 0.0, 0.0, 0.5 / np.sqrt(np.where(x == 0.0, 1.0, x))),
 }
-"""Of functions of one number. At 0, `abs` and the square root, which is that of a length there, have a slope of 0."""
+"""Derivatives of functions of one number. At 0, `abs` and the square root, which is used for lengths, have the
+derivative 0."""
 PARTIALS: dict[Any, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
     np.add: lambda x, y: (1.0, 1.0),
     np.subtract: lambda x, y: (1.0, -1.0),
@@ -38,12 +39,13 @@ class Duals:
 
     @classmethod
     def inputs(cls, a: np.ndarray) -> Duals:
-        """Each element of a 1-D array is an input."""
+        """Dual numbers for the elements of a 1-D array, each of which is an input."""
         own = np.eye(len(a))
         return cls(a, np.stack([own, own, 0.0 * own], axis=1))
 
     def narrowed(self, epsilon: float) -> Duals:
-        """The same. Its adjoint is rounded, by `epsilon` of itself at most, on each path that goes back through it."""
+        """The same dual number. Its adjoint is rounded, by at most `epsilon` relative, on each path backwards through
+        it."""
         parts = self.parts.copy()
         parts[..., 2, :] += epsilon * parts[..., 1, :]
         return Duals(self.value, parts)
@@ -96,7 +98,7 @@ class Duals:
 
     @property
     def T(self) -> Duals:
-        """Of a matrix."""
+        """The transpose of a matrix."""
         return Duals(self.value.T, self.parts.swapaxes(0, 1))
 
     def __getitem__(self, at: Any) -> Duals:
@@ -113,7 +115,7 @@ class Duals:
 
 
 def _scaled(x: Duals, slope: Any, ndim: int) -> np.ndarray:
-    """The parts of one operand in a result of so many dimensions, to be broadcast to its shape."""
+    """The tangents of one operand, broadcast to a result with a given number of dimensions."""
     slope = np.asarray(slope, np.float64)[..., None, None]
     parts = x.parts.reshape((1,) * (ndim - x.ndim) + x.parts.shape)
     signed = np.concatenate([slope, np.abs(slope), np.abs(slope)], axis=-2)

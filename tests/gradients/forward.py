@@ -1,9 +1,9 @@
-"""Derivatives in forward mode: the interpreter runs a kernel once and carries a tangent next to each float.
+"""Derivatives in forward mode: the interpreter runs a kernel once with a tangent for each float.
 
-A float is a complex number here, its value the real part and its tangent the imaginary one. Ops that move floats,
-choose among them or add them up do the same to both, so the interpreter runs them as they are. The other ops on floats,
-and the functions of the library, have their slopes in tables below, taken from calculus and not from adjoints. What is
-in no table is an error.
+A float is represented by a complex number: the real part is its value, the imaginary part its tangent. Ops that move,
+select or add floats apply to both parts, so the interpreter runs them unchanged. For other ops on floats and for
+library functions there are tables of derivatives below, taken from calculus and not from adjoints. An op in no table is
+an error.
 
 A launch takes the state of all its arrays to another, J is the derivative of that, and an adjoint launch turns the
 gradients w after it into those before it, J^T w. So <w, J v> = <J^T w, v> for all v and w, up to rounding: `compare`
@@ -44,11 +44,12 @@ from tegula.types import ArrayType, ElementType, TileType, is_element, scalar_of
 # Slopes ---------------------------------------------------------------------------------------------------------------
 
 Slopes = Callable[..., tuple[Any, ...]]
-"""The derivative of a function of numbers by each of them, given all of them."""
+"""The partial derivatives of a function of numbers, given all numbers."""
 
 
 def _of_extreme(x: np.ndarray, y: np.ndarray, first: np.ndarray) -> tuple[Any, ...]:
-    """The extreme itself; half of each of two equal ones; a NaN loses."""
+    """The derivative of min or max: 1 for the extreme, half for each of two equal operands; numbers are preferred to
+    NaN."""
     part = np.where(x == y, 0.5, (first | np.isnan(y)) * 1.0)
     return part, 1.0 - part
 
@@ -73,7 +74,7 @@ OPS: dict[str, Slopes] = {
     "floordiv": lambda x, y: (0.0, 0.0),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint"), lambda x: (0.0,)),
 }
-"""Of the ops on floats; at kinks what docs/gradients.md says."""
+"""Derivatives of ops on floats; at kinks as docs/gradients.md defines."""
 
 
 def _of_pow(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
@@ -121,7 +122,7 @@ FUNCTIONS: dict[str, Slopes] = {
     "mod": lambda x, y: (1.0, -np.trunc(x / y)),
     "atan2": lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
 }
-"""Of the library's functions that have derivatives of their own."""
+"""Derivatives of library functions that declare one."""
 
 LINEAR = frozenset({
     *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert", "vec.part"),
@@ -135,7 +136,7 @@ LINEAR = frozenset({
     *("yield", "if", "for", "while"),
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
 })  # fmt: skip
-"""Ops that do to tangents what they do to values; those with regions leave the rest to the ops in them."""
+"""Ops that apply to tangents as to values; for ops with regions, the ops in them are handled separately."""
 DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert"})
 """Ops that look at values only, and whose results have no tangent."""
 
@@ -151,7 +152,7 @@ def paired(value: np.ndarray, tangent: Any) -> np.ndarray:
 
 
 def moved(slope: Any, tangent: np.ndarray) -> np.ndarray:
-    """What a tangent becomes; one that is 0 stays so, however steep the slope."""
+    """A tangent times a slope; a tangent of 0 stays 0 even if the slope is infinite or NaN."""
     return np.where(tangent == 0.0, 0.0, slope * tangent)
 
 
@@ -177,7 +178,7 @@ class Tangents(Machine):
         return tuple(self.floats(v, x) for v, x in zip(op.results, out or (), strict=True))
 
     def floats(self, value: Value, x: Any) -> Any:
-        """What an op made from no floats has no tangents yet."""
+        """The result of an op without float operands, with zero tangents."""
         t = value.type
         if isinstance(t, TileType) or is_element(t):
             return x.astype(np.complex128) if has_adjoint(t) and x.dtype != np.complex128 else x
@@ -207,7 +208,7 @@ class Tangents(Machine):
         return paired(value, sum(parts))
 
     def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
-        """What the op is for operands without tangents."""
+        """The result of the op for operands without tangents."""
         kept = {v: self.env[v] for v in op.operands}
         self.env.update((v, self.plain(v)) for v in op.operands)
         out = super().meaning(op, cls, mask)
@@ -220,7 +221,7 @@ class TangentRole(Tangents, RoleMachine):
 
 
 def _cast(m: Tangents, op: Op, mask: Mask) -> Any:
-    """Rounding is not seen; what becomes an integer loses its tangent."""
+    """A conversion: rounding does not change tangents; integers have none."""
     (x,) = op.operands
     to = op.attrs["to"]
     value = convert(m.plain(x), to_numpy(to))
@@ -244,7 +245,7 @@ def _matmul(m: Tangents, op: Op, mask: Mask) -> Any:
 
 
 def _call(m: Tangents, op: Op, mask: Mask) -> Any:
-    """A function of the library, by its slopes; one of the user's, by the derivative that the user gave it."""
+    """A function of the library by its derivatives, or a user's function by the derivative that the user declared."""
     body, rule = op.regions
     args = [m.plain(v) for v in op.operands]
     made = _alone(m, body, args, mask)
@@ -265,7 +266,7 @@ def _call(m: Tangents, op: Op, mask: Mask) -> Any:
 
 
 def _alone(m: Machine, function: Region, args: Sequence[np.ndarray], mask: Mask) -> list[Any]:
-    """What a function of elements makes of values without tangents."""
+    """The result of a function of elements for values without tangents."""
     return Machine(m.lanes, m.present, m.report, m.block).region(function, args, mask)
 
 
@@ -290,7 +291,7 @@ def _segment(m: Tangents, op: Op, mask: Mask) -> Any:
 
 
 def _cooperative(m: Tangents, op: Op, mask: Mask) -> Any:
-    """A program of a group, by the tangents of its ops: what it says of its adjoint plays no part."""
+    """A program of a group, by the tangents of its ops; its declared adjoint is not used."""
     made = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -317,7 +318,7 @@ RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
 
 
 def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Kernel:
-    """The IR that an adjoint is made of, as it was traced: functions with a derivative of their own are calls in it."""
+    """The traced IR from which an adjoint is made: functions with a declared derivative are calls in it."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
     found = [SPECIALISATIONS[number] for number, _ in packed]
     return _traced(kernel, specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args))))
@@ -325,7 +326,7 @@ def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_
 
 @lru_cache(maxsize=16)
 def _traced(kernel: Any, wanted: Specialisation) -> Kernel:
-    """Once for all launches of a kind: the machine leaves it as it is."""
+    """The IR of a launch, traced once for all launches of a class; the machine does not change it."""
     return trace(
         kernel.definition, wanted.types, wanted.launch, wanted.access, library(), differentiable=True
     )
@@ -334,7 +335,8 @@ def _traced(kernel: Any, wanted: Specialisation) -> Kernel:
 def forward(
     kernel: Any, args: Sequence[Any], tangents: Sequence[Any], dims: Sequence[int], block_dim: int
 ) -> tuple[list[Any], list[Any]]:
-    """The arrays after a launch and their tangents, given those before it (None: 0). Arguments stay as they are."""
+    """The arrays after a launch and their tangents, given the tangents before it (None: 0). The arguments are not
+    changed."""
     made = differentiable(kernel, args, dims, block_dim)
     plain = [np.array(a.numpy()) if isinstance(a, tg.array) else a for a in args]
     values = arguments(made, plain, dims, block_dim)
@@ -352,8 +354,8 @@ def forward(
 
 @dataclass
 class Sides:
-    """<w, J v> and <J^T w, v>, the size of the terms that they are sums of, and by how much the values of the two runs
-    differ at most, in parts of the largest one."""
+    """<w, J v> and <J^T w, v>, the size of the terms of these sums, and the largest relative difference of the values
+    of the two runs."""
 
     forward: float
     reverse: float
@@ -369,7 +371,7 @@ class Sides:
 
 
 def compare(kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: int, seed: int = 0) -> Sides:
-    """Both sides along random v and w, for the arrays that have gradients; arguments stay as they are."""
+    """Both sides along random v and w, for the arrays with gradients; the arguments are not changed."""
     rng = np.random.default_rng(seed)
     own = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
     active = {k: a.numpy().shape for k, a in enumerate(args) if isinstance(a, tg.array) and a.requires_grad}
@@ -392,8 +394,8 @@ def both_sides(
     after: Mapping[int, np.ndarray],
     back: Mapping[int, np.ndarray],
 ) -> Sides:
-    """From what forward mode gives, and from the arrays `after` the launch and the gradients `back` before it, by the
-    positions of the arguments."""
+    """Both sides from the results of forward mode, and from the arrays `after` the launch and the gradients `back`
+    before it, by the positions of the arguments."""
     terms = [np.concatenate([(x[k] * y[k]).reshape(-1) for k in v]) for x, y in ((w, jv), (back, v))]
     ahead, behind = (float(t.sum()) for t in terms)
     size = max(float(np.abs(t).sum()) for t in terms)

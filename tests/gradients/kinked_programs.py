@@ -54,7 +54,7 @@ OF_LANES = ("tg.tile(tg.untile({x}) * {s})", "tg.tile_from_thread({n}, {s}, 3)")
 
 
 class KinkedProgram(SmoothProgram):
-    """Writes one program, as its base does."""
+    """Writes one program with kinks."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

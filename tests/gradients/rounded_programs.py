@@ -1,8 +1,8 @@
-"""Random kernels in every type of floats, each with a twin in NumPy that knows nothing of the compiler.
+"""Random kernels in every float type, each with a twin in NumPy that is independent of the compiler.
 
-The twin computes what the kernel does in float64, and adds to each result the error that rounding to the kernel's
-type made there. It takes the kernel's paths, which the kernel writes down: conditions and indices are made to lie at
-the edge of rounding. So the derivative of the twin, in forward mode, is that of what the kernel computed."""
+The twin computes the kernel's operations in float64, and adds to each result the kernel's rounding error. It takes the
+kernel's paths, which the kernel records: conditions and indices are placed at the edge of rounding. The derivative of
+the twin in forward mode is therefore that of the kernel's computation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES: dict[str, Any] = {
 DRAWN = np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
 """Gradients of results."""
 NARROW = 2.0**-24
-"""What rounding an adjoint to float32 loses at most: of all types that are narrower than float64."""
+"""The largest relative error of rounding an adjoint to float32, in which adjoints of narrower types are."""
 
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
@@ -37,9 +37,9 @@ TAMED = """def tamed(x):
 
 
 class Run:
-    """One evaluation of a twin. `paths`: what the kernel chose, or None where the twin decides by itself and sets the
-    `edges` on its way; `taken`: what was chosen. `errors`: those of rounding, and `shares`: parts of equal extremes,
-    which are found here, or kept as they were in the run `like`."""
+    """One evaluation of a twin. `paths`: the kernel's decisions, or None if the twin decides itself and sets the
+    `edges`; `taken`: the decisions. `errors`: the rounding errors, and `shares`: the parts of equal extremes, which are
+    computed in this run or kept from the run `like`."""
 
     def __init__(self, dtype: Any, a: Any, paths: Any, edges: np.ndarray, like: Run | None = None) -> None:
         self.dtype, self.a, self.paths, self.edges = dtype, a, paths, edges
@@ -53,8 +53,7 @@ class Run:
         self.set: set[int] = set()
 
     def rounded(self, exact: Any, dtype: Any = None) -> Any:
-        """What the kernel has in the place of an exact result. The adjoints of what has a type are of that type, or
-        float32."""
+        """The kernel's value for an exact result. Adjoints of values with a type have that type, or float32."""
         if self.like is None:
             exact = np.asarray(exact, np.float64)
             near = exact.astype(dtype or self.dtype).astype(np.float64)
@@ -66,7 +65,7 @@ class Run:
         return exact + self.like.errors[self.at - 1]
 
     def choice(self, edge: int, x: Any, decide: Callable[[np.ndarray], np.ndarray], step: float) -> Any:
-        """What the kernel decided, as integers: one for each lane, or one."""
+        """The kernel's decision, as integers: one for each lane, or one."""
         self.taken.append(self._choice(edge, x, decide, step))
         return self.taken[-1]
 
@@ -81,7 +80,7 @@ class Run:
         return decide(x - (self.edges[edge] if x.ndim else self.edges[edge, 0])).astype(int)
 
     def weights(self, found: Callable[[], np.ndarray]) -> np.ndarray:
-        """Parts of a gradient that equal extremes have, as they were where errors were found."""
+        """The parts of a gradient for equal extremes, as they were in the run that computed errors."""
         if self.like is None:
             self.shares.append(found())
             return self.shares[-1]
@@ -91,7 +90,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Expr:
-    """What the kernel says, and what the twin does. `kind`: "u" of the block, "l" of each lane, "t" a tile of LANES
+    """An expression of the kernel and of the twin. `kind`: "u" of the block, "l" of each lane, "t" a tile of LANES
     elements, "m" one of SIDE x SIDE."""
 
     text: str
@@ -102,7 +101,7 @@ class Expr:
 
 @dataclass
 class Body:
-    """Statements: lines of the kernel, and what the twin does."""
+    """Statements: the kernel's lines and the twin's operations."""
 
     lines: list[str] = field(default_factory=list)
     steps: list[Callable[[Run], None]] = field(default_factory=list)
@@ -125,7 +124,7 @@ UNARY: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
     ("tg.exp2({} * D(0.25))", lambda x: np.exp2(x * 0.25)),
     *(("-{}", np.negative), ("{} * D(0.5)", lambda x: x * 0.5), ("tg.abs({})", np.abs)) * 3,
 )
-"""Of these the twin rounds once; the quarter is exact."""
+"""Functions that the twin rounds once; multiplication by a quarter is exact."""
 
 
 class RoundedProgram:
@@ -294,7 +293,7 @@ class RoundedProgram:
 
     @contextmanager
     def inside(self, opening: str) -> Iterator[Body]:
-        """Statements under a line; names that they bind end with them."""
+        """Statements under a line; names bound in them are dropped at the end."""
         outer, self.body = self.body, Body()
         names, yielded = dict(self.names), self.body
         yield yielded
@@ -316,7 +315,7 @@ class RoundedProgram:
         self.names[name] = kind
 
     def tame(self, x: Expr) -> Expr:
-        """Nothing becomes large."""
+        """An expression bounded in magnitude."""
 
         def value(run: Run) -> np.ndarray:
             v = x.value(run)
@@ -338,7 +337,7 @@ class RoundedProgram:
             self.r.choice((self.assign, self.change, self.change, self.grow))()
 
     def grow(self) -> None:
-        """A sum of what was there before, as loops over tiles make it."""
+        """A sum of the previous value and an expression, as loops over tiles compute it."""
         name = self.r.choice([n for n, k in self.names.items() if k in "ult"])
         x, y = self.expr(self.names[name], 1), self.leaf(self.names[name])
         both = Expr(f"{name} + {x.text} * {y.text}", "", lambda run: run.rounded(
@@ -355,7 +354,7 @@ class RoundedProgram:
     def decided(
         self, x: Expr, test: str, decide: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[str, Callable[[Run], Any]]:
-        """A name of an integer that the kernel decides on and writes down, and what the twin takes for it."""
+        """The name of an integer that the kernel decides and records, and the twin's value for it."""
         near, edge, step = self.compared(x)
         self.count += 1
         name = f"k{self.count}"
@@ -366,7 +365,7 @@ class RoundedProgram:
         return name, lambda run: run.choice(edge, x.value(run), decide, step)
 
     def edge_expr(self, kind: str) -> Expr:
-        """A product: used here only, so that it is fused with what is subtracted, or a result as well."""
+        """A product that is used only in a subtraction, so that it is fused, or a product that is also a result."""
         x, y = self.leaf(kind), self.leaf(kind)
         made = Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
         if self.r.random() < 0.4:
@@ -469,7 +468,7 @@ class RoundedProgram:
     # The twin ---------------------------------------------------------------------------------------------------------
 
     def alone(self, a: np.ndarray) -> Run:
-        """A run that decides by itself, and sets its edges so that the conditions lie at them for these inputs."""
+        """A run that decides itself, and sets its edges so that conditions are at the edge for these inputs."""
         run = Run(TYPES[self.dtype], a, None, np.zeros((EDGES, LANES)))
         self.body.run(run)
         return run
@@ -481,7 +480,7 @@ class RoundedProgram:
         return run
 
     def again(self, base: Run, a: Any) -> Run:
-        """For other inputs, or inputs with derivatives: the same paths and errors."""
+        """A run for other inputs, or inputs with derivatives, with the same paths and errors."""
         run = Run(base.dtype, a, base.taken, base.edges, base)
         self.body.run(run)
         return run
@@ -494,14 +493,14 @@ class RoundedProgram:
         return y
 
     def gradient(self, base: Run, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The derivative of the sum of g y by each input, and what rounding adjoints to float32 may change of it."""
+        """The derivative of the sum of g y by each input, and the error that rounding adjoints to float32 may cause."""
         run = self.again(base, Duals.inputs(base.a))
         parts = sum((value * g[first : first + value.value.size]).sum().parts for first, value in run.results)
         return np.asarray(parts)[0], np.asarray(parts)[2]
 
 
 UP_TO = np.tril(np.ones((LANES, LANES)))
-"""Of a running sum: row by row what is added up."""
+"""The matrix of a running sum: each row has the terms of one sum."""
 
 
 def _square(x: Any) -> Any:
@@ -509,7 +508,7 @@ def _square(x: Any) -> Any:
 
 
 def _matmul(x: Any, y: Any) -> Any:
-    """Of two matrices."""
+    """The matmul of two matrices."""
     return (x.reshape(SIDE, SIDE, 1) * y.reshape(1, SIDE, SIDE)).sum(1)
 
 

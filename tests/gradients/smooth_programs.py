@@ -13,8 +13,8 @@ CELLS = 400
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
 """
-"""Keeps what is changed iteration after iteration near 1 as the sine does, in a few instructions instead of a hundred,
-which each program would have dozens of times."""
+"""A bounded function, used instead of the sine for values that change in every iteration: it takes a few instructions
+instead of a hundred, and programs use it dozens of times."""
 SMOOTH = (
     *("tg.sin({})", "tg.tanh({})", "tg.cos({})"),
     *("tamed({})", "{} * 0.5", "tg.sqrt({0} * {0} + 1.0)") * 2,
@@ -22,7 +22,7 @@ SMOOTH = (
 
 
 class SmoothProgram:
-    """Writes one program: `functions` and `text`, a kernel(n, a, y) to be launched with blocks of 8 threads."""
+    """Writes one program: `functions` and `text`, a kernel(n, a, y) that is launched with blocks of 8 threads."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -320,7 +320,7 @@ class SmoothProgram:
                 self.add(f"{m} += {self.r.choice((1, 2))}")
 
     def migrate(self, depth: int) -> None:
-        """A tile that is loaded one iteration ahead, and that may change its storage on the way."""
+        """A tile that is loaded one iteration ahead, and whose storage may change in the loop."""
         now, ahead, k = self.fresh("t"), self.fresh("t"), self.fresh("k")
         storages = [self.r.choice(("register", "shared")) for _ in range(2)]
         load = 'tg.tile_load(a[{}], shape=4, offset={}, storage="{}")'

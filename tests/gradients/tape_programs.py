@@ -1,7 +1,7 @@
 """Generated programs on the host: launches of small kernels, methods of arrays and views in any order on a tape, then
-`backward` with any seeds. Each gradient is compared with derivatives in forward mode, which this file computes itself:
-every element of memory has a row of float64 derivatives by every element that there was when the tape began, and each
-kernel and method has its rule written down here, in NumPy. Which way branches went is taken from what they wrote."""
+`backward` with any seeds. Each gradient is compared with derivatives in forward mode, which this file computes
+independently: every element of memory has a row of float64 derivatives by every element at the start of the tape, and
+each kernel and method has a rule in NumPy. The branches taken are read from the kernels' outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import tegula as tg
 SIZE = 16
 SHAPES = ((16,), (4, 4), (2, 8))
 COLUMNS = 16 * 10
-"""Derivatives of each element: those by the elements of ten arrays."""
+"""The number of derivatives of each element, by the elements of ten arrays."""
 EPSILON = {"float64": 1e-13, "float32": 2e-7, "float16": 1e-3, "bfloat16": 8e-3}
 
 
@@ -93,8 +93,9 @@ def matmul(x, y, z):
 
 
 class Memory:
-    """One allocation. `values`: what is there, `slopes`: derivatives by what was there when the tape began, `mass`: the
-    same without signs, which bounds what rounding may do; `read`: whether a gradient may have come from there."""
+    """One allocation. `values`: the elements, `slopes`: their derivatives by the elements at the start of the tape,
+    `mass`: the same without signs, which bounds rounding errors; `read`: whether a gradient may flow from this
+    memory."""
 
     def __init__(self, size: int, first: int) -> None:
         self.values = np.zeros(size)
@@ -102,7 +103,8 @@ class Memory:
         self.begin()
 
     def begin(self, own: bool = True) -> None:
-        """A tape begins, or the memory is new on one: `own` says whether there are derivatives by its elements."""
+        """Start a tape, or add new memory to one. `own`: whether there are derivatives by the elements of this
+        memory."""
         size = len(self.values)
         self.slopes = np.zeros((size, COLUMNS))
         self.read = np.zeros(size, bool)
@@ -145,7 +147,7 @@ class Name:
             self.memory.read[self.at] = True
 
     def put(self, slopes: Any, mass: Any) -> None:
-        """New elements, with these derivatives; the values are those that are there now."""
+        """Set the derivatives of new elements, whose values are the current ones."""
         self.memory.slopes[self.at] = slopes
         self.memory.mass[self.at] = mass
         self.see()
@@ -158,12 +160,12 @@ class Name:
 
 
 def depends(name: Name) -> int:
-    """How many derivatives of its elements there are."""
+    """The number of derivatives of the elements."""
     return int(np.count_nonzero(name.slopes())) - name.at.size
 
 
 def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
-    """The target's derivatives are sums of factors times those of names."""
+    """Set the target's derivatives to sums of factors times derivatives of names."""
     made: list[np.ndarray] = []
     for of in ("slopes", "mass"):
         parts = [(np.abs(f) if of == "mass" else f) * np.ones(n.shape) for f, n in terms]
@@ -182,13 +184,13 @@ def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
 
 
 class Refused(Exception):
-    """The program was refused when it was run backwards."""
+    """Raised if the program was refused when it was run backwards."""
 
 
 @dataclass
 class TapeProgram:
-    """A program, made from its seed while it runs. `nudge`: how far its arrays are moved along a random direction;
-    a program that is moved says by no array that its elements are constant. `lines`: what it did."""
+    """A program, generated from its seed while it runs. `nudge`: the distance by which its arrays are moved along a
+    random direction; then no array is declared constant. `lines`: the statements so far."""
 
     seed: int
     dtype: str
@@ -223,10 +225,10 @@ class TapeProgram:
                 return f"{verdict} (tape {number})"
         return "right"
 
-    # What there is ---------------------------------------------------------------------------------------------------
+    # Names and arrays ------------------------------------------------------------------------------------------------
 
     def forward(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What all arrays hold in the end, and the derivatives along the direction."""
+        """The contents of all arrays at the end, and the derivatives along the direction."""
         self._arrays()
         for _ in range(self.steps):
             self._step()
@@ -320,7 +322,7 @@ class TapeProgram:
             self.rng.choice([self._launch, self._launch, self._method, self._method, self._new])()
 
     def _pick(self, like: Sequence[Name] = (), where: Callable[[Name], bool] = lambda n: True) -> Name:
-        """A name of the same dtype and shape as others, mostly apart from them."""
+        """A name with the same dtype and shape as others, usually disjoint from them."""
         same = [n for n in self.names if where(n) and str(n.array.dtype) in EPSILON]
         same = [
             n
@@ -593,7 +595,7 @@ class Full(Exception):
 
 
 def outcome(seed: int, dtype: str) -> tuple[str, TapeProgram]:
-    """How a program ended, and the program. Any other error than a refusal is one of the program."""
+    """The outcome of a program, and the program. Any other error than a refusal is a failure."""
     program = TapeProgram(seed, dtype)
     try:
         return program.run(), program

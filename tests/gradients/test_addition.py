@@ -1,4 +1,4 @@
-"""The kernels that add one gradient to another, as arrays of a GPU are added."""
+"""The kernels that add one gradient to another on a GPU."""
 
 from __future__ import annotations
 

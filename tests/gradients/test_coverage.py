@@ -1,4 +1,4 @@
-"""Every op and each of its operands that can have a gradient is checked, or is known to have none.
+"""Every op and each operand that can have a gradient is checked, or is known to have none.
 
 What is to be checked follows from the registry: a new op fails here until a kernel of `cases.py` takes gradients
 through it or a list below says why there is none."""
@@ -32,14 +32,14 @@ from tegula.runtime.resolve import wanted_form
 from tegula.types import ArrayType, BufType
 
 Place = tuple[str, int]
-"""An op and the number of an operand; of ops with any number of operands, those from MANY on count as one."""
+"""An op and the position of an operand; for ops with any number of operands, positions from MANY on count as one."""
 MANY = 3
 
 ZERO = {
     *(("floor", 0), ("ceil", 0), ("trunc", 0), ("rint", 0), ("floordiv", 0), ("floordiv", 1)),
     ("copysign", 1),
 }
-"""Operands by which the derivative is 0 wherever there is one."""
+"""Operands by which the derivative is 0 wherever it exists."""
 CONSTANT = {("tile.arange", 0), ("tile.arange", 1)}
 """Operands that are constants in every kernel."""
 ELSEWHERE = {
@@ -47,7 +47,7 @@ ELSEWHERE = {
     ("cast", 0): "test_casts_round_values_not_gradients",
     ("tile.load", 1): "test_refusals.py: fill=",
 }
-"""What other tests check."""
+"""Ops that other tests check."""
 REFUSED = {
     "array.cas": "test_refusals.py: atomic_cas",
     "bitcast": "test_refusals.py: bitcast",
@@ -55,13 +55,13 @@ REFUSED = {
     "stack.pop": "test_refusals.py: stacks",
     "buf.exchange": "adjoint kernels have it only",
 }
-"""Ops that say that they have no derivative, and where that is checked."""
+"""Ops that declare that they have no derivative, and the tests that check this."""
 BY_HAND = "it is part of a schedule that is written by hand"
-"""What the barriers and copies of such schedules say: tests/roles/test_by_hand.py has one."""
+"""The reason of barriers and copies of schedules written by hand; tests/roles/test_by_hand.py tests it."""
 
 
 def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
-    """Each op that an adjoint was asked of while the gradients of all cases were made, and what it gave."""
+    """The ops whose adjoints were built for the gradients of all cases, with their results."""
     found: list[tuple[Op, list[Any]]] = []
 
     def recorded(adjoint: Any) -> Any:
@@ -154,7 +154,7 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
 
 
 def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) -> tuple[float, ...]:
-    """Those of the reference, by differences of two step sizes; at a kink what the page says."""
+    """The derivatives of the reference, by differences with two step sizes; at a kink the value in the page."""
     if (name, 0) in ZERO:
         return (0.0,) * len(at)
     if at in AT_KINKS.get(name, {}):

@@ -23,7 +23,7 @@ from tegula.runtime.library import library
 SEVERAL_RESULTS = ("_eig3", "_floor", "_svd2", "_svd3")
 """Functions whose rules tests/stdlib/test_small_matrices.py and test_noise.py compare with differences."""
 EXACT, SINGLE = 1e-14, 1e-7
-"""How far both sides may be apart, in parts of the sizes of what they are sums of: float64 and float32."""
+"""The tolerance of both sides, relative to the size of their terms: float64 and float32."""
 
 
 def check(kernel: Any, dims: Any, args: Any, block_dim: int, within: float = EXACT) -> None:
@@ -41,7 +41,7 @@ def random(*shape: int, dtype: Any = D, low: float = -1.0, high: float = 1.0) ->
 
 
 def test_every_op_has_a_tangent() -> None:
-    """And so has every function of the library; what has none is an error, not a 0."""
+    """All ops and library functions have a tangent rule; an op without a rule is an error, not a tangent of 0."""
     known = {*OPS, *LINEAR, *DISCRETE, *RULES}
     assert sorted(known - set(REGISTRY)) == []
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
@@ -118,7 +118,7 @@ def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
 
 @pytest.mark.machine_code
 def test_functions_with_a_gradient_of_their_own() -> None:
-    """Their derivative is what the user says, whatever their bodies do."""
+    """The derivative is the one that the user declares, whatever the body computes."""
 
     @tg.kernel
     def kernel(x: tg.array[D], y: tg.array[D]):
@@ -237,7 +237,7 @@ def test_attention(causal: bool) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed, swapped, activation", [(False, False, "silu"), (True, True, "gelu")])
 def test_the_librarys_matmul(transposed: bool, swapped: bool, activation: str) -> None:
-    """With roles, in blocks that take tiles in turn."""
+    """With roles, in persistent blocks."""
     finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
     kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
     a, b, bias, c = (

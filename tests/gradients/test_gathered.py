@@ -23,7 +23,7 @@ T = 8
 
 @pytest.fixture(params=["enough", "few"], autouse=True)
 def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Every test runs with as many owners as the device wants, and with so few that their work is shared out."""
+    """The number of owner blocks: as many as the device runs, or so few that their work is split."""
     busy = 1 if request.param == "enough" else 64
     key = adjoint_module.AdjointProgram.key
     monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: busy)
@@ -91,7 +91,7 @@ def test_owners_add_to_what_is_there() -> None:
 
 @pytest.mark.machine_code
 def test_an_owner_is_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
-    """What schedulers look for: no condition, one matmul, bounds that are an argument."""
+    """The form that automatic schedules need: no condition, one matmul, bounds that are arguments."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     steps = backwards(matmul, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
     for step in (s for s in steps if "tile.matmul" in s.ir()):
@@ -242,7 +242,7 @@ def twice_scaled(x, w, y):
 
 @pytest.mark.machine_code
 def test_weights_that_are_loaded_twice() -> None:
-    """The sums of both places are added to one array, one after the other."""
+    """The sums of both loads are added to one array, one after the other."""
     x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
     args = [leaf(v) for v in (x, w)]
     steps = backwards(twice_scaled, 201, args, tg.zeros((201, 16), requires_grad=True), g)
@@ -343,7 +343,7 @@ def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), wanted.astype(np.float32).astype(x.numpy().dtype))
 
 
-# Where no grid owns the tiles ----------------------------------------------------------------------------------------
+# Tiles without owners -------------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -394,7 +394,7 @@ def test_windows_that_overlap() -> None:
 
 @tg.kernel
 def chained(a, b, c):
-    """What an iteration adds depends on the iterations before it."""
+    """A kernel in which each iteration depends on the previous ones."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(a.shape[1] // T):
@@ -423,7 +423,7 @@ def test_iterations_that_depend_on_each_other() -> None:
 
 @pytest.mark.machine_code
 def test_arrays_that_share_memory() -> None:
-    """x is both operands: its gradient has no one owner for each tile of either."""
+    """x is both operands: no block owns a tile of its gradient alone."""
     a, g = integers(16, 16), integers(16, 16)
     x, c = leaf(a), tg.zeros((16, 16), requires_grad=True)
     backwards(matmul, (2, 2), [x, x], c, g)

@@ -1,5 +1,5 @@
 """Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
-of every second one, or are refused for a listed reason. Programs with kinks are held against forward mode alone.
+of every second program, or are refused for a listed reason. Programs with kinks are compared with forward mode only.
 
 TEGULA_GRADIENTS sets the number of programs (30, three of them in the default run, nine among the slow tests)."""
 

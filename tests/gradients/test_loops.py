@@ -90,7 +90,7 @@ def test_ranges(bounds: tuple[int, int, int]) -> None:
     check(powers, 1, random(4), *bounds, zeros(1), block_dim=1)
 
 
-# What adjoints hold --------------------------------------------------------------------------------------------------
+# Memory of adjoints --------------------------------------------------------------------------------------------------
 
 
 def adjoint_ir(kernel: Any) -> str:

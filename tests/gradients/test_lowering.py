@@ -1,5 +1,5 @@
-"""Adjoint kernels are kernels like any other: the interpreter, the CPU and the threads of a GPU block, which are run in
-the interpreter too and must not race, agree on them; and they assemble for a GPU without a spill."""
+"""Adjoint kernels have the same results in the interpreter, on the CPU, and lowered to the threads of a GPU block in
+the interpreter, without races; and they assemble for a GPU without spills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners of several tiles on CPUs: the same bits as owners of one, whatever the number of cores."""
+"""Owners of several tiles on CPUs: the same bits as owners of one tile, for any number of cores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gradients(
     cores: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Those of both operands, added to ones, and the names of the kernels that were launched."""
+    """The gradients of both operands, added to ones, and the names of the launched kernels."""
     monkeypatch.setenv("TEGULA_NUM_THREADS", str(cores))
     kernel = matmul_kernel(*transposed)
     a, b = (
@@ -85,7 +85,7 @@ def test_as_owners_of_one_tile(
     dtype: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where the matmul of a gradient has an operand that lies transposed, blocks own several tiles."""
+    """If an operand of a gradient's matmul is transposed in memory, blocks own several tiles."""
     rng, (m, k, n) = np.random.default_rng(1), size
     a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
     few, names = gradients(transposed, [a, b], g, 1, monkeypatch)
@@ -99,7 +99,7 @@ def test_as_owners_of_one_tile(
 
 
 def test_chunks_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shares change the order of sums: they are taken whatever the number of cores."""
+    """Chunks change the order of sums, so they are used for any number of cores."""
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):
         _, names = gradients((False, False), data, data[0], cores, monkeypatch)

@@ -1,4 +1,4 @@
-"""Adjoints of floats of 8 and 16 bits are float32 until they are stored: what is added to them is not lost."""
+"""Adjoints of 8-bit and 16-bit floats are float32 until they are stored, so that small additions are not lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tegula as tg
 pytestmark = pytest.mark.machine_code
 
 ITERATIONS = 1024
-"""Beyond 256, bfloat16 numbers to which 1 is added stay as they are; float16 ones beyond 2048."""
+"""Adding 1 does not change bfloat16 numbers beyond 256 and float16 numbers beyond 2048."""
 
 ONE, ALL = [1, 0, 0, 0, 0, 0, 0, 0], [1] * 8
 FORMS: dict[str, tuple[str, list[int]]] = {
@@ -43,7 +43,7 @@ FORMS: dict[str, tuple[str, list[int]]] = {
     "a sum of narrow numbers": ("t = row; loop; z += tg.tile_astype(t + t, float)", [2] * 8),
     "a choice": ("t = row; loop; z += tg.tile_astype(tg.where(t > 0.0, t, -t), float)", ALL),
 }
-"""What a kernel does and, in units of ITERATIONS, the gradient of the sum of its results by x."""
+"""The body of a kernel and, in units of ITERATIONS, the gradient of the sum of its results by x."""
 
 
 def kernel_of(form: str, dtype: Any) -> Any:
@@ -132,7 +132,8 @@ def inferred(x, g):
 
 @pytest.mark.parametrize("f", [doubled_anyhow, pytest.param(doubled, marks=pytest.mark.slow)])
 def test_gradient_functions_take_what_they_declare(f: Any) -> None:
-    """What they add is converted to the adjoint's type, and what declares no type computes in it."""
+    """Increments are converted to the adjoint's type; a function without declared types computes in the adjoint's
+    type."""
 
     @tg.kernel
     def kernel(n: int, x: tg.array[tg.float16], y: tg.array[float]):

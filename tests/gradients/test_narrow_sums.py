@@ -1,5 +1,5 @@
-"""Gradients of 16 bits that are sums of thousands of terms, from iterations of loops, lanes and blocks: rounded once. A
-sum that is rounded at every addition grows no more beyond 256 or 2048 ones."""
+"""16-bit gradients that are sums of thousands of terms, from iterations, lanes and blocks, are rounded once. A sum that
+is rounded at each addition stops growing at 256 or 2048 ones."""
 
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ PAIRS = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vect
 
 @cache
 def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
-    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has places after the first ones."""
+    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has more elements than are used."""
     vec = PAIRS[dt]
 
     @tg.kernel
@@ -129,12 +129,12 @@ def test_sums_are_rounded_once(dt: Any, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", ["silu", None])
 def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -> None:
-    """For a matmul with an activation: the sums of blocks were rounded before they were added."""
+    """A matmul with an activation; the sums of blocks were once rounded before they were added."""
     a = tg.ones((4096, 16), dtype=tg.bfloat16, requires_grad=True)
     b = tg.full((16, 16), 1 / 16, dtype=tg.bfloat16, requires_grad=True)
     with tg.Tape() as tape:
         c = kernels.matmul(a, b, activation=activation)
-    # Of 128 rows the sum is 129/128 of a power of two, which rounds down; of all rows it is 32 times that.
+    # The sum of 128 rows is 129/128 of a power of two, which rounds down; the sum of all rows is 32 times that.
     seed = np.ones((4096, 16))
     seed[::128] += 1.0
     tape.backward(grads={c: seed})
@@ -174,7 +174,7 @@ def changing(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     ("first", "step"), [(0, 1), (4, 1), (39, -1)], ids=["one array", "ahead", "backwards"]
 )
 def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: int, step: int) -> None:
-    """v is w, or begins after some elements, or goes back to it. The gradient of what changes is read and written."""
+    """v is w, or starts some elements later, or ends with them. The gradient of a changed array is read and written."""
     dt = tg.bfloat16
     kernel, grid, threads = changing(dt)[name]
     x, y = (tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True) for _ in range(2))

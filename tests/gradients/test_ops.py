@@ -1,4 +1,4 @@
-"""Every op against finite differences."""
+"""Gradients of every op, compared with finite differences."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_gradients_of_narrow_floats(dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_linear_in_what_flows_in(name: str) -> None:
-    """The adjoint is a linear map: of 2 g - h it is twice that of g less that of h."""
+    """The adjoint is a linear map: the adjoint of 2 g - h is twice that of g minus that of h."""
     case = CASES[name]
     inputs, output = case.arguments()
     rng = np.random.default_rng(1)

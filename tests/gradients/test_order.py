@@ -1,4 +1,4 @@
-"""`tg.config.deterministic`: gradients have the same bits in every run, whatever number of threads adds them up."""
+"""`tg.config.deterministic`: gradients have the same bits in every run, for any number of threads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def gradient_bytes() -> bytes:
 
 
 def weighted_bytes() -> bytes:
-    """Those of the kernel whose weights all blocks add to."""
+    """The bytes of the gradients of a kernel to whose weights all blocks add."""
     rng = np.random.default_rng(1)
     rows = tg.array(rng.standard_normal((3000, 64)), dtype=float, requires_grad=True)
     w = tg.array(rng.standard_normal(64), dtype=float, requires_grad=True)

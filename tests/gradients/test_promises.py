@@ -1,4 +1,5 @@
-"""Storage migrations, tapes over many launches, aliased arrays, and every way to overwrite what a gradient needs."""
+"""Storage migrations, tapes over many launches, aliased arrays, and all ways of overwriting values that a gradient
+needs."""
 
 from __future__ import annotations
 
@@ -191,7 +192,7 @@ def test_launches_without_backward_that_no_gradient_reaches() -> None:
 
 
 class Shared:
-    """The memory of an array, as other libraries describe theirs."""
+    """An object that describes the memory of an array as other libraries do."""
 
     def __init__(self, x: tg.array) -> None:
         name = "__array_interface__" if str(x.device) == "cpu" else "__cuda_array_interface__"

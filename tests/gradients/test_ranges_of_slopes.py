@@ -1,4 +1,4 @@
-"""Slopes that the type holds are right although what they are made of is out of its range, or nearly."""
+"""Derivatives within the range of the type are right even if intermediate values are near or beyond its limits."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def limits(dtype: str) -> Any:
 
 
 def as_held(values: Any, dtype: str) -> np.ndarray:
-    """Numbers, as the type holds them."""
+    """Numbers rounded to the type."""
     return np.asarray(values, np.float64).astype(limits(dtype).dtype)
 
 
 def gradients(expression: str, dtype: str, *values: np.ndarray) -> list[np.ndarray]:
-    """By a tape, of a kernel for numbers of a type."""
+    """The gradients of a kernel for numbers of a type, by a tape."""
     one = len(values) == 1
     source = f"""
 def kernel(a: tg.array[D], {"" if one else "c: tg.array[D], "}y: tg.array[D]):
@@ -71,7 +71,8 @@ def kernel(a: tg.array[D], {"" if one else "c: tg.array[D], "}y: tg.array[D]):
 def taped(
     source: str, dtype: str, dims: tuple[int, ...], values: Sequence[np.ndarray], seed: np.ndarray
 ) -> list[np.ndarray]:
-    """The gradients of a kernel's arguments, for that of its result; of one thread for each number, or of blocks."""
+    """The gradients of a kernel's arguments for a gradient of its result; with one thread per number, or with
+    blocks."""
     scalar = getattr(tg, dtype)
     names: dict[str, Any] = {"tg": tg, "D": scalar, "divided": divided}
     exec(source, names)
@@ -88,7 +89,7 @@ def taped(
 
 
 def compare(found: np.ndarray, wanted: list[Any], dtype: str, part: float = 0.25) -> None:
-    """Where the slope is a normal number, within some units in its last place."""
+    """Compare derivatives that are normal numbers, within some units in the last place."""
     ends, checked = limits(dtype), 0
     for got, exact in zip(found, wanted, strict=True):
         if float(ends.tiny) < abs(exact) < float(ends.max):
@@ -122,7 +123,7 @@ def test_of_one(expression: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", BITS)
 def test_of_powers(dtype: str) -> None:
-    """Where the power itself is in range, or below."""
+    """The power itself is in range, or too small."""
     bases = [*ENDS[dtype], *(v * 0.73 for v in ENDS[dtype]), 0.5, 0.515, 4.0]
     x, y = (as_held(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
     powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
@@ -141,7 +142,7 @@ BROADCAST = {
     "a vector": "v = tg.vector(x[2], x[3]) / b[i, 0]\n    tg.tile_store(y[i], x * D(0.0))\n    y[i, 2] = v[0]\n"
     "    y[i, 3] = v[1]",
 }
-"""Ways to divide the elements 2 and 3 of a tile by one number."""
+"""Expressions that divide the elements 2 and 3 of a tile by one number."""
 
 
 @tg.func
@@ -154,7 +155,7 @@ def divided(x, z):
     "form", ["a number", *(pytest.param(f, marks=pytest.mark.slow) for f in [*BROADCAST][1:])]
 )
 def test_of_one_divisor(form: str, dtype: str) -> None:
-    """Where the quotient is a normal number. All elements but two have an adjoint of 0, and add nothing to the sum."""
+    """The quotient is a normal number. All elements but two have an adjoint of 0 and add nothing to the sum."""
     z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(ENDS[dtype],) * 3))
     quotients = np.array(
         [x / z for x, z in zip(map(mpmath.mpf, x.tolist()), map(mpmath.mpf, z.tolist()), strict=True)]

@@ -1,5 +1,5 @@
 """The closed list of docs/gradients.md: each row is refused with an error that names the op and points at its line, and
-the same op is allowed where no gradient flows through it."""
+the same op is allowed if no gradient flows through it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS: dict[str, str] = {
     "uneven_loop": "Elements of a tile that changes",
     "changing_condition": "A `while` whose condition",
 }
-"""By what is refused: the row of the page."""
+"""The rows of the page by the refused op."""
 ELSEWHERE = {
     "Kernels with roles": "tests/errors/programs/no_gradient_roles.py",
     "Gradients of gradients": "tests/interop: only other libraries can ask for them",
@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[Any, str, str, tuple[Any, ...]]] = {}
 
 def refused(name: str, op: str, at: str, *more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A kernel(a, y, *more) whose gradient is refused because of `op`, at `at` in its source. `more`: the types of
-    further arrays, of one element."""
+    further arrays with one element."""
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         REFUSED[name] = (tg.kernel(function), op, at, more)

@@ -1,4 +1,4 @@
-"""Owners with tiles as large as the forward matmul's: they are for GPUs, and right wherever they run.
+"""Owners with tiles as large as the forward matmul's, which are for GPUs but right on all devices.
 
 The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
 
@@ -76,7 +76,7 @@ def test_matmuls_of_any_size(sizes: tuple[int, int, int]) -> None:
 
 
 def test_tiles_beyond_the_last_one_are_not_added_to() -> None:
-    """Five iterations of six: the last columns of a and rows of b have no gradient, though larger tiles would reach
+    """Five of six iterations run: the last columns of a and rows of b get no gradient, although larger tiles cover
     them."""
     m, n, k = 64, 256, 6 * K
     a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)

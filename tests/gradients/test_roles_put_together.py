@@ -1,4 +1,4 @@
-"""Kernels with roles are differentiated as the kernels that they are without them.
+"""Kernels with roles are differentiated as the same kernels without roles.
 
 The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
 
@@ -124,7 +124,7 @@ def strided(a: tg.array[float], y: tg.array[float]):
 
 @tg.kernel
 def counting(a: tg.array2d[float], y: tg.array2d[float]):
-    """What is stored depends on the order of the tiles."""
+    """A kernel whose result depends on the order of the tiles."""
     with tg.role("store", warps=1):
         total = tg.tile_zeros(shape=(8, 8))
         for i, j in tg.persistent_tiles((2, 2)):

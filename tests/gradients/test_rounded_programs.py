@@ -1,4 +1,4 @@
-"""Generated programs: gradients are those of float64 twins at the values and on the paths of the kernel."""
+"""Generated programs: gradients are those of float64 twins at the kernel's values and on its paths."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ STEPS = (13, 18, 23)
 
 
 def twin_is_smooth(seed: int) -> bool:
-    """Its derivative along a random direction is the limit of difference quotients as their step is made smaller:
-    AssertionError if not. False if it has none: a length may be 0 because squares of small numbers are."""
+    """Check that the derivative along a random direction is the limit of difference quotients; AssertionError if not.
+    False if there is no derivative: a length may be 0 because squares underflow."""
     program, rng = RoundedProgram(seed), np.random.default_rng(seed)
     a = rng.uniform(-1.5, 1.5, INPUTS).astype(TYPES[program.dtype]).astype(np.float64)
     g, along = rng.choice(DRAWN, CELLS), rng.standard_normal(INPUTS)
@@ -74,7 +74,7 @@ def twin_is_smooth(seed: int) -> bool:
     def difference(step: float) -> float:
         return (value(step) - value(-step)) / (2.0 * step)
 
-    # Lengths that are almost 0 are no numbers a little further on: what rounding added stays as it was.
+    # Lengths near 0 become NaN at a small distance, so the rounding errors are kept as they were.
     with np.errstate(invalid="ignore"):
         steps = ([2.0 ** -(k + n) for k in range(3)] for n in STEPS)
         found = [(h[0], d) for h in steps if np.isfinite(d := [*map(difference, h)]).all()]
@@ -103,7 +103,7 @@ def test_all_twins_have_the_derivatives_of_their_values(step: int) -> None:
 
 @pytest.mark.cpu
 def test_an_adjoint_that_is_rounded_blurs_all_paths_through_it() -> None:
-    """Also where they cancel."""
+    """Also if the contributions of the paths cancel."""
     x = Duals.inputs(np.array([3.0, 5.0]))
     made = (x * 2.0).narrowed(0.5)
     total = made[0] - made[0] + np.sin(made[1]) * 0.0 + x[1]

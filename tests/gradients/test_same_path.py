@@ -1,5 +1,5 @@
-"""An adjoint takes the paths that the kernel took: what runs again in it is rounded in the same way, so that
-conditions, indices and numbers of iterations at the edge of rounding are the same."""
+"""An adjoint takes the paths that the kernel took: recomputed values are rounded in the same way, so that conditions,
+indices and trip counts at the edge of rounding are the same."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_paths_at_the_edge_of_rounding(product: str, condition: str, path: str) 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.bfloat16], ids=str)
 @pytest.mark.parametrize("path", [*PATHS])
 def test_every_path(path: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every matmul, every condition with every path, and a part of all; a campaign has all."""
+    """Every matmul, every condition with every path, and a part of their combinations; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for row, product in enumerate(PRODUCTS):
         for condition in part([*CONDITIONS], row + [*PATHS].index(path), number):

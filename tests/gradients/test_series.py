@@ -1,4 +1,4 @@
-"""Which launches of an adjoint need nothing of each other."""
+"""Series of launches of an adjoint that do not depend on each other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def squares(count: int) -> list[Any]:
 
 
 def test_owners_of_different_arrays_are_a_series() -> None:
-    """What clears the gradient that they read is not of it."""
+    """The launch that clears the gradient that they read is not part of the series."""
     steps = steps_of(matmul, squares(3), squares(3))
     assert in_series(steps) == [FIRST, LATER, ALONE]
     assert in_series(steps[2:]) == [ALONE]
@@ -65,7 +65,8 @@ def test_owners_of_different_arrays_are_a_series() -> None:
 
 
 def test_launches_that_add_to_one_array_are_not() -> None:
-    """The gradient of `a` has two owners, in two launches; those of `b` and `c` are of the second one's series."""
+    """The gradient of `a` has two owners, in two launches; the launches for `b` and `c` belong to the second one's
+    series."""
     steps = steps_of(two_matmuls, squares(5), squares(5))
     names = [step.kernel.name.removeprefix("two_matmuls_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]
@@ -85,7 +86,7 @@ def scaled(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
 
 
 def test_blocks_that_take_chunks_let_the_next_launch_start_when_they_have_looped() -> None:
-    """Blocks of the next one would crowd where the first of them end."""
+    """Otherwise blocks of the next launch would crowd the multiprocessors where the first blocks end."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
     wanted = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
@@ -98,7 +99,7 @@ def test_arrays_that_share_bytes_are_in_none() -> None:
     assert set(in_series(steps_of(matmul, args, [da, da, dc]))) == {ALONE}
 
 
-# What only overwrites what was read ----------------------------------------------------------------------------------
+# Launches that only overwrite arrays that were read ------------------------------------------------------------------
 
 M, N, K = 128, 256, 64
 
@@ -128,7 +129,7 @@ def test_what_clears_a_gradient_starts_when_its_last_owner_has_read_it() -> None
 
 
 def test_after_it_all_is_waited_for() -> None:
-    """It lets the next launch start at once, which may find the owners at work."""
+    """The launch lets the next one start at once, while owners may still be running."""
     a, b, clear = wide_steps()
     assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]
     assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads what was cleared before"

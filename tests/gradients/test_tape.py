@@ -348,7 +348,7 @@ def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
 
 @pytest.mark.machine_code
 def test_a_tile_is_overwritten_by_what_is_made_of_it() -> None:
-    """The slope of the square needs the tile as it was."""
+    """The derivative of the square needs the old tile."""
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))
     x, y = tg.array(values, dtype=D, requires_grad=True), tg.zeros((4, 4), dtype=D, requires_grad=True)
     with tg.Tape() as tape:

@@ -20,7 +20,8 @@ def every_third(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 def test_blocks_whose_offsets_wrap_own_nothing() -> None:
-    """Block 2**16 begins at 0 again, as thread 2**31 / 3 does below 0: they and others would own the same gradients."""
+    """Block 2**16 starts at 0 again, as thread 2**31 / 3 does below 0: these and other blocks would own the same
+    gradients."""
     x, y = tg.zeros(8, requires_grad=True), tg.zeros(8, requires_grad=True)
     for kernel, launch, most in (
         (doubled, tg.launch_tiled, 2**15),

@@ -1,4 +1,4 @@
-"""What has no gradient does not spoil that of others: an adjoint of 0 stays 0, though a slope be infinite or a NaN."""
+"""An adjoint of 0 stays 0 even if a derivative is infinite or NaN, so that it does not spoil other gradients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SPOILED = {
     "tg.normalize(tg.vector({0}, {0}))[0]": 0.0,
     "tg.fast.exp2({})": 500.0,
 }
-"""Expressions, and where their slope, or a factor in it, is infinite or a NaN."""
+"""Expressions, and the points where their derivative, or a factor of it, is infinite or NaN."""
 
 MASKS = {
     "a choice": "y[j] = tg.where(m != 0.0, {f}, 3.0 * x[j])",
@@ -71,7 +71,7 @@ def choose(f, m, x):
 
 
 def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
-    """Of sum(g y) by x, of a kernel(x, m, y) of eight threads."""
+    """The gradient of sum(g y) by x, of a kernel(x, m, y) with eight threads."""
     body = text.replace("\n", "\n    ")
     source = (
         f"def kernel(x: tg.array[D], given: tg.array[D], y: tg.array[D]):\n    i, j = tg.tid()\n    {body}\n"
@@ -90,7 +90,7 @@ def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
 
 
 def check(expression: str, mask: str, dtype: Any) -> None:
-    """The first four threads take 3 x at the place where f has no slope; the others take f at an ordinary one."""
+    """The first four threads compute 3 x where f has no derivative; the others compute f at an ordinary point."""
     bad, usual = SPOILED[expression], 0.5 if "asin" in expression or "erfinv" in expression else 1.5
     if "acos" in expression:
         usual = -0.5
@@ -119,7 +119,7 @@ def test_what_is_not_taken_spoils_nothing(expression: str, mask: str) -> None:
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16], ids=str)
 @pytest.mark.parametrize("mask", [*MASKS])
 def test_nothing_is_spoiled(mask: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every expression, every mask, and a part of their pairs; a campaign has all."""
+    """Every expression, every mask, and a part of their pairs; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for expression in part([*SPOILED], [*MASKS].index(mask), number):
         check(expression, mask, dtype)
@@ -133,7 +133,8 @@ OUTSIDE = {
     "(s + t) / t": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
     "s / t * t": ([2.0], [2.0, 4.0, 8.0], 3.0),
 }
-"""Of a number and a tile of eight of which three exist, and the derivative of the sum by the number."""
+"""Functions of a number and a tile of eight elements, of which three exist, and the derivatives of the sum by the
+number."""
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_elements_outside_take_part_in_nothing(expression: str) -> None:
 
 @pytest.mark.slow
 def test_rules_at_0() -> None:
-    """As docs/gradients.md says."""
+    """The rules of docs/gradients.md."""
     v, n = "v = tg.vector(x[0], x[1], x[2])", [1.0]
     assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
     assert gradient(f"{v}\ny[0] = tg.normalize(v)[1]", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3

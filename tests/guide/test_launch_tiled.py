@@ -1,4 +1,4 @@
-"""launch_tiled(dim=[M, N]) is launch(dim=[M, N, block_dim]); tid unpacks what is needed."""
+"""launch_tiled(dim=[M, N]) is launch(dim=[M, N, block_dim]); tid may be unpacked into fewer components."""
 
 import numpy as np
 import pytest

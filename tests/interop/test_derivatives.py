@@ -61,9 +61,7 @@ def test_all_functions_of_numbers_are_here() -> None:
         for name, op in REGISTRY.items()
         if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not Op.adjoint
     }
-    # The fast approximation is only near the function: tests/gradients/test_library.py has it.
-    # And the length is of vectors.
-    # What declares its meaning is compared with that: tests/stdlib.
+    # The fast approximation differs from the function; tests/gradients/test_library.py tests it.
     functions = {
         name for name in FUNCTIONS.keys() - MEANINGS if not name.startswith("_") and name not in OF_VECTORS
     }

@@ -1,4 +1,4 @@
-"""Kernels as functions of JAX: values, gradients, compiled programs, and what is refused."""
+"""Kernels as functions of JAX: values, gradients, compiled programs, and refusals."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_equal_calls_are_compiled_once() -> None:
         assert _call.cache_info().misses == before + 1
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

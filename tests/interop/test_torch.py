@@ -1,4 +1,4 @@
-"""Kernels as functions of PyTorch: values and gradients, what is saved, and what is refused."""
+"""Kernels as functions of PyTorch: values, gradients, saved tensors, and refusals."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_modules_in_a_chain() -> None:
         torch.testing.assert_close(a, b)
 
 
-# What is saved -------------------------------------------------------------------------------------------------------
+# Saved tensors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -277,7 +277,7 @@ def test_checkpoints() -> None:
     torch.testing.assert_close(x.grad, torch.cos(x.detach()) * w.detach())
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

@@ -1,4 +1,4 @@
-"""Lanes in lockstep: masks, loops, what lanes keep, and what they must not do apart."""
+"""Lanes in lockstep: masks, loops, values carried by lanes, and refused divergence."""
 
 import subprocess
 import sys
@@ -126,7 +126,7 @@ def test_branches_inside_branches_keep_the_outer_mask():
 
 
 def test_a_lane_that_left_a_loop_does_not_return():
-    """The condition reads memory: lane 0 leaves at once, and what it saw then changes."""
+    """The condition reads memory: lane 0 leaves at once, and the element that it read changes later."""
     m = KernelMaker(INTS, INTS)
     flags, counts = m.params
     i, one = m.tid(), m.const(1)
@@ -144,7 +144,7 @@ def test_a_lane_that_left_a_loop_does_not_return():
 
 
 def test_a_tree_reduction_in_a_tile_is_ordered():
-    """Each op is done by all lanes before the next starts."""
+    """All lanes finish each op before the next starts."""
     m = KernelMaker(INTS, block_dim=8)
     i = m.tid()
     t = m("buf.new", m("tile.from_lanes", i, lanes=8, preserve_type=False, partial=False), storage="shared")

@@ -1,4 +1,4 @@
-"""The race check: what threads of a block access between barriers."""
+"""The race check on accesses of threads between barriers."""
 
 from types import SimpleNamespace
 
@@ -18,8 +18,7 @@ LOAD = {"bounds_check": True, "aligned": False}
 
 
 def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
-    """Run a kernel with a row-major place for each buffer, one after the other unless told, every tile in blocks
-    unless told."""
+    """Run a kernel; by default buffers are adjacent in memory and every tile has a blocked layout."""
     kernel = m.finish()
     found, places, top = dict(layouts or {}), {}, 0
     for op in kernel.walk():

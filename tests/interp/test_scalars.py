@@ -1,4 +1,4 @@
-"""The corners of arithmetic, as the section "Scalars" of the semantics decides them."""
+"""Corner cases of arithmetic, as the section "Scalars" of the semantics defines them."""
 
 import math
 import warnings
@@ -43,7 +43,7 @@ FLOATS = [float16, bfloat16, float32, float64]
 
 
 def evaluate(name: str, t: DType, *columns: list, **attrs) -> np.ndarray:
-    """The op applied to each row of the columns, one lane each."""
+    """The results of an op on each row of the columns, one lane each."""
     n = len(columns[0])
     m = KernelMaker(*([ArrayType(t, 1)] * len(columns)), block_dim=n)
     i = m.tid()
@@ -60,7 +60,7 @@ def evaluate(name: str, t: DType, *columns: list, **attrs) -> np.ndarray:
 
 
 def same_floats(actual: np.ndarray, wanted: list) -> None:
-    """Equal, telling -0 from 0; any NaN equals any other."""
+    """Whether floats are equal, with -0 and 0 distinguished; all NaNs are equal."""
     for a, w in zip(actual.astype(np.float64).tolist(), wanted, strict=True):
         assert (math.isnan(a) and math.isnan(w)) or (a == w and math.copysign(1, a) == math.copysign(1, w)), (
             a,
@@ -228,7 +228,7 @@ def test_fma_rounds_once(rows):
 
 
 def test_fma_where_two_roundings_differ():
-    # The product is 2^-60: it decides between the neighbours of the middle that 1 + 2^-24 is.
+    # The product is 2^-60: it decides the rounding of 1 + 2^-24, which is the midpoint of two neighbours.
     out = evaluate("fma", float32, [2.0**-30, -(2.0**-30)], [2.0**-30] * 2, [1 + 2.0**-23] * 2)
     same_floats(out, [1 + 2.0**-23] * 2)
     halfway, hair = 1 + 2.0**-12, 2.0**-40

@@ -1,4 +1,4 @@
-"""Tile ops, and what partial blocks do to them."""
+"""Tile ops in whole and partial blocks."""
 
 import ml_dtypes
 import numpy as np
@@ -29,7 +29,7 @@ LOAD = {"bounds_check": True, "aligned": False}
 
 
 def test_every_op_is_known():
-    """But for those that only the hardware runs, and those of kernels that are being differentiated."""
+    """The interpreter runs all ops except those of hardware schedules and of kernels to be differentiated."""
     known = {"yield", "call", "unreplayable"}
     others = {
         n: c
@@ -46,7 +46,7 @@ def loaded(m: KernelMaker, array, shape, *offsets: int, fill=0, **attrs):
 
 
 def evaluate(build, *inputs: np.ndarray, lanes: int = 4, block_dim: int = 4) -> list:
-    """What print.tile shows of build(maker, tiles), as nested lists."""
+    """The elements of the tile build(maker, tiles), as nested lists."""
     m = KernelMaker(*(ArrayType(from_numpy(a.dtype), a.ndim) for a in inputs), block_dim=block_dim)
     out = build(m, *(loaded(m, p, a.shape) for p, a in zip(m.params, inputs, strict=True)))
     assert isinstance(out.type, TileType)
@@ -180,7 +180,7 @@ def test_matmuls_in_the_type_of_the_result():
     a, b = np.eye(2, 3, dtype=np.float16) * 2048, np.ones((3, 2), np.float16)
     c = np.ones((2, 2), np.float32)
     assert evaluate(lambda m, a, b, c: matmul(m, a, b, c, 2.0, 3.0), a, b, c) == [[4099.0] * 2] * 2
-    # In float16, each partial sum would lose the 1: 2048 + 1 + 1.
+    # A partial sum in float16 would lose the ones: 2048 + 1 + 1.
     a = np.array([[2048, 1, 1]], np.float16)
     out = evaluate(matmul, a, np.ones((3, 1), np.float16), np.zeros((1, 1), np.float16))
     assert out == [[2050.0]]

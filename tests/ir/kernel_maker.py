@@ -15,7 +15,7 @@ from tegula.types import Type, bool_, float32, int32
 
 
 class KernelMaker:
-    """A kernel under construction. Calling it appends an op and gives its result(s), or the op."""
+    """A kernel under construction. A call appends an op and returns its result or results, or the op."""
 
     def __init__(self, *params: Type, block_dim: int = 4, ndim: int = 1) -> None:
         self.body = self.at = Region(params)
@@ -45,7 +45,7 @@ class KernelMaker:
         return self("cast", self.cmp(pred, a, b), to=int32)
 
     def region(self, types: Sequence[Type], body: Callable[..., Any]) -> Region:
-        """A region with arguments of the types; `body` gets them and returns what to yield."""
+        """A region with arguments of the types; `body` takes them and returns the values to yield."""
         outer, self.at = self.at, Region(types)
         out = body(*self.at.args)
         self(
@@ -83,7 +83,7 @@ class KernelMaker:
         return kernel
 
     def run(self, *args: Any, lanes: int | None = None, dims: Sequence[int] = ()) -> list[str]:
-        """Finish and launch over one block, or `lanes` threads, or `dims`; the printed lines."""
+        """Finish the kernel and launch it over one block, `lanes` threads, or `dims`. Returns the printed lines."""
         lines: list[str] = []
         run(self.finish(), args, dims or (lanes or self.launch.block_dim,), print_line=lines.append)
         return lines

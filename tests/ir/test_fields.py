@@ -1,4 +1,5 @@
-"""Names for what ops are given: what is declared is read and assigned, checked, and what effects follow from."""
+"""Named fields of ops: operands and attributes are read and assigned by name and checked, and effects follow from
+them."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def test_waits_say_that_copies_have_arrived() -> None:
 
 
 def test_every_op_says_what_it_is_given() -> None:
-    """No op reads its operands by number where its class could name them."""
+    """No op reads operands by position if its class can name them."""
     nameless = [n for n, c in REGISTRY.items() if not c.signature.operands and "perand" in (c.__doc__ or "")]
     assert nameless == []
 

@@ -224,7 +224,7 @@ def test_five_hundred_ops_take_milliseconds():
         return min(times)
 
     text = print_kernel(kernel)
-    # Ten times what it takes, so that a busy machine does not fail.
+    # Ten times the usual time, so that the test does not fail on a busy machine.
     assert best(lambda: print_kernel(kernel)) < 0.02
     assert best(lambda: parse_kernel(text)) < 0.06
     assert best(lambda: verify(kernel)) < 0.02

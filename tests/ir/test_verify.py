@@ -41,7 +41,7 @@ def test_use_before_definition():
 
 
 def named_at(kernel: Kernel, name: str) -> int:
-    """The position in the body of the op that is, or holds, the one called so."""
+    """The position in the body of the op that is, or contains, the op of a given name."""
     return next(k for k, op in enumerate(kernel.body.ops) if any(o.NAME == name for o in op.walk()))
 
 

@@ -12,11 +12,11 @@ import tegula as tg
 NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
 FLOAT8 = {"float8_e4m3": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-10, "float32": 1e-5}
-"""Relative errors: of one rounding to 16-bit types, of a sum for float32."""
+"""Tolerances: one rounding for 16-bit types, a sum for float32."""
 
 
 def integers(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
-    """From -2 to 2, so that sums of their matmuls are exact in float32 in any order."""
+    """Integers from -2 to 2, so that sums in matmuls are exact in float32 in any order."""
     return np.random.default_rng(seed).integers(-2, 3, shape).astype((NUMPY | FLOAT8)[dtype])
 
 
@@ -25,7 +25,7 @@ def normal(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
 
 
 def wide(x: Any) -> np.ndarray:
-    """As float64 in the host's memory."""
+    """The elements as float64 on the host."""
     return (x.numpy() if isinstance(x, tg.array) else x).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Attention of the library against float64: lengths around those of tiles, causal or not, groups of heads."""
+"""Attention of the library compared with float64: lengths around those of tiles, causal or not, groups of heads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check(
     dtype: str = "bfloat16",
     scale: float | None = None,
 ) -> None:
-    """Results written to memory of NaN, and logarithms, are those of the definition."""
+    """Results, written to memory of NaN, and logarithms are those of the definition."""
     q = normal(batch, heads[0], rows, depth, dtype=dtype)
     k, v = (normal(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
     out = tg.full(q.shape, float("nan"), dtype=getattr(tg, dtype))
@@ -165,7 +165,7 @@ Q = zeros(1, 4, 8, 64)
         ((zeros(4, 8, 64), Q, Q), {}, "'q' must have 4 dimensions, got shape (4, 8, 64)"),
         ((Q, zeros(2, 4, 8, 64), Q), {}, "'k' must have shape (1, 4, 8, 64) to fit 'q' of shape (1, 4, 8, 64)"),
         ((Q, Q, zeros(1, 4, 9, 64)), {}, "'v' must have shape (1, 4, 8, 64) to fit 'k', got (1, 4, 9, 64)"),
-        ((Q, zeros(1, 3, 8, 64), zeros(1, 3, 8, 64)), {}, "4 heads of 'q' are no multiple of the 3 of 'k' and 'v'"),
+        ((Q, zeros(1, 3, 8, 64), zeros(1, 3, 8, 64)), {}, "the 4 heads of 'q' are not a multiple of the 3 heads"),
         ((zeros(1, 4, 8, 80),) * 3, {}, "the last dimension must be 64 or 128, got 'q' of shape (1, 4, 8, 80)"),
         ((zeros(1, 4, 8, 64, dtype=tg.float32),) * 3, {}, "'q' must be of bfloat16 or float16, got float32"),
         ((Q, Q, zeros(1, 4, 8, 64, dtype=tg.float16)), {}, "of one dtype, got bfloat16, bfloat16 and float16"),

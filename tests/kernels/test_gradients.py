@@ -23,7 +23,7 @@ NEAR = {
     "float8_e4m3": 2.0**-6,
     "float8_e5m2": 2.0**-6,
 }
-"""How far gradients may be from float64, in parts of the largest: they are sums of matmuls of rounded numbers."""
+"""The tolerance of gradients against float64, relative to the largest: they are sums of matmuls of rounded numbers."""
 ERF = np.vectorize(math.erf)
 
 
@@ -73,7 +73,8 @@ def check_matmul(
     given: bool = False,
     tile: Any = None,
 ) -> None:
-    """`given`: an `out` is. What it becomes goes through another launch, so that its own gradient is asked for too."""
+    """`given`: whether `out` is passed. The result goes through another launch, so that its own gradient is needed
+    too."""
     a, b = grown(m, k, dtype=dtype), grown(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
     result = dtype if dtype in NUMPY else "bfloat16"
     added = grown(n, dtype=result, seed=2) if bias else None
@@ -126,12 +127,12 @@ def test_epilogues(activation: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("beta", [0.0, -0.5])
 def test_a_given_output(beta: float, dtype: str) -> None:
-    """What it held has the gradient that beta leaves of it."""
+    """The gradient of the old output is scaled by beta."""
     check_matmul(dtype=dtype, given=True, beta=beta, bias=True)
 
 
 def test_an_old_output_under_an_activation_is_refused() -> None:
-    """The slope of the activation needs it, and it is overwritten."""
+    """The derivative of the activation needs the old output, which is overwritten."""
     with pytest.raises(tg.CompileError, match="elements of 'c' that are read here") as raised:
         check_matmul(given=True, beta=1.0, activation="gelu")
     assert raised.value.CODE == "overwritten-array"
@@ -142,7 +143,7 @@ def test_an_old_output_under_an_activation_is_refused() -> None:
 )
 @pytest.mark.parametrize("activation", [None, "silu"])
 def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) -> None:
-    """Their sums are memory of the call, with a gradient of its own: two calls do not share it."""
+    """The splits' sums are memory of the call with its own gradient, so two calls do not share it."""
     check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.shared_by(3))
     a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)
     with tg.Tape() as tape:
@@ -254,6 +255,7 @@ def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.gpu
 def test_attention_on_gpus() -> None:
-    """The tiles of its adjoint fit a block: adjoints of what is multiplied as 16-bit numbers are rounded to them."""
+    """The tiles of the adjoint fit a block, because adjoints that are multiplied as 16-bit numbers are rounded to
+    them."""
     with tg.ScopedDevice("cuda:0"):
         check_attention(70, 130)

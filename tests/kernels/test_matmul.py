@@ -53,7 +53,7 @@ def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("splits", [2, 3, 5])
 @pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
 def test_blocks_that_split_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
-    """Also where some of them have nothing to do."""
+    """Also if some blocks have no steps."""
     check(*shape, tile=shapes.TENSOR_CORES[-1].shared_by(splits), transposed=transposed)
 
 
@@ -150,7 +150,7 @@ def test_epilogues(activation: str | None, dtype: str) -> None:
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_activations_far_from_zero(activation: str, dtype: str) -> None:
-    """Small results are right too: what is left of numbers far below 0."""
+    """Small results of large negative numbers are accurate too."""
     x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
     found = wide(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
     np.testing.assert_allclose(found, ACTIVATIONS[activation](wide(x)), rtol=2.0**-7, atol=1e-6)
@@ -222,7 +222,7 @@ def test_a_result_in_an_operand_is_refused() -> None:
 
 @pytest.mark.machine_code
 def test_calls_that_differ_in_how_arguments_lie() -> None:
-    """What is remembered of one call is not taken for another."""
+    """The cached configuration of one call is not used for arguments with another layout."""
     wide_a, wide_b = integers(40, 80), integers(80, 60, seed=1)
     a, b = tg.array(wide_a), tg.array(wide_b)
     for _ in range(2):
@@ -259,7 +259,7 @@ def test_numbers_and_options_of_later_calls() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float32, tg.float8_e4m3], ids=str)
 def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
-    """Nor is the old output; and no gradient flows to them."""
+    """Neither is the old output; and no gradient flows to them."""
     kind = tg.zeros(1, dtype=dtype).numpy().dtype
     a = tg.array(np.full((40, 16), np.nan).astype(kind), requires_grad=True)
     b = tg.array(np.full((16, 300), np.nan).astype(kind), requires_grad=True)

@@ -1,4 +1,4 @@
-"""How matmuls are cut: the ways that were the fastest on an H200, and no others."""
+"""The choice of tiles for matmuls: those that were the fastest on an H200."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_fastest_tiles_that_were_measured(shape: tuple[int, int, int], size:
 
 @pytest.mark.parametrize("rows", [1, 16, 64])
 def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
-    """Whatever reads a matrix once from memory takes as long as that."""
+    """A matmul that reads a matrix once takes as long as reading it."""
     found = chosen(rows, 8192, 8192)
     blocks = -(-8192 // found.columns) * found.splits
     assert 0.9 * 132 <= blocks <= 132

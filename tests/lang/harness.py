@@ -1,4 +1,4 @@
-"""Tracing kernels and running them in the interpreter."""
+"""Traces kernels and runs them in the interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.types import ArrayType, ElementType, Type, float32, from_numpy, int3
 
 
 def launch_class(dims: Sequence[int], block_dim: int) -> LaunchClass:
-    """The class of a launch, as SEMANTICS "Launch class" has it."""
+    """The class of a launch, as defined in "Launch class" of the semantics."""
     uniform = tuple(math.prod(dims[k + 1 :]) % block_dim == 0 for k in range(len(dims)))
     return LaunchClass(len(dims), block_dim, uniform, dims[-1] == block_dim, math.prod(dims) % block_dim != 0)
 
@@ -36,7 +36,7 @@ def traced(kernel: KernelDef, *args: Any, dims: Sequence[int] = (1, 4), block_di
 
 
 def launched(kernel: KernelDef, *args: Any, dims: Sequence[int] = (1, 4), block_dim: int = 4) -> list[str]:
-    """Run the kernel; arrays change in place. What it printed."""
+    """Run the kernel; arrays change in place. Returns the printed text."""
     printed: list[str] = []
     run(traced(kernel, *args, dims=dims, block_dim=block_dim), args, dims, block_dim, printed.append)
     return printed

@@ -1,4 +1,4 @@
-"""Control flow means what it means in Python: each function runs in CPython and in a kernel."""
+"""Control flow has the meaning that it has in Python: each function runs in CPython and in a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 40
 
 
 def check(f: Any) -> None:
-    """f(i) for i in 0 .. N-1: a @func of one int giving an int."""
+    """Compare f(i) for i in 0 .. N-1 in CPython and in a kernel; f: a @func of one int that returns an int."""
 
     @kernel
     def run(out: array1d[int]):

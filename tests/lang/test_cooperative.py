@@ -1,4 +1,4 @@
-"""Cooperative functions that users write: signatures, programs, tiles that change, what is refused."""
+"""Cooperative functions that users write: signatures, programs, tiles that change, and refusals."""
 
 from __future__ import annotations
 
@@ -481,7 +481,7 @@ def test_programs_see_absent_lanes_as_kernels_do() -> None:
     [
         ([], np.asarray, "has no samples"),
         ([tg.Sample(np.ones(3))], None, "has no reference"),
-        ([tg.Sample(np.ones(3))], lambda a: a[:1], r"of shape \(3,\), what the reference gives of \(1,\)"),
+        ([tg.Sample(np.ones(3))], lambda a: a[:1], r"has shape \(3,\), the result of the reference \(1,\)"),
         ([tg.Sample(np.ones(3))], lambda a: (a, a), "gives 2 results, its signature says 1"),
         ([tg.Sample(np.ones(3), 4)], np.asarray, "too many positional arguments"),
         ([tg.Sample()], np.asarray, "missing a required argument: 'a'"),

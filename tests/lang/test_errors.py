@@ -1,4 +1,4 @@
-"""Wrong kernels: the class of the error, the line and the text it points at."""
+"""Wrong kernels: the class of the error, and the line and text that it points at."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_seeds_are_taken_as_they_are() -> None:
-    """Otherwise nothing would be said of what comes after the first errors."""
+    """If a seed were refused, its mutants would not test the compiler beyond the first errors."""
     fuzz = tool()
     for text in fuzz.SEEDS:
         assert fuzz.outcome(text, 0) == "taken", text
@@ -68,7 +68,7 @@ HUGE += [
 
 @pytest.mark.parametrize("expression", HUGE)
 def test_what_is_too_large_is_refused(expression: str) -> None:
-    """At once, and without memory for it; shifts by counts below 0 have a value."""
+    """Refused immediately and without allocating memory; shifts by negative counts have a value."""
     for n in random.Random(expression).sample([10**9 * 3, 2**31, 2**63, 2**64 + 1, 10**30, 10**400], 2):
         text = (
             "def kernel(x, y: tg.array1d[float], z, n, m):\n"

@@ -1,5 +1,5 @@
-"""Tiles, stacks, vectors and unrolled loops that are too large are refused at once, and what is below the limit is
-compiled in time and memory that grow with it."""
+"""Tiles, stacks, vectors and unrolled loops that are too large are refused immediately; below the limit time and memory
+grow linearly."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ HUGE = {
 
 
 def refused(made: Any, error: type[E.CompileError]) -> E.CompileError:
-    """The error of a launch, within the time it may take."""
+    """The error of a launch, within a time limit."""
     a = tg.zeros(64)
     began = time.process_time()
     with pytest.raises(error) as caught:
@@ -157,7 +157,7 @@ UNROLLED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("line", UNROLLED.values(), ids=UNROLLED)
 def test_unrolled_loops_cost_as_much_as_they_are_long(line: str) -> None:
-    """Up to LLVM, which is not ours; a cost that grew with the square would be 16 times the other."""
+    """Without LLVM, whose time is not tested; quadratic time would be 16 times as long."""
 
     def cost(n: int) -> float:
         body = [f"    {part}" for part in line.split("; ")]
@@ -174,7 +174,7 @@ def test_unrolled_loops_cost_as_much_as_they_are_long(line: str) -> None:
 
 
 def chain(n: int) -> Any:
-    """A kernel with 2 n ops on tiles, each of the result of the one before."""
+    """A kernel with 2 n ops on tiles, each on the result of the previous one."""
     return kernel(
         "t = tg.tile_load(a, shape=8)",
         f"for k in tg.static(range({n})):",

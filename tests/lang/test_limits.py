@@ -22,7 +22,7 @@ def made(source: str, **names: Any) -> Any:
 
 
 def visited(dtype: str, bounds: tuple[int, int, int], known_step: bool) -> list[int]:
-    """What a loop that may break visits."""
+    """The indices that a loop with a break visits."""
     step = bounds[2] if known_step else "step"
     k = made(
         f"def k(out: tg.array1d[tg.{dtype}], count: tg.array1d[int], a: tg.{dtype}, b: tg.{dtype}, step: tg.{dtype}):\n"

@@ -1,4 +1,4 @@
-"""Names are live where a run of the program reads what was bound before."""
+"""A name is live where a run of the program reads a value that was bound before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = "abc"
 
 
 class Names(dict[str, Any]):
-    """The names of a run, and the order in which they are read, bound, and statements end."""
+    """The names of a run, and the order of their reads and bindings and of the ends of statements."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(use=lambda *x: None, maybe=lambda: rng.random() < 0.5, end=self.end, range=range)

@@ -1,4 +1,4 @@
-"""Random programs give in a kernel what they give in CPython."""
+"""Random programs have the same results in a kernel as in CPython."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options and keywords that there are not are refused, with the one that may have been meant."""
+"""Unknown options and keywords are refused, with a suggestion of the likely one."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _names() -> list[str]:
 
 
 def _refused(names: list[str]) -> int:
-    """Each function, called with one keyword too many in every way in which it can be called without. How many ways."""
+    """Call each function with one unknown keyword in every valid way. Returns the number of ways."""
     tried = 0
     for name in names:
         for values in VALUES:

@@ -1,9 +1,9 @@
-"""Tests of single passes as text: `<pass>/<idea>.ir` holds the idea in a sentence, options, a kernel, a line `----`,
-and what the pass makes of the kernel, or the error that it raises. What stays as it was is `unchanged`.
+"""Tests of single passes as text: `<pass>/<idea>.ir` has the idea in a sentence, options, a kernel, a line `----`, and
+the result of the pass: the kernel, `unchanged`, or the error that it raises.
 
-Options stand one a line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
-adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are made of the kernel as it
-is here. What an analysis finds is shown as comments."""
+Options, one per line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
+adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are run on the kernel of the
+file. Results of analyses are shown as comments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PIPELINES: dict[str, tuple[Sequence[Pass[Any]], ...]] = {
 
 
 class Kind(Enum):
-    """What a file shows of its pass."""
+    """The kind of a file's result."""
 
     ACTS = "the kernel becomes another"
     LEAVES = "the kernel stays as it is"
@@ -50,7 +50,7 @@ def files() -> list[Path]:
 
 
 def result(path: Path) -> tuple[str, str]:
-    """What a file expects, and what is so."""
+    """The expected and the actual result of a file."""
     given, _, wanted = path.read_text().partition(LINE)
     options, text = split(given)
     kernel = parse_kernel(text)
@@ -65,7 +65,7 @@ def result(path: Path) -> tuple[str, str]:
 
 
 def kind(path: Path) -> Kind:
-    """What a file expects, as a kind."""
+    """The kind of the expected result of a file."""
     _, _, wanted = path.read_text().partition(LINE)
     if "error[" in wanted:
         return Kind.REFUSES
@@ -75,7 +75,7 @@ def kind(path: Path) -> Kind:
 
 
 def update(path: Path) -> None:
-    """Write what is so for what is expected."""
+    """Write the actual result as the expected one."""
     given, _, _ = path.read_text().partition(LINE)
     path.write_text(f"{given}{LINE}{result(path)[1]}")
 
@@ -93,8 +93,8 @@ def split(text: str) -> tuple[Options, str]:
 
 
 def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
-    """Run the analyses that a pass of a pipeline needs, and then the pass; what it has to say of values, and of the
-    kernel under no name."""
+    """Run the analyses that a pass of a pipeline needs, and then the pass. Returns the comments on values, and under no
+    name those on the kernel."""
     target = options.pop("target", "cpu")
     pipelines = PIPELINES["cpu" if target == "cpu" else "gpu"]
     pipeline = next(p for p in pipelines if any(step.name == name for step in p))
@@ -120,14 +120,14 @@ def _context(pipeline: object, kernel: Kernel, target: str, options: Options) ->
 
 
 def _unknown(kernel: Kernel, known: Uniformity) -> set[Value]:
-    """What differs between lanes, by a fresh analysis, and is not known to. In lane code all may differ."""
+    """Values that differ between lanes by a fresh analysis, but not by the pass's; in lane code all may differ."""
     lanes = [op for op in kernel.walk() if isinstance(op, Lanes)]
     inside = {v for op in lanes for inner in op.body.walk() for v in inner.results}
     return analyse(kernel).values - known.values - inside
 
 
 def sets_a_field(step: Pass[Any]) -> bool:
-    """Whether a step of a pipeline finds out what others ask for, and neither checks nor changes."""
+    """Whether a step of a pipeline is an analysis that sets a field, and neither checks nor changes the kernel."""
     return isinstance(step, Analysis) and not step.name.startswith("check_")
 
 

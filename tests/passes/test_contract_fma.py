@@ -1,4 +1,4 @@
-"""Fusing products that are kept at 0: the numbers stay what they are."""
+"""Contraction of products that are kept at 0: results do not change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEPT = (
     '%6: bool = cmp %1, %5 [pred = "eq"]',
     "%7: float32 = select %6, %1, %4",
 )
-"""A product that is 0 where its first factor is, whatever the second one is."""
+"""A product that is 0 if its first factor is, whatever the second factor is."""
 
 
 @pytest.mark.parametrize(

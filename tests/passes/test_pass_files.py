@@ -1,4 +1,4 @@
-"""Every pass as text: what it makes of small kernels, what it leaves alone, what it refuses."""
+"""Every pass as text: its effect on small kernels, kernels that it does not change, and kernels that it refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ELSEWHERE = {
     "unroll_and_jam",
     "delay_waits",
 }
-"""Tested by the kernels that they make: tests/gpu_lowering, tests/gpu_codegen, tests/check."""
+"""Passes that are tested by the resulting kernels: tests/gpu_lowering, tests/gpu_codegen, tests/check."""
 
 
 @pytest.mark.parametrize("path", pass_files.files(), ids=lambda p: f"{p.parent.name}/{p.stem}")
@@ -46,7 +46,8 @@ PASSES = {
 
 @pytest.mark.parametrize("name", sorted(PASSES))
 def test_every_pass_has_tests(name: str) -> None:
-    """One at least where it acts, one that it leaves alone; what an analysis finds, and what a check refuses."""
+    """At least one file where it acts and one where it does not; for an analysis its findings, for a check a
+    refusal."""
     found = kinds_of(name)
     assert len(found) >= NEEDED
     if pass_files.sets_a_field(PASSES[name]):
@@ -57,7 +58,7 @@ def test_every_pass_has_tests(name: str) -> None:
 
 
 def test_passes_that_refuse_are_seen_to() -> None:
-    """A module of passes that raises users' mistakes has a pass with a test of one."""
+    """A module of passes that raises users' errors has a pass with a test of one."""
     modules: dict[str, list[Kind]] = {}
     for name, step in PASSES.items():
         modules.setdefault(step.run.__module__, []).extend(kinds_of(name))
@@ -70,11 +71,11 @@ def test_every_folder_is_of_a_pass() -> None:
 
 
 def kinds_of(name: str) -> list[Kind]:
-    """What the tests of a pass show of it."""
+    """The kinds of results in the files of a pass."""
     return [pass_files.kind(path) for path in sorted((pass_files.FOLDER / name).glob("*.ir"))]
 
 
 def is_mistake(named: object) -> bool:
-    """Whether a name in a module is that of one class of users' mistakes, not of all or of several at once."""
+    """Whether a name in a module is that of one class of users' errors, and not of several."""
     several = CompileError, CompileErrors
     return isinstance(named, type) and issubclass(named, CompileError) and named not in several

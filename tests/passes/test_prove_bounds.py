@@ -1,4 +1,4 @@
-"""What is known of numbers where a kernel is compiled: the answers are stored."""
+"""Bounds that are proved when a kernel is compiled: the kernel stores the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs passes: in order, verified, shown; and that every pass is part of a pipeline once."""
+"""The runner of passes: order, verification, observers; and every pass is in one pipeline."""
 
 from __future__ import annotations
 

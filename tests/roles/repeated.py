@@ -1,6 +1,6 @@
-"""Schedules launched again and again: `python repeated.py CASE DEVICE LAUNCHES`, a process of its own for each case,
-since a schedule that is wrong may never end. Every launch has fresh buffers and data of its own, so that what is left
-of an earlier one is seen. Ends with an AssertionError that names the variant and the launch."""
+"""Schedules launched repeatedly: `python repeated.py CASE DEVICE LAUNCHES`, a separate process for each case, because a
+wrong schedule may never end. Every launch has fresh buffers and its own data, so that leftovers of an earlier launch
+are noticed. Ends with an AssertionError that names the variant and the launch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Variant:
     want: Callable[[Arrays], np.ndarray]
     scalars: tuple[int, ...]
     dtypes: tuple[Any, ...] = ()
-    """Of inputs that NumPy has no type for."""
+    """The dtypes of inputs without a NumPy type."""
     out: Any = tg.float32
 
 
@@ -152,7 +152,7 @@ MATMULS = (one_consumer, separate_consumers, merged_two, merged_three)
 
 
 def matmuls() -> Iterator[Variant]:
-    """Of tensor cores of warp groups, whole and at the edges of arrays; and of warps."""
+    """Matmuls by wgmma, whole and at the edges of arrays, and by mma."""
     for kernel in MATMULS:
         rows = TM + TM // 2 if kernel is merged_three else TM
         for m, n in ((2 * rows, TN), (rows + 8, TN + 8)):
@@ -180,7 +180,7 @@ def matmuls() -> Iterator[Variant]:
 
 
 def aliasing(depth: int) -> Any:
-    """Two consumers, each with a tile of its own in shared memory, multiply it by what both pop."""
+    """Two consumers, each of which multiplies its own tile in shared memory by the tile that both pop."""
 
     @tg.kernel
     def kernel(p: tg.array2d[tg.float16], v: tg.array2d[tg.float16], o: tg.array2d[float], n: int):
@@ -235,7 +235,7 @@ def apart() -> Iterator[Variant]:
 
 
 def chained() -> Iterator[Variant]:
-    """What a role has popped and squared it pushes to tensor cores."""
+    """A role squares popped tiles and pushes them to tensor cores."""
 
     @tg.kernel
     def squares(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], n: int):
@@ -280,7 +280,7 @@ CASES: dict[str, Callable[[], Iterator[Variant]]] = {
 
 
 def repeat(variant: Variant, launches: int) -> None:
-    """So many launches; AssertionError at the first that is wrong."""
+    """Run a number of launches; AssertionError at the first wrong one."""
     for launch in range(launches):
         data = variant.data(np.random.default_rng(launch))
         want = variant.want(data)

@@ -1,4 +1,4 @@
-"""Two consumers at a time, each with tiles of its own in shared memory: none may share bytes with the other's."""
+"""Two concurrent consumers with tiles of their own in shared memory, which must not share bytes."""
 
 from __future__ import annotations
 

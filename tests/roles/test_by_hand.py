@@ -1,4 +1,4 @@
-"""Schedules that are written by hand: barriers, asynchronous copies, fences, and what one thread does."""
+"""Schedules that are written by hand: barriers, asynchronous copies, fences, and ops of one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles that wait for each other for ever: every launch ends with what each of them waits for."""
+"""Roles that wait for each other forever: every launch ends with an error that names the wait of each role."""
 
 from __future__ import annotations
 

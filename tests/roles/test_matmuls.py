@@ -1,4 +1,4 @@
-"""Matmuls by roles: one fetching role and one or several that multiply."""
+"""Matmuls by roles: one role that fetches, and one or more that multiply."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def summed(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
 @pytest.mark.parametrize("blocks", [1, 5])
 @pytest.mark.parametrize(("m", "n"), [(128, 64), (100, 60)])
 def test_sums_of_several_blocks(blocks: int, m: int, n: int) -> None:
-    """By bulk copies that add where a GPU has them."""
+    """By bulk reductions on GPUs that have them."""
     k = 128 * blocks
     a, b = (
         tg.array(small_integers(*shape, seed=s).numpy(), dtype=tg.bfloat16)

@@ -1,4 +1,4 @@
-"""Matmuls in flight: waited for at once, in the next iteration, or with others still pending."""
+"""Matmuls in flight: waited for immediately, in the next iteration, or with others still pending."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_matmul(kernel: Any, n: int) -> None:
 def overlapped(
     q: tg.array2d[float], k: tg.array2d[float], v: tg.array2d[float], o: tg.array2d[float], n: int
 ):
-    """The scores of one iteration are overlapped with the output of the iteration before."""
+    """The scores of one iteration are overlapped with the output of the previous iteration."""
     keys = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     values = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     with tg.ws(0, registers=24):

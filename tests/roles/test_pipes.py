@@ -86,7 +86,7 @@ def test_each_consumer_pops_every_tile(n: int) -> None:
     assert np.array_equal(out, [data.sum(0), data.max(0), data[-1]])
 
 
-# What a popped tile is -----------------------------------------------------------------------------------------------
+# Popped tiles --------------------------------------------------------------------------------------------------------
 
 
 @tg.kernel

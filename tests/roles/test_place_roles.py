@@ -1,4 +1,4 @@
-"""Which warps roles get."""
+"""The assignment of warps to roles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Generated kernels: any roles, pipes between them, and orders of filling, popping and use. What they compute, and
-which of them deadlock with which waits, is the same on the device and in the interpreter; for a GPU those that deadlock
-are not compiled."""
+"""Generated kernels with any roles, pipes between them, and orders of filling, popping and use. Their results, and
+their deadlocks with the waits, are the same on the device and in the interpreter; kernels that deadlock are not
+compiled for a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = 20
 
 
 def outcome(run: Callable[[], np.ndarray]) -> Any:
-    """What a run gives, or the waits of its deadlock."""
+    """The results of a run, or the waits of its deadlock."""
     try:
         return [run().copy()]
     except tg.Deadlock as error:
@@ -35,7 +35,7 @@ def outcome(run: Callable[[], np.ndarray]) -> Any:
 
 
 def interpreted(made: Kernel, x: tg.array, out: tg.array, iterations: int, threads: int) -> Any:
-    """What the interpreter makes of a prepared kernel."""
+    """The outcome of a prepared kernel in the interpreter."""
 
     def run() -> np.ndarray:
         written = np.zeros(out.shape, np.float32)

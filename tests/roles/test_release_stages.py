@@ -1,4 +1,4 @@
-"""Where stages are released, and that a release in the wrong place would be seen."""
+"""The places where stages are released, and a test that a wrong release is noticed."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run(kernel: Kernel, args: list[Any]) -> np.ndarray:
 
 
 def test_a_release_before_the_last_use_changes_results() -> None:
-    """The interpreter spoils what is released, so that the agreement of the other tests means something."""
+    """The interpreter overwrites released stages, so that the agreement in other tests is meaningful."""
     args = arguments()
     right, wrong = prepared(last_use_in_a_branch, args), prepared(last_use_in_a_branch, args)
     body = consumer(wrong)

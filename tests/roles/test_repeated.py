@@ -16,7 +16,7 @@ import tegula as tg
 SECONDS = 120
 """For all launches of a case, compilation included."""
 LAUNCHES = {"cpu": 2, "cuda:0": 20 if os.environ.get("TEGULA_TESTS_UNDER") else 200}
-"""A sanitizer, which takes its time, sees in 20 what there is to see."""
+"""The number of launches under a sanitizer, which is slow."""
 LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
 
 

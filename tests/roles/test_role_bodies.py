@@ -1,4 +1,4 @@
-"""What roles may do inside: functions, control flow, element access, reductions, reports, views, every scalar type."""
+"""Bodies of roles: functions, control flow, element accesses, reductions, reports, views, every scalar type."""
 
 from __future__ import annotations
 

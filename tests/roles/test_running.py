@@ -1,4 +1,4 @@
-"""Launches of roles on a CPU: on all cores, through signals, from the disk cache, and what is said of them."""
+"""Launches of roles on a CPU: on all cores, with signals, from the disk cache, and their reports."""
 
 from __future__ import annotations
 

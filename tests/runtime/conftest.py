@@ -20,7 +20,7 @@ from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
 
 def forget() -> None:
-    """Nothing is known of the driver and of what it made."""
+    """Reset all that the runtime knows of the driver and has created with it."""
     gc.collect()
     for known in (
         *(
@@ -44,7 +44,7 @@ def forget() -> None:
 def pretended() -> Iterator[PretendDriver]:
     made = PretendDriver()
     forget()
-    # What other tests leave is not looked through again when this one ends.
+    # Objects that other tests leave are not scanned again when this test ends.
     gc.freeze()
     before = driver.install(made)
     yield made

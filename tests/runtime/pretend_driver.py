@@ -1,7 +1,7 @@
-"""A driver of GPUs that exist only here: memory of the host, work done at once, kernels written in Python.
+"""A simulated driver of GPUs: device memory is host memory, work completes at once, and kernels are Python functions.
 
-It takes the arguments that the real one takes, checks what the real one would refuse (handles, contexts, sizes), and
-notes every call. With it the whole runtime is tested where there is no GPU."""
+It has the functions of the real driver, checks arguments that the real driver would refuse (handles, contexts, sizes),
+and records every call, so that the whole runtime is tested without a GPU."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED =
 LEGACY = 1
 REGISTERS = 4
 PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS = (6, 1, 0, 0), (4, 2, 1, 1)
-"""Attributes of a launch and their values, as the driver numbers them."""
+"""The numbers of launch attributes and their values in the driver."""
 REGISTER_COUNT = b"\x04\x2f\x08\x00"
 """An attribute with a value of 8 bytes: the function's symbol and its registers."""
 Kernel = Callable[[int, int, bytes], int | None]
 
 
 def copy_kernel(size: int) -> Kernel:
-    """What the kernels of strided.py do."""
+    """The function of the kernels of strided.py."""
 
     def run(blocks: int, threads: int, data: bytes) -> None:
         target, source, count, rank, *rest = ARGUMENTS.unpack(data)
@@ -43,7 +43,7 @@ def copy_kernel(size: int) -> Kernel:
 
 
 def registers(cubin: bytes) -> int:
-    """How many a thread has: the most that the code's attributes say of a function."""
+    """The registers per thread of a function, from the limits in the code's attributes."""
     at, found = cubin.find(REGISTER_COUNT), 0
     while at >= 0:
         (count,) = struct.unpack_from("<I", cubin, at + len(REGISTER_COUNT) + 4)
@@ -52,17 +52,17 @@ def registers(cubin: bytes) -> int:
 
 
 class PretendDriver:
-    """`calls`: the names of the functions called; `kernels`: what runs, by the name of the function in its module;
-    `launches`: grid, threads, shared memory and stream of each kernel started."""
+    """`calls`: the names of the called functions; `kernels`: Python functions by the names of functions in modules;
+    `launches`: the grid, threads, shared memory and stream of each launch."""
 
     def __init__(self, devices: int = 2) -> None:
         self.devices = devices
         self.calls: list[str] = []
         self.launches: list[tuple[int, int, int, int]] = []
         self.early: list[bool] = []
-        """Of each launch, whether it may start while the kernel before it ends."""
+        """For each launch, whether it may start while the previous kernel ends."""
         self.clustered: list[bool] = []
-        """Of each launch, whether its neighbouring blocks are pairs."""
+        """For each launch, whether neighbouring CTAs form 2-CTA clusters."""
         self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
         self.memory: dict[int, Any] = {}
         self.owners: dict[int, int] = {}

@@ -69,7 +69,7 @@ def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any
 
 
 def launched(driver: Spied) -> list[tuple[tuple[int, ...], bytes]]:
-    """Configurations and arguments of what the driver was given last."""
+    """The configurations and arguments of the latest launches."""
     found = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.seen]
     driver.seen.clear()
     return found
@@ -97,7 +97,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
 
 
 def test_other_shapes_are_planned_anew(driver: Spied) -> None:
-    """Of the same types: the grids follow from the dimensions, the lengths and the numbers."""
+    """Other shapes of the same types: the grids follow from the dimensions, the lengths and the numbers."""
     small, large = squares(4 * T), squares(8 * T)
     blocks = {4: {16}, 8: {64}}
     for _ in range(4):
@@ -131,7 +131,7 @@ def test_sums_are_new_in_each_launch(driver: Spied) -> None:
 
 
 def test_arrays_that_share_bytes_go_the_slow_path(driver: Spied) -> None:
-    """What may own its tiles depends on it."""
+    """Which blocks may own gradient tiles depends on the overlap."""
     arrays = squares(4 * T)
     for _ in range(4):
         backwards(matmul, arrays, (4, 4), 4)

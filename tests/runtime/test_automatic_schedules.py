@@ -38,7 +38,7 @@ def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriv
 
 
 def test_blocks_that_split_tiles_are_launched_in_clusters(driver: PretendDriver) -> None:
-    """Where rows start within sectors; the blocks of an odd launch have one more for company."""
+    """If rows start inside sectors; an odd launch has one additional block, to complete the cluster."""
     for m, n, k, grid, clustered in (
         (384, 256, 64, 3, False),
         (384, 8, 72, 4, True),
@@ -106,8 +106,8 @@ def test_the_timed_attention_has_roles(driver: PretendDriver, kernel: Any) -> No
 
 @pytest.mark.slow
 def test_exponentials_of_a_softmax_take_one_power_of_two(driver: PretendDriver) -> None:
-    """Nothing is above the maximum that is subtracted: the exponents of all results are those of one float, and are not
-    cut in halves."""
+    """No score exceeds the maximum that is subtracted, so one float holds the exponent of every result and the power is
+    not split."""
     arrays = [tg.empty((2, 256, 128), tg.bfloat16, device="cuda:0") for _ in range(4)]
     tg.launch_tiled(kernels.EXACT_ATTENTION, (2, 2), [*arrays, 0.1], block_dim=kernels.THREADS)
     text = kernels.EXACT_ATTENTION.ptx()

@@ -85,7 +85,7 @@ def test_arrays() -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_gradients(used: bool) -> None:
-    """deepcopy has a copy of the gradient; what is pickled has none yet, but asks for one."""
+    """deepcopy copies the gradient; a pickled array has no gradient yet, but requires one."""
     a = tg.ones(3, requires_grad=True)
     if used:
         a.grad.fill_(7)

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, as the runtime drives it."""
+"""Arrays on a GPU, with the simulated driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches, streams, recorded graphs and faults on a GPU, as the runtime drives it."""
+"""Launches, streams, recorded graphs and faults on a GPU, with the simulated driver."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_arrays_of_several_devices(driver: PretendDriver) -> None:
     tg.launch(add, 1000, [a, b, c], device="cuda:0")
     with pytest.raises(tg.LaunchError, match="there are no streams on the CPU"):
         tg.launch(add, 1000, arrays(device="cpu"), stream=tg.Stream("cuda:0"))
-    with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+    with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1, the arguments are on cuda:0"):
         tg.launch(add, 1000, [a, b, c], stream=tg.Stream("cuda:1"))
 
 
@@ -222,7 +222,7 @@ def test_streams_need_a_cuda_device(driver: PretendDriver) -> None:
 
 
 def failing(driver: PretendDriver) -> None:
-    """The kernel reports one failure, of block 2 and thread 3."""
+    """A kernel that reports one failure, of block 2 and thread 3."""
 
     def run(blocks: int, threads: int, data: bytes) -> None:
         (report,) = struct.unpack_from("<q", data, 24 + 16)
@@ -274,7 +274,7 @@ def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
 def test_every_launch_of_a_kernel_that_reports_has_somewhere_to_report_to(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Also after machine code has cached launches like it."""
+    """Also after machine code has cached similar launches."""
     monkeypatch.setattr(tg.config, "mode", mode)
     failing(driver)
     a, stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
@@ -377,7 +377,7 @@ def test_a_fault_after_several_kernels(driver: PretendDriver) -> None:
 
 
 def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> None:
-    """The driver says the same of all: those in use before and those that come later name the kernel that it was."""
+    """The driver refuses all devices: errors of devices in use and of later ones name the kernel with the fault."""
     other = tg.ones(10, device="cuda:1")
     tg.launch(add, 1000, arrays())
     driver.sticky = 700
@@ -472,7 +472,7 @@ def test_arguments_by_their_interface(driver: PretendDriver) -> None:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """PyTorch, as far as the runtime knows it. `stream`: the handle of its current stream."""
+    """A stand-in for PyTorch, as far as the runtime uses it. `stream`: the handle of its current stream."""
     made = torch_with(Tensor)
     monkeypatch.setitem(sys.modules, "torch", made)
     return made

@@ -1,4 +1,4 @@
-"""Modules of kernels that are dropped are unloaded when the device is done with them, and not before."""
+"""Modules of dropped kernels are unloaded after the device has finished their launches, not before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Pretend
 
 
 def launch_anew() -> None:
-    """Drop the kernel's code, and load it once more."""
+    """Drop the kernel's code and load it again."""
     add.unload()
     gc.collect()
     a, b, c = arrays(device=DEVICE)
@@ -87,7 +87,7 @@ def test_recorded_launches_keep_their_modules(driver: PretendDriver) -> None:
 
 
 class NewTensor(Tensor):
-    """Tensors of a type that no test before has launched with."""
+    """Tensors of a class that no earlier test has passed to a launch."""
 
 
 def a_tensor(driver: PretendDriver) -> None:

@@ -1,4 +1,4 @@
-"""What a kernel says of itself."""
+"""Reports of `explain()` on kernels."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Launch = tuple[Any, Any, list[Any], int, str]
 
 
 def launches() -> Iterator[Launch]:
-    """Kernel, grid, arguments, threads, and what must be in its PTX."""
+    """The kernel, grid, arguments, threads, and the text that its PTX must contain."""
     for dtype in (tg.float32, tg.bfloat16):
         a, b = (tg.empty(1 << 13, dtype, device="cuda:0") for _ in range(2))
         yield kernels.copy_kernel(4096), 2, [a, b], 256, "ld.global.v4.b32"

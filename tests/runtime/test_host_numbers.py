@@ -104,7 +104,7 @@ def test_every_number_is_the_nearest_or_an_error(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", DTYPES.values(), ids=str)
 def test_between_all_types(source: DType) -> None:
-    """Arrays of one type as those of another, and as what is assigned to them."""
+    """Arrays of one type converted to another, and assigned to arrays of another."""
     numbers = [x for v in VALUES if (x := nearest(v, source)) is not None]
     for t in DTYPES.values():
         for x in numbers:
@@ -171,7 +171,7 @@ def test_every_argument_is_the_nearest_or_an_error(t: DType) -> None:
     "data", [[2**40], [1, 2**63], [2**63, -1], 2**31, [2**70], [[1e39]], -1e39, [0.5, 2**2000]]
 )
 def test_numbers_of_python_without_a_type(data: Any) -> None:
-    """They are int32 or float32, whatever their size."""
+    """Without a dtype Python's numbers become int32 or float32, whatever their size."""
     with pytest.raises((tg.TegulaError, OverflowError), match="fit|large"):
         tg.array(data)
 

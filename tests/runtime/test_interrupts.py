@@ -1,5 +1,5 @@
-"""Signals while kernels run: a handler that raises ends a launch in the middle of its loops, one that does not changes
-nothing, and loops compute what they did before they looked for signals."""
+"""Signals while kernels run: a handler that raises ends a launch in the middle of its loops, a handler that returns
+changes nothing, and loops compute the same as without polls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ import tegula as tg
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 LONG = 2_000_000_000
 DELAY, SOON = 0.05, 1.0
-"""Seconds: when a signal is sent, and the limit until it has ended a launch on a busy machine. A kernel that ignores
-signals takes at least three times as long here."""
+"""The seconds after which a signal is sent, and the time limit for the end of the launch on a busy machine. A kernel
+that ignores signals takes at least three times as long."""
 
 
 class Stopped(Exception):
@@ -223,7 +223,7 @@ def python_counted(i: np.ndarray, n: int) -> np.ndarray:
 
 
 def test_a_handler_that_returns_changes_nothing(alarm: Callable[..., None]) -> None:
-    """It launches too, with more scratch memory than the kernel in whose loop it runs."""
+    """The handler launches a kernel too, with more scratch memory than the interrupted one."""
     seen: list[np.ndarray] = []
 
     @tg.kernel
@@ -288,7 +288,7 @@ def test_a_launch_of_another_thread_goes_on(alarm: Callable[..., None]) -> None:
     assert fired and np.array_equal(made[0], wanted)
 
 
-# What loops compute --------------------------------------------------------------------------------------------------
+# Results of loops -----------------------------------------------------------------------------------------------------
 
 COUNTS = (0, 1, 2, 7, 63, 64, 65, 127, 255, 256, 1023, 1024, 1025, 2047, 2048, 2049, 5000)
 
@@ -316,7 +316,7 @@ def walks(out: tg.array2d[int], stops: tg.array[int], first: int, step: int, inn
 
 
 def walked(i: int, stops: list[int], first: int, step: int, inner: int) -> tuple[int, int]:
-    """In Python; what the kernel leaves in columns 0 and 3."""
+    """The expected columns 0 and 3, computed in Python."""
     a, b = i, 1
     for k in range(first, stops[0], step):
         a, b = b, (a * 3 + k) & 0xFFFFFFFF

@@ -22,7 +22,7 @@ LARGE = 2**31
 
 @tg.kernel
 def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
-    """The indices of the threads next to one of them; `d1` to `d3`: the lengths after the first dimension."""
+    """The indices of the threads next to a thread; `d1` to `d3`: the lengths after the first dimension."""
     i, j, k, m = tg.tid()
     linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
     if linear >= tg.int64(0) and linear < tg.int64(out.shape[0]):
@@ -43,7 +43,7 @@ def product_of(rng: random.Random) -> tuple[int, ...]:
 
 
 def shown(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
-    """What machine code gives for a block, which alone is run."""
+    """The results of machine code for one block, which alone is run."""
     first = block * block_dim
     out = tg.full((block_dim, 4), -1, int)
     args = (first, *dims[1:], out)
@@ -118,7 +118,7 @@ FAR = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARGE + 1)
 
 @pytest.mark.parametrize("n", FAR, ids=str)
 def test_dimensions_that_have_no_index(n: Any) -> None:
-    """Nothing runs: not the launch, not its adjoint, not a launch that a tape has recorded."""
+    """No launch runs: neither the launch itself, nor its adjoint, nor a launch that a tape has recorded."""
     ran, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)
     for dim in (n, [n], (1, n), (n, 1), (1, n, 1), [1, 1, 1, n], np.array([1, int(n)], object)):
         if np.ndim(dim) and len(dim) < 4:
@@ -151,7 +151,7 @@ def test_blocks_that_are_numbered() -> None:
 
 
 def long_array(shape: tuple[int, ...]) -> tg.array:
-    """Of one number everywhere, which takes no memory."""
+    """A long array with one value for all elements, which takes no memory."""
     return tg.array(np.broadcast_to(np.int8(7), shape), copy=False)
 
 
@@ -191,7 +191,7 @@ def test_lengths_beyond_int32(name: str, n: int) -> None:
 
 @pytest.mark.machine_code
 def test_other_lengths_of_long_arrays() -> None:
-    """The other dimensions have lengths, and elements far away can be read."""
+    """Other dimensions have lengths too, and distant elements can be read."""
 
     @tg.kernel
     def far(a: tg.array2d[tg.int8], at: tg.int64, out: tg.array1d[int]):

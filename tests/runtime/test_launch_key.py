@@ -1,4 +1,4 @@
-"""Launch keys: what launches depend on besides addresses and elements."""
+"""Launch keys: the properties of arguments that launches depend on, without addresses and elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tegula as tg
 
 
 def key(x: object) -> object:
-    """Of one argument; it can be looked up."""
+    """The key of one argument, which is hashable."""
     found = tg.launch_key(x)
     assert found is not None and {found: True}[found]
     return found

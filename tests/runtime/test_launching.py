@@ -1,4 +1,4 @@
-"""What launches take and refuse, and that the fast path and the slow path give the same."""
+"""Arguments that launches accept and refuse; the fast path and the slow path give the same results."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_threads_get_their_own_reports():
 
 @pytest.mark.machine_code
 def test_a_report_may_launch(monkeypatch):
-    """print is the user's: what it launches has reports of its own."""
+    """A user's print function may launch a kernel with reports of its own."""
     lines: list[str] = []
 
     class Out:

@@ -1,4 +1,4 @@
-"""The standard library and other parts are imported only by kernels that need them."""
+"""The standard library and other modules are imported only for kernels that need them."""
 
 from __future__ import annotations
 

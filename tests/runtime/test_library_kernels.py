@@ -1,4 +1,4 @@
-"""Kernels of the library on a GPU that exists only here: what reaches it."""
+"""Launches of library kernels, with the simulated driver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
     ],
 )
 def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bool) -> None:
-    """Tiles may end anywhere; rows start at multiples of 16 bytes, or they are copied to such."""
+    """Tiles may end anywhere; rows must start at multiples of 16 bytes, otherwise operands are copied."""
     m, n, k = shape
     for rows, columns in ((m, k), (k, n), (m, n)):
         strides = (columns * 2, 2)
@@ -52,7 +52,7 @@ def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bo
 
 
 def test_blocks_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
-    """One launch for the chunks of all tiles, one that adds them up."""
+    """One launch for the splits of all tiles, and one launch that adds them up."""
     matmul(on_gpu(256, 8192), on_gpu(8192, 256))
     matmul(on_gpu(16, 64), on_gpu(64, 128))
     shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
@@ -60,7 +60,8 @@ def test_blocks_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
 
 
 def test_chunks_take_memory_once(driver: PretendDriver) -> None:
-    """In the default stream, where calls follow each other; what is recorded, or goes to other streams, has its own."""
+    """In the default stream, whose calls run one after another; recorded calls and calls in other streams have memory
+    of their own."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
 
     def taken() -> int:
@@ -77,7 +78,7 @@ def test_chunks_take_memory_once(driver: PretendDriver) -> None:
 
 
 def test_blocks_split_tiles_of_queries(driver: PretendDriver) -> None:
-    """Causal blocks have one each."""
+    """With a causal mask each tile of queries has a block."""
     for batch, causal in ((2, False), (8, False), (8, True)):
         q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
         out, lse = attention(q, k, k, causal=causal, return_lse=True)
@@ -86,7 +87,7 @@ def test_blocks_split_tiles_of_queries(driver: PretendDriver) -> None:
 
 
 def test_causal_heads_are_worked_on_in_groups() -> None:
-    """As many as the cache holds, but enough for all blocks; queries that share keys count together."""
+    """As many heads as fit the cache, but enough for all blocks; heads that share keys count together."""
 
     def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
         batch, _, length, depth = queries

@@ -1,4 +1,4 @@
-"""Launches in machine code do what those in Python do: the same bytes reach the driver, or Python does the launch."""
+"""Launches in machine code pass the same bytes to the driver as those in Python, or leave the launch to Python."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def driver(request: pytest.FixtureRequest, pretended: PretendDriver) -> Iterator
 def is_native(
     kernel: Any, dim: Any, block_dim: Any, inputs: Any, outputs: Any = (), mode: int = 0, stream: Any = None
 ) -> Any:
-    """What machine code says of a launch; None where the kernel has none yet."""
+    """The result of machine code for a launch; None if the kernel has none yet."""
     return None if kernel.native is None else kernel.native(dim, block_dim, inputs, outputs, mode, stream)
 
 
 def repeated(launch: Callable[[], None], times: int = 5) -> None:
-    """Launch until machine code knows it."""
+    """Launch until machine code has cached the launch."""
     for _ in range(times):
         launch()
 
@@ -129,7 +129,7 @@ def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
 
 
 def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
-    """Also those of arrays that were not launched with before, which lie like others."""
+    """Also those of new arrays with the same layout."""
     kernel, given = mapped(driver, 6)
     for arguments in given:
         check_mapped(driver, kernel, arguments)
@@ -226,7 +226,7 @@ def test_parameters_that_it_does_not_take(driver: Spied) -> None:
 
 
 def scaling(factor: float) -> tuple[Any, dict[str, Any]]:
-    """A kernel that captures a number, and the names that it sees."""
+    """A kernel that captures a number, and the names that it can access."""
     space: dict[str, Any] = {"tg": tg, "FACTOR": factor}
     text = """
 def scale(a: tg.array1d[float], b: tg.array1d[float]):
@@ -272,7 +272,7 @@ def test_other_modes_and_captured_values(driver: Spied) -> None:
 
 
 def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
-    """An equal number is another object; where the first one was, a different number may be placed later."""
+    """An equal number may be another object, and a different number may later be stored at the same address."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     scale, space = scaling(float("1.5"))
@@ -309,7 +309,7 @@ def test_streams_and_recordings(driver: Spied) -> None:
     if len(tg.get_cuda_devices()) > 1:
         away = tg.Stream("cuda:1")
         assert is_native(*call, stream=away) is False
-        with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+        with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1, the arguments are on cuda:0"):
             tg.launch(add, 1000, [a, b, c], stream=away)
         with tg.ScopedStream(away):
             assert is_native(*call) is True and driver.launches[-1][3] == 1
@@ -324,7 +324,7 @@ def test_streams_and_recordings(driver: Spied) -> None:
 
 
 def test_launches_in_our_own_streams_start_early(driver: Spied) -> None:
-    """As those along the slow path; streams that were made elsewhere may be recorded."""
+    """As on the slow path; streams of other libraries may be recorded."""
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
     side = tg.Stream("cuda:0")
@@ -377,7 +377,8 @@ def test_faults_and_contexts(driver: Spied) -> None:
 
 
 def test_many_shapes_of_launches(driver: Spied) -> None:
-    """More than the table holds: what is not known goes the slow path, and nothing is mixed up."""
+    """More shapes than the table holds: launches that are not cached take the slow path, and none gets another's
+    configuration."""
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     driver.size = 72 + 24
@@ -438,7 +439,7 @@ values = st.tuples(st.booleans(), *[integers] * 8, reals, reals)
 
 
 def numbered(given: tuple[Any, ...]) -> bytes | None:
-    """What Python makes of the numbers; None where one does not fit."""
+    """The bytes of numbers as packed in Python; None if one does not fit."""
     try:
         return struct.pack("<?7xb7xB7xh6xH6xi4xI4xqQf4xd", *given)
     except (struct.error, OverflowError):
@@ -473,7 +474,7 @@ def test_numbers_are_packed_as_python_packs_them(given: tuple[Any, ...]) -> None
 
 @cache
 def packing() -> tuple[tg.array, Any]:
-    """An array, and a function that knows launches of `numbers` with it, on a device that keeps what it is sent."""
+    """An array, and a function that launches `numbers` with it in machine code, on a device that records the bytes."""
     parameters, world = native.described(numbers.parameters), native.world()
     assert parameters is not None and world is not None
     table = native.Table(parameters)
@@ -560,7 +561,7 @@ def test_tensors(driver: Spied, torch: Any) -> None:
     in_python(add, launch)
     assert driver.seen[-1][2] == driver.seen[-2][2] and driver.seen[-1][1] == driver.seen[-2][1]
     assert [t._version for t in tensors] == [0, 0, 6]
-    # Other memory of the same kind needs no lesson; another alignment, length or type is another launch.
+    # Other memory with the same properties uses the cached launch; another alignment, length or type is another launch.
     more = [Described(x) for x in arrays()]
     assert is_native(add, 1000, None, more) == (2,)
     assert is_native(add, 1000, None, [Described(a), b, c]) is False
@@ -573,7 +574,7 @@ def test_tensors(driver: Spied, torch: Any) -> None:
 
 
 def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
-    """As machine code takes them: all but the first."""
+    """Machine code uses all attributes but the first."""
     assert CLUSTERS == (EARLY_CLUSTERS[0] + launcher.ATTRIBUTE_BYTES, EARLY_CLUSTERS[1] - 1)
     assert EARLY == (EARLY_CLUSTERS[0], 1)
 
@@ -586,9 +587,9 @@ def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
     side = tg.Stream("cuda:0")
     STREAM[0] = side.handle
     assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
-    # It may be recorded: what is launched there does not start early.
+    # The stream may be recorded: launches in it do not start early.
     assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 0
-    # Arrays of ours are ordered with the other library's stream by Python code.
+    # Launches with our arrays in another library's stream are ordered by Python code.
     assert is_native(add, 1000, None, [*tensors[:2], c]) is False
     tg.launch(add, 1000, [*tensors[:2], c])
     assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
@@ -610,7 +611,7 @@ def test_launch_keys(driver: Spied, torch: Any) -> None:
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
     assert tg.launch_key(like, None) == tg.launch_key(other, None)
     assert tg.launch_key(others[0]) == tg.launch_key(Described(other))
-    # What machine code does not know is described in Python: arrays on the CPU, and more than it takes.
+    # Arguments that machine code does not support are described in Python: arrays on the CPU, and too many arguments.
     assert type(tg.launch_key(like, tg.zeros(3))) is tuple and tg.launch_key(like, 1) is None
     assert type(tg.launch_key(*[like] * 12)) is tuple
     if len(tg.get_cuda_devices()) > 1:

@@ -27,7 +27,7 @@ Run = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Two views of one shape and dtype: steps, reversed and permuted dimensions, a repeated source."""
+    """Pairs of views of one shape and dtype: steps, reversed and permuted dimensions, a broadcast source."""
     rank = draw(st.integers(1, 6))
     shape = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     dtype = np.dtype(f"u{draw(st.sampled_from(SIZES))}")

@@ -1,4 +1,4 @@
-"""What the driver is asked to encode for bulk copies."""
+"""The arguments with which the driver encodes tensor maps for bulk copies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_array(pretended: PretendDriver) -> None:
 
 
 def test_an_array_without_elements(pretended: PretendDriver) -> None:
-    """Copies from it read zeros, those to it go nowhere."""
+    """Copies from the array read zeros, and copies to it are dropped."""
     places: set[int] = set()
     for shape in ((0, 8), (16, 0), (4, 0, 3)):
         x = tg.zeros(shape, device="cuda:0")

@@ -1,4 +1,4 @@
-"""Tuned kernels on a GPU that exists only here: what the driver is asked for."""
+"""Tuned kernels on a GPU, with the simulated driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def floats(address: int, n: int) -> np.ndarray:
 
 def run_add(blocks: int, threads: int, data: bytes) -> None:
     (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
-    # One size of blocks is pretended to compute something else.
+    # One block size gives another result in the simulation.
     floats(c, n)[:] = floats(a, n) + floats(b, n) + (threads == 512)
 
 
@@ -44,7 +44,7 @@ def run_grow(blocks: int, threads: int, data: bytes) -> None:
 
 @pytest.fixture
 def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PretendDriver:
-    """With a cache in which no choice is kept yet."""
+    """A simulated driver, with a disk cache that has no choice yet."""
     monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
     pretended.kernels["kernel"] = run_add
     monkeypatch.setattr(clock, "PAUSE", 0.0)
@@ -65,7 +65,7 @@ def test_candidates_are_timed_by_events_around_recorded_launches(driver: Pretend
     report = kernel.reports[0]
     assert [o.candidate.values["block_dim"] for o in report.dropped] == [512]
     assert all(o.seconds for o in report.outcomes if not o.dropped)
-    # Once for one call, once for as many as fill a burst, of each candidate; each burst is one launch of a graph.
+    # For each candidate one graph of a single call and one of a burst; each burst is one launch of a graph.
     assert driver.calls.count("cuStreamBeginCapture_v2") == 4
     assert driver.calls.count("cuGraphLaunch") == 2 * (1 + clock.REPEATS) + 4
     assert driver.calls.count("cuEventElapsedTime") == 2 * (1 + clock.REPEATS)

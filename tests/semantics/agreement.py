@@ -28,7 +28,7 @@ def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int
 def interpret(
     kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int, debug: bool = False
 ) -> list[str]:
-    """Run a launch in the interpreter; arrays, which are on the CPU, change in place. The lines it printed."""
+    """Run a launch in the interpreter; arrays, which are on the CPU, change in place. Returns the printed lines."""
     assert all(str(a.device) == "cpu" for a in args if isinstance(a, tg.array)), "it would change copies"
     printed: list[str] = []
     kernel, args = flattened(kernel, tuple(args))
@@ -40,7 +40,7 @@ def interpret(
 def agree(
     kernel: Any, args: Sequence[Any], dim: int | Sequence[int], block_dim: int, tiled: bool = False
 ) -> list[np.ndarray]:
-    """Launch on the current device and in the interpreter, on copies of the arrays. The arrays after it, which must be
+    """Launch on the current device and in the interpreter, on copies of the arrays. Returns the arrays, which must be
     equal.
 
     Arguments are `tg.array`s (packed) and numbers."""

@@ -1,5 +1,5 @@
-"""Programs that define functions anew, alias them, keep them and make them in factories, between launches of kernels
-that call them. `run` gives what they compute with Tegula, `expected` with Python's own functions."""
+"""Programs that redefine functions, alias them, keep them and make them in factories, between launches of kernels that
+call them. `run` returns their results with Tegula, `expected` those with Python's functions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SLOTS = 6
 
 
 class Writer:
-    """Writes one program as cells of a notebook. A function of level i is called g<i> and calls lower ones only, so
-    that no function calls itself, whatever the names are bound to later."""
+    """Writes one program as cells of a notebook. A function of level i is named g<i> and calls functions of lower
+    levels only, so that there is no recursion, whatever the names are bound to later."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -125,7 +125,7 @@ class Writer:
 
 
 def run(cells: list[str], seed: int) -> list[list[float]]:
-    """What each launch, and each call in Python, gives."""
+    """The results of each launch, and of each call in Python."""
     results: list[list[float]] = []
     names: dict[str, Any] = {"tg": tg}
 
@@ -138,7 +138,7 @@ def run(cells: list[str], seed: int) -> list[list[float]]:
 
 
 def expected(cells: list[str], seed: int) -> list[list[float]]:
-    """The same by Python's own functions."""
+    """The results with Python's functions."""
     results: list[list[float]] = []
 
     def launch(kernel: Any) -> None:
@@ -159,13 +159,13 @@ def _executed(
 
     names["host"] = host
     for text in cells:
-        # A cell that is run again has the name that it had.
+        # A cell that is run again keeps its name.
         cell([text], f"<cell {seed} {cells.index(text)}>", names)
     return results
 
 
 def cell(lines: list[str], name: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run text as notebooks run cells: Python knows it under a name that stands for no file."""
+    """Run text as notebooks run cells: its file name names no file."""
     text = "\n".join(lines) + "\n"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(text, name, "exec"), names)

@@ -1,4 +1,4 @@
-"""Random integer arithmetic that wraps, as the source of a kernel and as what Python's own integers make of it.
+"""Random integer arithmetic that wraps, as the source of a kernel and computed with Python's integers.
 
 Each term is written and computed at once: its text, and the number that each lane has for it, reduced to its type."""
 
@@ -64,12 +64,12 @@ OPS: dict[str, Callable[[int, int, int], int]] = {
 
 
 GROWING = ("{} + {}", "{} * {}", "{} * {}", "{} << {}", "{} >> {}", "{} // {}", "{} % {}", "tg.min({}, {})")
-"""Ops that make nothing negative of what is not, unless they wrap."""
+"""Ops whose results are not negative for operands that are not, unless they wrap."""
 
 
 class IntegerProgram:
-    """A kernel of one block, and what it leaves in its array `o`. Every second program has numbers that are not
-    negative and grow, until they wrap."""
+    """A kernel of one block, and the expected contents of its array `o`. Every second program has nonnegative numbers
+    that grow until they wrap."""
 
     def __init__(self, seed: int, results: int = 5) -> None:
         self.random = Random(seed)
@@ -140,7 +140,7 @@ class IntegerProgram:
         self.known(name, made.dtype, made.values)
 
     def loop(self) -> None:
-        """A value that a loop carries, changed by one expression of it, the loop's index and what was known before."""
+        """A carried value, changed by an expression of itself, the loop's index and earlier values."""
         start, count, step = (
             self.random.choice([0, 1, 5]),
             self.random.choice([1, 3, 9]),
@@ -166,7 +166,7 @@ class IntegerProgram:
         self.known(carried, first.dtype, values)
 
     def result(self, k: int) -> None:
-        """Whether the newest value is taken for one that is never negative: in a maximum, and as an index."""
+        """Uses of the newest value that reveal whether it is taken for nonnegative: in a maximum, and as an index."""
         made = list(self.names.values())[-1]
         extent = self.random.choice([5, 8, 100])
         at = [v - extent * truncated(v, extent) for v in made.values]

@@ -1,8 +1,8 @@
-"""Programs about names of tiles, and what Python makes of them on NumPy arrays.
+"""Programs about names of tiles, and their results in Python on NumPy arrays.
 
-A program is one text for both. In Python its `tg` is `Plain`: tiles are NumPy arrays, views are NumPy's, and `bind`,
-`passed` and `given`, which are nothing in the kernel, say what a name, an argument and a result mean: a register tile
-that has a name is copied for a second one and when a function returns it, all else is the object itself."""
+A program is one text for both. In Python its `tg` is `Plain`: tiles and views are NumPy arrays. `bind`, `passed` and
+`given`, which the kernel omits, define the values of names, arguments and results: a register tile that has a name is
+copied for a second name and when a function returns it; in other cases the object itself is used."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 SHAPES = {"a": (6,), "b": (6,), "c": (6,), "v": (3,), "w": (3,), "m": (2, 3), "u": (3, 2)}
-"""Names, each for tiles of one shape."""
+"""The names of tiles by shape."""
 
 
 # The meaning ---------------------------------------------------------------------------------------------------------
 
 
 class Tile:
-    """A tile as Python sees it: an array or a view of one, whether it was declared shared, whether it has a name."""
+    """A tile in Python: an array or a view of one, whether it was declared shared, and whether it has a name."""
 
     def __init__(self, array: np.ndarray, shared: bool = False) -> None:
         self.array, self.shared, self.named = array, shared, False
@@ -45,7 +45,7 @@ class Tile:
 
 
 def bind(x: Any) -> Any:
-    """What a name that is given to x stands for."""
+    """The value of a name that is bound to x."""
     if isinstance(x, tuple):
         return tuple(map(bind, x))
     x = x.copy() if x.named and not x.shared else x
@@ -54,14 +54,14 @@ def bind(x: Any) -> Any:
 
 
 def passed(x: Any) -> Any:
-    """What a parameter stands for."""
+    """The value of a parameter for the argument x."""
     for part in x if isinstance(x, tuple) else (x,):
         part.named = True
     return x
 
 
 def given(x: Any) -> Any:
-    """What a call stands for whose function returns x."""
+    """The value of a call whose function returns x."""
     if isinstance(x, tuple):
         return tuple(map(given, x))
     return x.copy() if x.named and not x.shared else x
@@ -102,7 +102,7 @@ def run_plain(texts: Sequence[str], o: np.ndarray, n: int) -> None:
 
 
 def kernel_text(text: str) -> str:
-    """The program without what only Python needs."""
+    """The program without the parts that only Python needs."""
     text = re.sub(r" *(q\w+) = bind\(\1\)\n", "", text)  # a loop's target is a name like others
     return re.sub(r"\b(?:bind|passed|given)\(", "(", text)
 
@@ -131,8 +131,9 @@ class Function:
 
 @dataclass
 class Writer:
-    """Writes the statements of one function. `names`: tiles that are bound here; `pairs`: the names of tuples, and of
-    what; `result`: the shape of what the function returns; `shared`: how often a new tile is declared shared."""
+    """Writes the statements of one function. `names`: the tiles that are bound; `pairs`: the names of tuples, with
+    their tiles; `result`: the shape of the returned tile; `shared`: the probability that a new tile is declared
+    shared."""
 
     rng: random.Random
     names: list[str]

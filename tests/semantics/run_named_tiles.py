@@ -17,8 +17,8 @@ ARGUMENTS = range(4)
 
 
 NO_REFERENCE = {"read-only": "is read-only", "no-such-shape": "is a view that has no such shape"}
-"""Refused whatever the tiles are: `tile_reshape` of a strided view is a copy, which is read-only; and it may be one on
-some paths only."""
+"""Refusals that do not depend on the tiles: `tile_reshape` of a strided view is a copy, which is read-only; it may be a
+copy on some paths only."""
 
 
 def build(program: Program) -> Any:
@@ -34,8 +34,8 @@ def build(program: Program) -> Any:
 
 
 def compare(program: Program, native: bool = True) -> str:
-    """Run the program all ways; "" or, where it was refused, a word for the error: its code, or one of `NO_REFERENCE`.
-    AssertionError where it does something else than Python."""
+    """Run the program in all ways. Returns "" or, if it was refused, a word for the error: its code, or one of
+    `NO_REFERENCE`. AssertionError if a result differs from Python's."""
     kernel = build(program)
     o = tg.zeros((len(SHAPES), 8), dtype=int, device="cpu")
     try:
@@ -55,7 +55,7 @@ def compare(program: Program, native: bool = True) -> str:
 
 
 def compare_lowered(program: Program, seed: int) -> str:
-    """The same for what the program becomes on a GPU, run by the interpreter. DataRace where threads race."""
+    """The same comparison for the program lowered for a GPU and run by the interpreter. DataRace if threads race."""
     from lowering import Launch, lowered, run_lowered
 
     n, lanes = seed % len(ARGUMENTS), (1, 4, 64)[seed % 3]

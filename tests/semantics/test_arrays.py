@@ -1,4 +1,4 @@
-"""SEMANTICS, "Arrays": overlap, access classes, debug mode; one test per line."""
+"""The section "Arrays" of the semantics: overlap, access classes, debug mode; one test per line."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_every_access_class_reads_and_writes_the_same(layout: str) -> None:
 
 
 class Repeated:
-    """A row of an array, again and again, as other libraries describe it."""
+    """An object that describes a row of an array, repeated, as other libraries do."""
 
     def __init__(self, row: tg.array, count: int) -> None:
         name = "__array_interface__" if str(row.device) == "cpu" else "__cuda_array_interface__"

@@ -1,4 +1,4 @@
-"""Captured names: a launch sees what they stand for now."""
+"""Captured names: a launch uses their values at the time of the launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What debug mode finds, the interpreter and the compiled kernel alike."""
+"""Findings of debug mode, in the interpreter and the compiled kernel."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ FOUND = [
 
 
 def outcome(run, a, device=None):
-    """The error's class and what was written, on the current device by default."""
+    """The error's class and the printed text, on the current device by default."""
     out = tg.zeros(4, dtype=int, device=device)
     given = [tg.array(values, dtype=int, device=device) for values in ([8, 9, 10, 11], a)]
     try:

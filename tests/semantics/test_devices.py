@@ -1,4 +1,4 @@
-"""Tests of folders that run on every kind of device run where they say: their arrays and launches are there."""
+"""Tests in folders that run on every kind of device use it: their arrays and launches are on the device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_launches_are_on_the_device_of_the_variant(on_device: str) -> None:
     assert (y.numpy() == 2.0 * np.arange(100)).all()
 
 
-# The same two variants where the driver is pretended, and where the choice of a device does nothing.
+# The same two variants with the simulated driver, where the choice of a device has no effect.
 
 PRETENDED = """
 import sys, pytest
@@ -58,7 +58,7 @@ sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.ar
 
 @pytest.mark.parametrize(("choice", "on_gpu"), [("made", "PASSED"), ("ignored", "FAILED")])
 def test_variants_take_effect(choice: str, on_gpu: str) -> None:
-    """Where there is a GPU each test has a variant on it, which fails if its arrays are not there."""
+    """With a GPU each test has a GPU variant, which fails if its arrays are elsewhere."""
     done = subprocess.run(
         [sys.executable, "-c", PRETENDED, str(TESTS), choice],
         capture_output=True,

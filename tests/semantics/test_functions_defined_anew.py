@@ -1,4 +1,4 @@
-"""Functions whose names are bound anew: an object means itself, a name what it is bound to at the launch."""
+"""Functions whose names are rebound: an object means itself, a name the object that it is bound to at the launch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TYPES = {
 
 
 def _meant(definitions, given):
-    """The number of the definition that a call means: the last of those with the fewest parameters of any type."""
+    """The number of the definition that a call selects: the last of those with the fewest parameters of any type."""
     last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
     fits = [
         (sum(t is None for t in types[: len(given)]), -k)

@@ -1,4 +1,4 @@
-"""What is known of integers holds where they wrap: against Python's integers, on the interpreter and the device."""
+"""Bounds of integers hold when integers wrap: compared with Python's integers, in the interpreter and on the device."""
 
 from __future__ import annotations
 

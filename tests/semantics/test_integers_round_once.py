@@ -1,4 +1,4 @@
-"""Integers become narrow floats in one rounding, on the compiled kernel and in what it means."""
+"""Integers are converted to narrow floats with one rounding, in the compiled kernel and in the interpreter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.machine_code
 
 
 def nearest(value: int) -> float:
-    """The bfloat16 number of 8 digits that is nearest, of two the even one."""
+    """The nearest bfloat16 number, which has 8 digits; the even one of two."""
     size = abs(value)
     shift = max(size.bit_length() - 8, 0)
     digits, rest = divmod(size, 1 << shift)
@@ -25,7 +25,7 @@ def nearest(value: int) -> float:
 
 
 def edges(t: Any) -> np.ndarray:
-    """Integers besides those half way between two bfloat16 numbers, and others."""
+    """Integers next to midpoints of two bfloat16 numbers, and other integers."""
     limits = np.iinfo(str(t))
     drawn = np.random.default_rng(0).integers(limits.min, limits.max, 100, dtype=str(t), endpoint=True)
     found = [0, limits.min, limits.max, *map(int, drawn)]

@@ -1,5 +1,5 @@
-"""Lanes that run as vectors give what the interpreter gives, bit for bit: on each target, at widths with and without
-a remainder, with lanes that are absent. GPUs run the same kernels, whose lanes write different elements."""
+"""Lanes that run as vectors give the interpreter's results bit for bit: on each target, at widths with and without a
+remainder, and with absent lanes. GPUs run the kernels whose lanes write different elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def floats(*shape: int, dtype: Any = np.float32) -> tg.array:
-    """Quarters: sums and products of them are exact, contracted or not."""
+    """Multiples of a quarter: sums and products of them are exact, contracted or not."""
     return tg.array((RNG.integers(-32, 32, shape) / 4).astype(dtype))
 
 
@@ -202,7 +202,7 @@ def plane(x: tg.array2d[float], y: tg.array2d[float], z: tg.array[int]):
 
 @tg.kernel
 def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], v: tg.array[tg.vec3]):
-    """One element a lane; `v`: read in whole rows of lanes."""
+    """A matmul with one element per lane; `v`: read in whole rows of lanes."""
     i, j = tg.tid()
     if i % 3 != 1:
         total = 0.0

@@ -1,4 +1,4 @@
-"""SEMANTICS, "Launches and lanes": one test per line."""
+"""The section "Launches and lanes" of the semantics: one test per line."""
 
 from __future__ import annotations
 

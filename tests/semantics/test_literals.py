@@ -1,4 +1,4 @@
-"""What literals and constants give among themselves is what the same numbers give at run time."""
+"""Operations on literals and constants give the results of the same operations at run time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Case = tuple[str, Any, Any]
 
 
 def written(x: Any) -> str:
-    """A number as it is written in a kernel; those that cannot be are captured."""
+    """A number as a literal in a kernel; numbers without a literal are captured."""
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "(-inf)"
     return f"({x!r})"
@@ -84,7 +84,7 @@ def values(cases: list[Case], dtype: Any, known: str) -> np.ndarray:
 
 
 def chosen(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
-    """Some cases that mean the same whenever they are computed: literals have no end, and no divisor 0."""
+    """Cases with the same meaning at compile time and run time: no overflow and no division by 0."""
     numbers = FLOATS if dtype.is_float else INTEGERS
     every = (*BOTH, *(OF_FLOATS if dtype is tg.float32 else () if dtype.is_float else OF_INTEGERS))
     found = [(e, a, b) for e, a, b in product(every, numbers, numbers)]
@@ -122,7 +122,7 @@ def test_more_constants(dtype: Any, known: str, seed: int) -> None:
 
 @pytest.mark.machine_code
 def test_powers_of_literals() -> None:
-    """As C's pow has them; ints with an exponent below 0 are floats."""
+    """Powers as in C's pow; integers with a negative exponent are floats."""
     cases = [("a ** b", a, b) for a, b in product(FLOATS, FLOATS)] + [("a ** b", 2, -1), ("a ** b", 0, -1)]
     with np.errstate(all="ignore"):
         wanted = np.power(*(np.array([c[k] for c in cases], np.float64) for k in (1, 2)))

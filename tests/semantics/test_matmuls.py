@@ -1,4 +1,4 @@
-"""Matmuls of every type: small integers, whose matmuls every order of sums and every precision gives alike.
+"""Matmuls of every type on small integers, for which every order of sums and every precision gives the same results.
 
 "precision" says how float32 may be rounded; nothing that it could round away is in these numbers."""
 
@@ -99,7 +99,7 @@ def test_narrow_results_are_rounded_once(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
 def test_widened_operands(narrow: Any, between: Any) -> None:
-    """The same as the narrow ones, of which the wide ones are also used otherwise."""
+    """Matmuls of widened tiles equal those of the narrow tiles, also if the wide tiles have other uses."""
     result = tg.float32 if narrow.is_float else tg.int32
 
     @tg.kernel
@@ -133,7 +133,7 @@ def test_a_sign_that_a_conversion_takes_away_stays_away() -> None:
 
 
 def test_tf32_is_as_precise_as_it_says() -> None:
-    """Each operand has a relative error of at most 2**-11; the device of these tests may have none."""
+    """Each operand has a relative error of at most 2**-11, or none on the device of the tests."""
 
     @tg.kernel
     def multiply(x: tg.array2d[float], y: tg.array2d[float], z: tg.array2d[float]):

@@ -1,4 +1,4 @@
-"""Names of tiles mean, path by path, what Python makes of the same program on NumPy arrays."""
+"""Names of tiles have, on every path, the meaning that they have in Python on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def kernel(o: tg.array2d[int], n: int):
 def test_second_names_of_what_may_be_shared_are_right_or_refused(
     view: str, loop: str, again: str, change: str
 ) -> None:
-    """A second name of the register tile is a copy, one of the shared tile is not. Where neither is changed, a copy
-    will do."""
+    """A second name of the register tile is a copy, of the shared tile an alias. If neither is changed, a copy is right
+    for both."""
     text = TWICE.strip("\n").format(view=view, loop=loop, again=again, change=change)
     allowed = {""} if change == "n += 1" else {"", "merged-shared-tiles"}
     assert compare(Program({}, text), native=False) in allowed

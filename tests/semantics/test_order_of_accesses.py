@@ -1,5 +1,5 @@
-"""Accesses of different lanes are independent only where that is proved for all lanes, iterations and views: else they
-are ordered where the lanes synchronise, or refused where they do not."""
+"""Accesses of different lanes are independent only if that is proved for all lanes, iterations and views; otherwise
+they are ordered where the lanes synchronise, or refused."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_refused(text: str, message: str) -> None:
     ],
 )
 def test_transposed_tiles_keep_what_is_overwritten(text: str, expected: np.ndarray) -> None:
-    """Under another name of the tile: what is made of it is not changed with it."""
+    """If the tile is overwritten under another name, its transpose keeps the old elements."""
     out = stored(f"{LOAD}s = t\n{text}\ntg.tile_store(o, tg.tile_reshape(u * 1.0, 12))")
     np.testing.assert_array_equal(out[:12].reshape(expected.shape), expected)
 

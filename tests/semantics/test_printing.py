@@ -1,4 +1,4 @@
-"""What print writes: separators, ends, and tiles among other values."""
+"""The output of print: separators, ends, and tiles among other values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_tuples() -> None:
 
 
 def test_parts_of_tiles_from_different_iterations(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a tile of two elements, one thread writes its three records before the other does."""
+    """For a tile of two elements, one thread writes its three records before the other does."""
     data = {"parts": (None,), "shapes": [[2]], "types": [tg.int32], "elements": (), "end": None}
     rows = np.zeros((6, RECORD_SLOTS), np.int64)
     rows[:, 3] = (0, 0, 1, 0, 1, 1)

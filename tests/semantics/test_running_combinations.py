@@ -1,4 +1,5 @@
-"""Running sums and extremes of any length, in blocks of any size and with absent threads; what threads are there."""
+"""Running sums and extremes of any length, in blocks of any size and with absent threads; the number of present
+threads."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def of_vectors(
 
 @pytest.mark.parametrize("block_dim", [1, 64])
 def test_of_each_component(block_dim: int) -> None:
-    """In one thread they are too many for registers."""
+    """A thread's components do not fit its registers."""
     rng = np.random.default_rng(0)
     x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
     given = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
@@ -94,7 +95,7 @@ def with_absent_threads(
 
 
 def test_absent_threads_are_skipped_and_do_no_work() -> None:
-    """The last of two blocks has 11 of 40 threads, which give what a tile from memory needs all the same."""
+    """The last of two blocks has 11 of 40 threads, which must still compute a whole tile from memory."""
     a = np.random.default_rng(1).integers(-99, 99, 51).astype(np.int32)
     outs = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
     _, rows, whole, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)

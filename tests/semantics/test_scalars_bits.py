@@ -1,4 +1,4 @@
-"""SEMANTICS, "Scalars": every operation on corner values, bit for bit; one test per line."""
+"""The section "Scalars" of the semantics: every operation on corner values, bit for bit; one test per line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def numpy_type(name: str) -> np.dtype:
 
 @cache
 def corners(name: str) -> np.ndarray:
-    """Values where something special happens, and a few ordinary ones."""
+    """Special values, and a few ordinary ones."""
     dtype = numpy_type(name)
     if name in FLOATS:
         info = ml_dtypes.finfo(dtype)
@@ -74,7 +74,8 @@ def pairs(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evaluate(name: str, expressions: tuple[str, ...], result: str, tile: bool = False) -> list[np.ndarray]:
-    """Each expression over all pairs of corners, the same in the interpreter and on the CPU."""
+    """The results of each expression for all pairs of corners, which must be equal in the interpreter and on the
+    CPU."""
     x, y = pairs(name)
     lines = ["    i = tg.tid()", "    x = a[i]", "    y = b[i]"]
     lines += [f"    o[{k}, i] = {e}" for k, e in enumerate(expressions)]
@@ -231,7 +232,7 @@ def contracted(name: str) -> Any:
 
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_contraction_is_our_own_pass(name: str) -> None:
-    """A product that is added is fused to one fma, in lane code, mapped functions and tiles alike."""
+    """A product in a sum is contracted to one fma, in lane code, mapped functions and tiles."""
     values = np.array([1.1, 2.3, 0.7, 3.3]).astype(name)
     out = tg.zeros((3, 4), dtype=getattr(tg, name))
     kernel = contracted(name)

@@ -1,4 +1,4 @@
-"""A factor of 0 of a matmul leaves nothing of what it scales: no NaN, no infinity; written down or computed."""
+"""With a factor 0 the scaled term of a matmul is 0, even for NaN and infinity, for constants and computed factors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def numbers(dtype: Any, *shape: int, seed: int = 0) -> np.ndarray:
 
 
 def spoilt(x: np.ndarray, seed: int) -> np.ndarray:
-    """With a NaN or an infinity in a third of the places."""
+    """A copy with a NaN or an infinity in a third of the elements."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(x.shape) < 0.3, rng.choice([np.nan, np.inf, -np.inf], x.shape), x).astype(
         x.dtype
@@ -142,7 +142,7 @@ def graded(
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (0.0, 3.0), (3.0, 0.0)], ids=str)
 def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
-    """Whether the zero scales the matmul or what is added to it."""
+    """If the zero scales the matmul, and if it scales the addend."""
     shapes = ((M, K), (K, N), (M, N))
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
     alpha, beta = factors
@@ -173,7 +173,7 @@ def scaled_only(z: tg.array2d[tg.float32], factors: tg.array1d[tg.float32], w: t
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (2.0, 3.0)], ids=str)
 @pytest.mark.parametrize("whole", [True, False])
 def test_gradients_of_factors(factors: tuple[float, float], whole: bool) -> None:
-    """Sums of what they scale, at 0 too; where the adjoint of the result is 0 nothing counts that they scale."""
+    """Sums of the scaled terms, also at 0; elements whose adjoint is 0 add nothing."""
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
     seed = numbers(tg.float32, M, N, seed=7)
     seed[2] = seed[:, 3] = 0.0

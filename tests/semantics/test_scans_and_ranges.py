@@ -67,7 +67,7 @@ def test_gradients_of_short_floats(dtype: Any, which: int) -> None:
 
 
 def test_gradients_of_minima_after_no_number() -> None:
-    """What is no number yet has no gradient; an infinity that begins has one."""
+    """A leading NaN has no gradient; a leading infinity has one."""
     for x, wanted in (
         ([np.nan, 3, np.nan, 5, 2, 2], [0, 3, 0, 0, 2, 0]),
         ([np.inf, np.inf, 7, 7, 8, 6], [2, 0, 3, 0, 0, 1]),

@@ -1,4 +1,4 @@
-"""A kernel is what Python compiled: files that change between its decoration and its launch do not change it."""
+"""A kernel is the text that Python compiled: a file that changes between decoration and launch does not change it."""
 
 from __future__ import annotations
 

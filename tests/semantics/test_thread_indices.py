@@ -1,4 +1,4 @@
-"""The thread index is the same wherever a kernel asks for it: in branches, loops, functions, roles, after returns."""
+"""The thread index is the same at every place of a kernel: in branches, loops, functions, roles, after returns."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ AROUND = {
     "after break": ["for d{k} in range(5):", "    if d{k} == n:", "        break"],
     "lanes": ["if o[row, tg.tid()] < 4:"],
 }
-"""What may be around a statement; k tells the names of two that are in each other apart."""
+"""The constructs around a statement; k distinguishes the names in nested ones."""
 ROW = 24
 
 
 class Index(int):
-    """What `tg.tid()` gives in Python: the first component, or as many as are unpacked."""
+    """The result of `tg.tid()` in Python: the first component, or as many components as are unpacked."""
 
     parts: tuple[int, ...]
 
@@ -54,7 +54,7 @@ def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
 
 
 def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim: int, n: int) -> None:
-    """The kernel that calls all functions does what Python makes of the same text, thread by thread."""
+    """The kernel that calls all functions has, thread by thread, the results of the same text in Python."""
     texts = functions(positions, len(dims))
     calls = "\n".join(f"    f{k}(o, {k}, n)" for k in range(len(positions)))
     kernel = f"def kernel(o: tg.array2d[int], n: int):\n{calls}\n"

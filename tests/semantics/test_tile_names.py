@@ -1,4 +1,4 @@
-"""SEMANTICS, "Tiles": names, aliases, views; one test per line."""
+"""The section "Tiles" of the semantics: names, aliases, views; one test per line."""
 
 from __future__ import annotations
 

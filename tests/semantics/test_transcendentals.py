@@ -64,7 +64,7 @@ def kernel_of(function: str, name: str) -> Any:
 
 
 def evaluate(function: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the domain and corners, and the function of them; lanes and tiles give the same."""
+    """Values of the domain and corners, and the function's results, which are equal for lanes and tiles."""
     dtype = np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
     low, high = DOMAINS[function]
     rng = np.random.default_rng(1)
@@ -97,7 +97,7 @@ def test_transcendentals_are_bit_equal_and_accurate(function: str, name: str) ->
     unit = np.spacing(np.abs(want).astype(name)).astype(np.longdouble)
     error = np.abs(got.astype(np.longdouble) - want) / unit
     limit = 1.0 if name == "float64" and function in CLOSE else ULPS[name]
-    # math.erf is itself only good to about one unit in float64.
+    # math.erf itself has an error of about one unit in the last place in float64.
     limit += 1.0 if name == "float64" and function == "erf" else 0.0
     worst = int(np.argmax(error))
     assert error[worst] <= limit, (

@@ -1,4 +1,5 @@
-"""SEMANTICS, "Indices": an index of an unsigned type is never negative, however large it is; int64 is not cut off."""
+"""The section "Indices" of the semantics: an unsigned index is never negative, however large; int64 indices are not
+truncated."""
 
 from __future__ import annotations
 

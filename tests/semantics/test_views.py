@@ -16,7 +16,7 @@ X = np.arange(24, dtype=np.int32)
 
 
 def stored(text: str) -> np.ndarray:
-    """What the body leaves in o, which holds 24 elements; x is 0, 1, 2, ..."""
+    """The contents of o, with 24 elements, after the body; x is 0, 1, 2, ..."""
     lines = "\n".join("    " + line for line in text.strip("\n").splitlines())
     source = f"def kernel(x: tg.array[int], o: tg.array[int]):\n    i, j = tg.tid()\n{lines}\n"
     space: dict[str, Any] = {"tg": tg}
@@ -55,8 +55,8 @@ def test_the_elements_of_the_reshape_of_a_strided_view(
 
 
 def reshaped(seed: int) -> bool:
-    """Whether NumPy reshapes a view that is drawn without a copy, so that changes of either are seen in the other, and
-    none where it makes a copy. AssertionError where a tile does otherwise."""
+    """Whether NumPy reshapes a random view without a copy, so that changes are visible in both, and not if it copies.
+    AssertionError if a tile differs."""
     rng = random.Random(seed)
     shape = rng.choice([(4, 6), (2, 3, 4), (24,), (2, 2, 3, 2)])
     t = X.reshape(shape).copy()
@@ -202,7 +202,7 @@ REACHED = {
         look(k) for k in range(j, 3) if k != 1
     ),
 }
-"""How threads get to a look at k of their own, and what thread j leaves."""
+"""Expressions for a value k per thread, and the result of thread j."""
 
 
 @pytest.mark.machine_code

@@ -1,4 +1,4 @@
-"""Tests of this folder import the modules next to them."""
+"""Makes the modules in this folder importable by its tests."""
 
 import sys
 from pathlib import Path

@@ -20,12 +20,13 @@ KINDS: dict[Any, tuple[Any, Any]] = {
 }
 PRECISION = 140
 FEW, MANY, STRIDE = 2500, 30_000, 509
-"""How many arguments are drawn, and which of all numbers of float32 are taken."""
+"""The number of arguments that are drawn, and the stride of the sweep over all float32 numbers."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """`exact` in multiprecision; `ranges` are those where arguments are drawn evenly, besides random bits.
+    """A function to measure. `exact`: in multiprecision; `ranges`: intervals from which arguments are drawn uniformly,
+    besides random bits.
 
     `bounds`: the promised error for float32 and float64, in ulp. `second`: the ranges of a second argument."""
 
@@ -96,13 +97,13 @@ HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 
 PERIODIC = ("sin", "cos", "tan")
-"""Functions whose hardest arguments are those next to multiples of pi / 2."""
+"""Functions whose least accurate arguments are next to multiples of pi / 2."""
 EVERY = 37
-"""Of which powers of 2 arguments next to multiples of pi / 2 are taken, for float64."""
+"""The exponents of float64 arguments next to multiples of pi / 2."""
 
 
 def next_to_quarters(kind: Any, every: int) -> np.ndarray:
-    """The numbers of every so many-th binade that are closest to multiples of pi / 2, by continued fractions: if p / q
+    """The numbers in every `step`-th binade that are closest to multiples of pi / 2, by continued fractions: if p / q
     is next to 2**e / (pi / 2), q * 2**e is next to p * pi / 2."""
     digits, largest = np.finfo(kind).nmant + 1, np.finfo(kind).maxexp
     found: set[float] = set()
@@ -123,9 +124,10 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
 
 
 LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
-"""Up to where a function takes fewer instructions, if it is known that its argument is not above it."""
+"""The bounds below which functions use fewer instructions, if the compiler knows that the argument is not above
+them."""
 KNOWN = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
-"""Arguments of which it is known."""
+"""Arguments that are known to be below the bound."""
 
 
 def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np.ndarray:
@@ -145,7 +147,8 @@ def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np
 
 
 def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndarray:
-    """tg.<name> of the operands, by a compiled kernel; or of what is `written`, in which they are a0[i] and a1[i]."""
+    """tg.<name> of the operands in a compiled kernel; or the expression `written`, in which they are a0[i] and
+    a1[i]."""
     names = [f"a{i}" for i in range(len(operands))]
     text = "\n".join(
         [
@@ -164,7 +167,7 @@ def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndar
 
 
 def ulp_error(found: np.generic, exact: mpf) -> float:
-    """|found - exact| over the spacing of found's format at `exact`; inf where only one is a number."""
+    """|found - exact| divided by the spacing of found's format at `exact`; inf if only one of them is a number."""
     if not isinstance(exact, mpf) or mpmath.isnan(exact):
         return 0.0 if np.isnan(found) else np.inf
     info = np.finfo(found.dtype)
@@ -180,7 +183,7 @@ def ulp_error(found: np.generic, exact: mpf) -> float:
 
 
 def inverse_error(found: np.generic, x: mpf) -> float:
-    """The same for erfinv, quickly, from erf of what was found: Newton's step is the error."""
+    """The error of erfinv in ulp, computed from erf of the result: the error is Newton's step."""
     if abs(x) > 1 or x == 0:
         return ulp_error(found, mpf(mpmath.nan) if x else x)
     if abs(x) == 1 or not np.isfinite(found):
@@ -192,7 +195,7 @@ def inverse_error(found: np.generic, x: mpf) -> float:
 
 
 def measure(name: str, kind: Any, count: int, seed: int = 1) -> tuple[float, list[float]]:
-    """The largest error over about `count` arguments, and the arguments it was found at."""
+    """The largest error over about `count` arguments, and its arguments."""
     return largest_error(name, operands(name, kind, count, seed))
 
 
@@ -209,7 +212,7 @@ def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray
 
 
 def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
-    """The largest error of the function over these arguments, and the arguments it was found at."""
+    """The largest error of the function over the given arguments, and its arguments."""
     case, found = CASES[name], applied(name, operands)
     worst, at = 0.0, [float(x[0]) for x in operands]
     with mp.workprec(PRECISION):
@@ -257,7 +260,7 @@ def _is_settled(name: str, x: list[mpf], found: np.generic) -> bool:
 
 
 def sweep(name: str, stride: int) -> tuple[float, float]:
-    """The largest error over every `stride`-th float32, against the float64 function; and where it was found."""
+    """The largest error over every `stride`-th float32, against the float64 function, and its argument."""
     worst, at = 0.0, 0.0
     for x in numbers(stride):
         errors = ulp_errors(applied(name, [x]), applied(name, [x.astype(np.float64)]))
@@ -268,7 +271,7 @@ def sweep(name: str, stride: int) -> tuple[float, float]:
 
 
 def numbers(stride: int) -> Iterator[np.ndarray]:
-    """Every `stride`-th number of float32, in parts."""
+    """Every `stride`-th float32 number, in chunks."""
     chunk = stride << 22
     for start in range(0, 2**32, chunk):
         bits = np.arange(start, min(start + chunk, 2**32), stride, dtype=np.uint64).astype(np.uint32)

@@ -20,7 +20,7 @@ FLOAT64_SAFE = (2.0**-450, 2.0**450)
 
 
 def typed(*operands: Any) -> list[np.ndarray]:
-    """Literals as arrays of the other operands' dtype, float32 where all are literals."""
+    """Literals as arrays of the other operands' dtype; float32 if all are literals."""
     dtype = next((x.dtype for x in operands if isinstance(x, np.ndarray | np.generic)), np.dtype(np.float32))
     return [np.asarray(x, dtype) for x in operands]
 
@@ -131,7 +131,7 @@ def bitcast(x: np.ndarray, to: DType) -> np.ndarray:
 
 
 class Cast:
-    """A dtype in the language: called it converts, passed to bitcast it stands for itself."""
+    """A dtype of the language: a call converts, and bitcast takes it as the target type."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype

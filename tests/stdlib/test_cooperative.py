@@ -1,4 +1,4 @@
-"""What follows from the declarations of the library's cooperative functions: results near the reference in blocks of
+"""Tests derived from the declarations of the library's cooperative functions: results near the reference in blocks of
 any size and in a role, gradients by differences, refusals that name both shapes."""
 
 from __future__ import annotations
@@ -75,6 +75,6 @@ def test_gradients(name: str, sample: Sample) -> None:
 
 
 def test_the_page_is_what_the_declarations_say() -> None:
-    """`python tools/cooperative_page.py` writes it."""
+    """The page is up to date; `python tools/cooperative_page.py` writes it."""
     tool = runpy.run_path(str(ROOT / "tools" / "cooperative_page.py"))
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["page"]()

@@ -1,4 +1,4 @@
-"""Every function keeps its promised error, against multiprecision arithmetic, over random and edge arguments.
+"""Every function keeps its promised error, compared with multiprecision arithmetic on random and edge arguments.
 
 On the CPU: tests/gpu/test_same_bits.py compares GPUs with it."""
 

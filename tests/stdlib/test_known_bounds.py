@@ -16,7 +16,7 @@ ENDS = {
     "exp2": (-126, -149, -150, -151),
     "exp10": (-37.93, -45.16, -45.31),
 }
-"""Where results become subnormal, and 0."""
+"""The arguments at which results become subnormal, and 0."""
 
 
 @pytest.mark.parametrize("written", KNOWN)

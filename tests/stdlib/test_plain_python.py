@@ -21,7 +21,7 @@ RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
 """All but the one with a loop, whose condition is not for arrays, and those of vectors."""
 BRANCHING = ("sin", "cos", "tan")
-"""What is large goes another way: one element at a time."""
+"""Arguments of the path for large numbers, which runs one element at a time."""
 
 
 def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:

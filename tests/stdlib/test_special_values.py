@@ -161,7 +161,7 @@ def test_many_remainders_are_exact(kind: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16], ids=str)
 def test_short_remainders_are_exact(dtype: Any) -> None:
-    """Those of float32, which need no rounding."""
+    """float32 remainders need no rounding."""
 
     @tg.kernel
     def remainders(x: tg.array[Any], y: tg.array[Any], z: tg.array[Any]):
@@ -186,7 +186,7 @@ def test_short_remainders_are_exact(dtype: Any) -> None:
     "name", ["exp", "exp2", "sin", "tan", "expm1", "log1p", "asin", "atan", "tanh", "erf", "cbrt"]
 )
 def test_subnormal_arguments_and_results(name: str, kind: Any) -> None:
-    """Functions with slope 1 at 0 give subnormal arguments back; the others are measured elsewhere."""
+    """Functions with derivative 1 at 0 return subnormal arguments; the others are measured elsewhere."""
     tiny = np.finfo(kind).smallest_subnormal * np.array([1, -1, 2, 3, 1000, -54321], kind)
     found = applied(name, [tiny])
     if name in ("exp", "exp2"):

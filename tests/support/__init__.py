@@ -1,1 +1,1 @@
-"""What tests of several files share."""
+"""Modules that tests of several folders use."""

@@ -1,4 +1,4 @@
-"""Tests of many programs, or of all pairs: what of them the default run has, what is slow, what is a campaign."""
+"""Tests of many programs or of all pairs: the parts for the default run, for slow tests and for campaigns."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
 
 
 def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
-    """One of PARTS parts of what is tested in each row of a table: in neighbouring rows the same number has others, so
-    that one chunk has a part of each row, and of each column."""
+    """One of PARTS parts of the cases in each row of a table, shifted between rows, so that one part has cases of each
+    row and of each column."""
     return (one for k, one in enumerate(of) if (k - row - number) % PARTS == 0)
 
 
 def rest_slow(
     of: Iterable[tuple[Any, ...]], now: Callable[..., bool], slow: Callable[..., bool] = lambda *one: True
 ) -> list[Any]:
-    """Parameters of a test that has several, of which only those for which `now` holds are in the default run. Of the
-    others those for which `slow` does not hold are campaigns."""
+    """Parameters of a test: those for which `now` holds are in the default run, those for which `slow` holds are slow
+    tests, the others are campaigns."""
 
     def marks(one: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
         if now(*one):

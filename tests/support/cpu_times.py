@@ -1,5 +1,5 @@
-"""Core-seconds of tests: `--cpu-times FILE` writes those of each test, of the processes that it waits for too, and
-prints those of each folder. What other programs do on the machine hardly changes them, unlike seconds on a clock."""
+"""Core-seconds of tests: `--cpu-times FILE` writes those of each test, including processes that it waits for, and
+prints the sums by folder. Unlike wall time, they hardly depend on other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 LONG = 2.0
-"""Core-seconds; a test that takes more is split, shares what it compiles, or is slow."""
+"""The largest core-seconds of a test; a test that takes more is split, shares its compiled code, or is marked slow."""
 
 VERY_LONG = 10.0
 """A slow test that takes more says why: `slow(why="...")`."""
@@ -35,7 +35,7 @@ def spent() -> float:
 
 
 class CpuTimes:
-    """What tests have taken: in this process, or in the workers that send it when they end."""
+    """The times of tests in this process, or in the workers that send them at their end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

@@ -46,7 +46,7 @@ def total(a: tg.array1d[float], result: tg.array1d[float]):
 
 
 class Tensor:
-    """What PyTorch's tensors are asked for."""
+    """The part of PyTorch's tensors that the runtime uses."""
 
     is_cuda = True
 
@@ -73,7 +73,7 @@ class Tensor:
 
 
 def torch_with(kind: type[Tensor]) -> SimpleNamespace:
-    """PyTorch with this type of tensors, as far as the runtime knows it. `stream`: the handle of its current stream."""
+    """A stand-in for PyTorch with a type of tensors. `stream`: the handle of its current stream."""
     made = SimpleNamespace(Tensor=kind, stream=0)
     made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
     made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))

@@ -1,4 +1,4 @@
-"""Functions of numbers, and kernels that apply them, for tests of their gradients."""
+"""Scalar functions, and kernels that apply them, for tests of gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELEMENTWISE = {
 
 
 def points_of(name: str) -> list[tuple[float, ...]]:
-    """Where an op has a derivative."""
+    """Points at which an op has a derivative."""
     undefined = UNDEFINED.get(name, lambda *_: False)
     arity = len(ELEMENTWISE[name].signature.operands)
     return [at for at in itertools.product(NUMBERS, repeat=arity) if not undefined(*at)]

@@ -1,4 +1,4 @@
-"""What is so of the tests of a folder. A folder that is not here fails tests/test_structure.py."""
+"""Properties of the tests of each folder. A folder that is missing here fails tests/test_structure.py."""
 
 from __future__ import annotations
 

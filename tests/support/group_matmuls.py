@@ -1,4 +1,4 @@
-"""Running what matmuls of warp groups are compiled to."""
+"""Runs the compiled code of matmuls of warp groups."""
 
 from __future__ import annotations
 

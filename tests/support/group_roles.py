@@ -1,4 +1,4 @@
-"""How matmuls of roles are compiled for a GPU."""
+"""Compiles matmuls of roles for a GPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import tegula as tg
 
 
 def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int) -> Any:
-    """A sum over tiles that one role fetches and others multiply. Transposed operands have K along their
-    columns, if left, or along their rows, if right."""
+    """A sum over tiles that one role fetches and others multiply. Transposed operands have K along their columns, if
+    left, or along their rows, if right."""
     m, n, k = shape
     left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
     turn_left, turn_right = turns

@@ -1,4 +1,4 @@
-"""Kernels with roles, and how they are compiled for a GPU."""
+"""Kernels with roles, and functions that compile them for a GPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What LLVM and ptxas make of a text is kept for other tests, for the other workers and for later runs, which would get
-the same. `inspect.unwrap` gives the functions as they are."""
+"""A cache of the output of LLVM and ptxas for other tests, workers and later runs. `inspect.unwrap` gives the functions
+without the cache."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from tegula.target import CpuTarget, get_cuda_target
 
 Made = TypeVar("Made")
 MOST_BYTES = 256 << 20
-"""Those used longest ago go where there are more."""
+"""The largest number of entries; the least recently used ones are deleted."""
 _LENGTH = struct.Struct("<Q")
 _object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
 
 
 class KeptCode:
-    """A folder of code, by the hash of all that it depends on. What fails is not kept."""
+    """A folder of code, by the hash of all inputs. Failures are not kept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
     def compiler(self) -> str:
-        """What stands for LLVM and for how it is called."""
+        """A text for LLVM's version and options."""
         sources = sorted(Path(backend.__file__).parent.glob("*.py"))
         return " ".join(
             (llvmlite.__version__, *(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources))
         )
 
     def compile_object(self, ir_text: str, target: CpuTarget) -> bytes:
-        """As the compiler for processors."""
+        """Compile for a processor, with the cache."""
         path = self._path(self.compiler, repr(target), ir_text)
         return self._kept(path) or self._keep(path, _object(ir_text, target))
 
     def compile_ptx(self, ir_text: str, arch: str) -> str:
-        """As the compiler for GPUs."""
+        """Compile to PTX, with the cache."""
         path = self._path(self.compiler, repr(get_cuda_target(arch)), ir_text)
         return (self._kept(path) or self._keep(path, _ptx(ir_text, arch).encode())).decode()
 
     def assembled(self, program: Path, text: str, arch: str) -> tuple[int, str, bytes]:
-        """As ptxas itself: its status, what it says, and the code."""
+        """Run ptxas, with the cache. Returns its status, its output and the code."""
         stamp = ptx._stamp(program) if program.exists() else str(program)
         path = self._path(stamp, arch, text)
         data = self._kept(path)
@@ -83,7 +83,7 @@ class KeptCode:
         return data
 
     def trim(self) -> None:
-        """Forget what was used longest ago."""
+        """Delete the least recently used entries."""
         found = [
             (status.st_mtime, status.st_size, p) for p in self.folder.iterdir() for status in (p.stat(),)
         ]
@@ -96,7 +96,8 @@ class KeptCode:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In pytest's own cache; without one nothing is kept. Before tests are collected, which take the names."""
+    """Keep code in pytest's own cache folder, or nowhere without one. Installed before tests are collected, because
+    they import the names."""
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
     kept = KeptCode(config.cache.mkdir("code"))

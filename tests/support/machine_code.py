@@ -1,5 +1,5 @@
-"""Holds the marker `machine_code` to what it says: tests that have it run what is compiled for this processor, and no
-others do. What their child processes run does not count."""
+"""Checks the marker `machine_code`: exactly the marked tests run code that is compiled for this processor. Code that
+their child processes run does not count."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ran = False
 
 
 def pytest_configure() -> None:
-    """Notes at the places where code for this processor is loaded and run. What the pool of threads loads for itself
-    does not count: it has its own name for `load`."""
+    """Record the loading and running of code for this processor. Code that the thread pool loads for itself does not
+    count, because it has its own name for `load`."""
     loads, launches = loader.load, compile.Compiled.launch
 
     def load(data: bytes) -> loader.LoadedObject:
@@ -57,7 +57,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def mistake(mark: pytest.Mark | None, has_run: bool) -> str | None:
-    """What is wrong with a test's marker."""
+    """The error about a test's marker, if it is wrong."""
     if mark is None:
         return UNMARKED if has_run else None
     return None if has_run or mark.kwargs.get("some") else MARKED

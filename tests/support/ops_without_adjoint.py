@@ -18,8 +18,8 @@ WITHOUT = {
     ),
     *("logical_blocks", "lanes", "bit_count", "clz", "brev", "table.get", "lane.ballot", "lane.match"),
 }
-"""Ops whose results carry no gradient, and those that the pass treats itself."""
+"""Ops whose results have no gradient, and ops that the pass handles itself."""
 
 
 LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster.")
-"""Ops that kernels have only after they were differentiated, and those of roles, which are refused as a whole."""
+"""Ops that are made after differentiation, and ops of roles, which are refused as a whole."""

@@ -11,7 +11,7 @@ N, ROWS = 8, 40
 
 
 class Program:
-    """One kernel's text. Each iteration of its loop, a role handles its pipes in an order of its own."""
+    """The text of a kernel. In each iteration of its loop, a role handles its pipes in an order of its own."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -24,7 +24,7 @@ class Program:
             self._role(role)
 
     def _pipe(self) -> tuple[int, list[int], int, str, int]:
-        """Producer, consumers, stages, how it is filled, tiles an iteration."""
+        """A pipe: producer, consumers, stages, the way it is filled, tiles per iteration."""
         producer = self.rng.randrange(self.roles)
         others = [r for r in range(self.roles) if r != producer]
         consumers = sorted(self.rng.sample(others, self.rng.randint(1, min(2, len(others)))))

@@ -1,4 +1,4 @@
-"""Launches with a driver that notes what it is asked for."""
+"""Launches with a driver that records its arguments."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tegula.runtime.cuda.driver import PROTOTYPES
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 Seen = tuple[bytes, int, bytes]
-"""What the driver is given: the configuration, the function, the bytes of the arguments."""
+"""The arguments of the driver: the configuration, the function, the bytes of the arguments."""
 
 
 class Spied(PretendDriver):
-    """The functions that machine code calls are functions of C. `seen`: what was launched; `size`: bytes of arguments
-    to look at; `moved`: how many maps were given another address; `refused`: what the driver says then."""
+    """C functions in the place of those that machine code calls. `seen`: the launches; `size`: the bytes of arguments
+    to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver returns."""
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)

@@ -19,7 +19,7 @@ def roles_of(made: Kernel) -> Op:
 
 
 def registers(*budgets: int) -> Spoil:
-    """Other registers than the language allows."""
+    """Other numbers of registers than the language allows."""
 
     def spoil(made: Kernel, parts: GpuCompilation) -> None:
         roles_of(made).attrs["registers"] = budgets
@@ -28,7 +28,7 @@ def registers(*budgets: int) -> Spoil:
 
 
 def widened(made: Kernel, parts: GpuCompilation) -> None:
-    """The idle warps of the first role's warp group take part in it."""
+    """The idle warps of the first role's warp group join the role."""
     roles = roles_of(made)
     (first, _), *others = roles.attrs["warps"]
     roles.attrs["warps"] = ((first, 4), *others)

@@ -1,4 +1,4 @@
-"""Tuned kernels: the fastest right candidate runs, wrong ones are dropped, arrays stay as they were."""
+"""Tuned kernels: the fastest right candidate runs, wrong candidates are dropped, arrays are restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N = 1000
 
 @pytest.fixture(autouse=True)
 def fresh_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In which no choice is kept yet."""
+    """A disk cache without choices."""
     monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
 
 
@@ -202,7 +202,7 @@ def pipe(stages: int, taken: int) -> Any:
 
 @pytest.mark.machine_code
 def test_candidates_that_are_not_proved_are_dropped() -> None:
-    """Also where they would run to their end: on the CPU nobody waits for what is left in a pipe."""
+    """Also candidates that would run to their end: on the CPU no role waits for items that are left in a pipe."""
     kernel = tg.autotune(stages=[2, 3], taken=[1, 0])(pipe)
     x, y = tg.ones((6, 8)), tg.zeros((6, 8))
     tg.launch_tiled(kernel, 1, [x], [y, 6])
@@ -248,7 +248,7 @@ def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many candidates were timed, each time."""
+    """The number of candidates that were timed, for each tuning."""
     counts: list[int] = []
     whole = tuned.timed
 
@@ -281,7 +281,7 @@ def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.machine_code
 def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chosen kernel depends on what neither the text nor the first candidate shows."""
+    """The chosen kernel depends on values that neither the text nor the first candidate shows."""
     table = {1: 1.0, 2: 2.0}
 
     def make(which: int) -> Any:
@@ -351,7 +351,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
     assert all((y == np.arange(N) + 1.0).all() for y in results)
 
 
-# What else a launch does ---------------------------------------------------------------------------------------------
+# Other effects of a launch -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -366,7 +366,7 @@ def test_gradients_of_the_chosen_kernel() -> None:
 
 @pytest.mark.machine_code
 def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
-    """What is tuned is not recorded, and what was recorded before stays valid."""
+    """Launches of the tuning are not recorded, and earlier records stay valid."""
     kernel = tg.autotune(REPEATS=[1, 2, 3], FACTOR=[3.0])(scale)
     x, y, z = (tg.array([1.0, 2.0], dtype=float, requires_grad=True) for _ in range(3))
     with tg.Tape() as tape:
@@ -422,7 +422,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
     kernel = tg.autotune(FACTOR=[2.0, 2.0, "two", 2.0], block_dim=[48])(scale)
     np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
     assert 1 <= len(made) <= 2 and all(w.process.poll() is not None for w in made)
-    # What the processes compiled is in the disk cache.
+    # The disk cache has the code that the processes compiled.
     assert all(form.from_cache for c in kernel.candidates for form in c.kernel.compiled)
     assert "error[" in kernel.reports[0].dropped[0].dropped
 

@@ -58,11 +58,12 @@ WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN
 
 # The table of a kernel: its arguments' kinds, the cached launches, and the keys last looked up in vain.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
-"""What an argument is. A table has its kind, its bytes, and two or three words more: for arrays how much of its
-description keys have, and whether other libraries' fit; for integers the least, the largest, and what bits are kept."""
+"""Kinds of arguments. A table has for each argument its kind, its bytes, and two or three more words. For arrays: the
+part of the description that keys contain, and whether arrays of other libraries fit. For integers: the least value, the
+greatest value, and the mask of the bits that are kept."""
 NUMBER_ALONE, WITH_ADDRESS, WITH_ALIGNMENT = range(3)
-"""How much of the description of an array of ours a key has: only the number that it is specialised on; all of it; all,
-but of the address only the last bits. Keys have as much as the last of any tensor."""
+"""The part of an array's description that a key contains: only the number that kernels are specialised on; the whole
+description; the description with only the low bits of the address. For tensors keys contain the last."""
 MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
 ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
@@ -82,14 +83,14 @@ ENTRY = {name: WORD * k for k, name in enumerate((*_ENTRY_WORDS, "configuration"
 CONFIGURATION_BYTES, STREAM_AT, FIRST_ATTRIBUTE_AT, ATTRIBUTES_AT, ATTRIBUTE_BYTES = 64, 32, 40, 48, 72
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
 """The key, then the captures (three objects each), the fix-ups (three words each), and the bytes that follow the
-arguments. A fix-up is where a tensor map is in what the kernel reads, where the address of its array is, and what that
-was when the map was made: the map of an array at another address gets that."""
+arguments. A fix-up has the offset of a tensor map, the offset of its array's address, and the address for which the map
+was made: in a launch with another address the map's address is replaced."""
 DEVICE = {
     name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current", "replace"))
 }
-"""What is known of a device: whether it can be used, whether it is the only one, its context, and the driver's
-functions that launch, that say what context a thread has, and that change the address of a tensor map (0: there is
-none)."""
+"""The variables of a device: whether it can be used, whether it is the only device, its context, and the addresses of
+the driver's functions that launch, that return a thread's context, and that replace the address of a tensor map (0 for
+a missing function)."""
 
 # The frame: the working memory of a call.
 MOST_WORDS, MOST_ARRAYS, MOST_BYTES = 160, 10, 4096

@@ -1,5 +1,6 @@
-"""LLVM IR of what a launch in machine code does with its arguments (see backend/launcher.py): it notes what they are
-specialised on in the key, and emits what the kernel reads of them. Names in angle brackets stand for numbers."""
+"""LLVM IR that handles the arguments of a launch in machine code (see backend/launcher.py): it adds the properties that
+kernels are specialised on to the key, and writes the bytes that the kernel reads. Names in angle brackets stand for
+numbers."""
 
 from __future__ import annotations
 

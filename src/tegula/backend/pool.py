@@ -38,7 +38,7 @@ def _default_cache() -> Cache | None:
 
 
 disk_cache: Callable[[], Cache | None] = _default_cache
-"""Where the pool's own code is kept; the runtime puts its configuration here."""
+"""The function that returns the disk cache of the pool's own code; the runtime replaces it by the configured cache."""
 
 
 class _Local(threading.local):

@@ -1,13 +1,13 @@
-"""How running kernels notice signals.
+"""Signals while kernels run: watches, and the calls by which kernels check for signals.
 
-In front of the scratch memory of every thread lies its watch. Where a kernel's loop may take long, it compares the
-clock with the word `due` there (codegen/poll.py), and calls `look` when that time has passed. A worker then only checks
-whether the launch was given up. The thread that launched, if it is the main one, has the interpreter run the handlers
-of signals that have arrived: if one of them raises an exception, the launch is given up, the kernel returns at once
-with 1, and so do those of all other threads at their next look; the exception is kept until Python code raises it. A
-handler that raises nothing changes nothing.
+Each thread has a watch in front of its scratch memory. A kernel's loop that may take long compares the clock with the
+watch's word `due` (codegen/poll.py), and calls `look` when that time has passed. A worker then only checks whether the
+launch was cancelled. The launching thread, if it is the main thread, has the interpreter run the handlers of pending
+signals. If a handler raises an exception, the launch is cancelled: the kernel returns 1 immediately, and in other
+threads at their next look; the exception is kept until Python code raises it. A handler that returns has no effect on
+the launch.
 
-A handler runs on the stack of the kernel, and may launch: it gets other scratch memory meanwhile."""
+A handler runs on the stack of the kernel, and may launch kernels, which get other scratch memory."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""Whether the schedule of a kernel is right, that is, what its roles do to barriers and shared memory: proved for every
-launch, or explored in some."""
+"""The checker of schedules: a schedule, the roles' operations on barriers and shared memory, is proved right for every
+launch, or explored in some launches."""

@@ -83,7 +83,7 @@ def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
         for r, role in enumerate(run.roles)
         if event.barrier in role.arrives
     ]
-    who = " and ".join(ended) or "nobody: no role arrives there"
+    who = " and ".join(ended) or "a role, but no role arrives at it"
     return (
         done.op,
         f"{run.who(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {who}",

@@ -1,6 +1,6 @@
-"""The launches that are worth unrolling: each number that a launch decides is near those that the kernel compares it
-with or divides it by, or near the numbers of stages; each is tried together with small and large others, and all at
-random."""
+"""The launches to unroll: each number that a launch determines is near a number that the kernel compares it with or
+divides it by, or near a number of stages; each is combined with small and large values of the others, and random
+launches are added."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
         if not inside or started:
             raise Refuted(
                 "init",
-                f"{op.result.name or 'a barrier'} is used before all threads see that it was made",
+                f"{op.result.name or 'a barrier'} is used before its initialisation is visible to all threads",
                 op.loc,
                 "make barriers before the roles, then a fence and a barrier of the block",
             )
@@ -111,13 +111,15 @@ def _named(kernel: Kernel, threads: int) -> None:
     for barrier, number in named_barriers(kernel, threads).items():
         assert isinstance(barrier.owner, Op)
         if number < 0:
-            message = f"there is no named barrier left for {barrier.name or 'this one'}, a block has {NAMED_BARRIERS}"
+            message = (
+                f"no named barrier is left for {barrier.name or 'this one'}: a block has {NAMED_BARRIERS}"
+            )
             raise Refuted("budget", message, barrier.owner.loc, "make fewer named barriers")
     for op in kernel.walk():
         for name in own_barriers(op, threads):
             other = taken.setdefault(name, op)
             if name >= NAMED_BARRIERS:
-                message = f"this role has named barrier {name}, a block has {NAMED_BARRIERS}"
+                message = f"this role needs named barrier {name}, but a block has only {NAMED_BARRIERS}"
                 raise Refuted("budget", message, op.loc, "use fewer roles")
             if isinstance(op, Barrier) != isinstance(other, Barrier):
                 places = ((other.loc, "the other one"),)
@@ -146,8 +148,10 @@ def _registers(roles: Roles, threads: int) -> None:
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
-            message = f"a role asks for {asked} registers a thread, not for a multiple of {STEP} from {LEAST} to {MOST}"
-            raise Refuted("budget", message, roles.loc, "change registers=")
+            message = (
+                f"a role has registers={asked}, which must be a multiple of {STEP} from {LEAST} to {MOST}"
+            )
+            raise Refuted("budget", message, roles.loc, "change its registers=")
         for group in range(first // 4, (first + warps + 3) // 4):
             if asked and budgets.setdefault(group, asked) != asked:
                 message = (

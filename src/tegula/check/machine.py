@@ -144,7 +144,7 @@ class Run:
                 f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, where its wait number "
                 f"{before + 1} is for phase {wanted}, of parity {wanted & 1}",
                 op.loc,
-                "the parity to wait for flips each time the ring starts anew",
+                "flip the parity of the wait each time the stage index returns to 0",
             )
             wanted -= 1
         if phase.number == wanted:

@@ -11,10 +11,10 @@ from tegula.passes.overlap import array_root
 from tegula.types import ArrayType, scalar_of
 
 PREMISES = (
-    "the event table (tegula/ops/events.py) states what PTX instructions do to barriers and shared memory",
-    "barriers that are derived inside one role are right, and so is what is said to differ between its threads",
+    "the event table (tegula/ops/events.py) states the effects of PTX instructions on barriers and shared memory",
+    "the analyses of derived barriers inside a role, and of values that differ between its threads, are right",
     "each loop of a role ends, and nothing in it waits for another block",
-    "LLVM and ptxas keep integer arithmetic, and the order of memory accesses and barriers that is emitted",
+    "LLVM and ptxas preserve integer arithmetic, and the emitted order of memory accesses and barriers",
     "no barrier counts 2^31 - 4096 items or more, nor does a 32-bit counter of items that is written by hand",
 )
 """The premises of a proof; the guards of the certificate are further ones."""
@@ -23,7 +23,7 @@ YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
 
 @dataclass(slots=True)
 class _Accesses:
-    """The accesses of a kernel to one array: atomic updates, with how they combine; other accesses."""
+    """The accesses of a kernel to one array: atomic updates, with their operations, and other accesses."""
 
     name: str
     updates: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])

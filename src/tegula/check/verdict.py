@@ -132,7 +132,7 @@ class Verdict:
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
-            lines += ['  it runs all the same: the kernel says check="bounded"'] if self.accepted else []
+            lines += ['  it runs without a proof: the kernel has check="bounded"'] if self.accepted else []
         if self.premises:
             lines += ["  premises:", *(f"  - {p}" for p in self.premises)]
         if self.status != NO_SCHEDULE:

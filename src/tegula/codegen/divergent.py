@@ -133,7 +133,7 @@ def _light(s: State, region: Region) -> bool:
 
 
 def _harmless(s: State, op: Op) -> bool:
-    """Whether the op does nothing in masked lanes: it is pure, or accesses memory lane by lane."""
+    """Whether the op does nothing in masked lanes: it is pure, or accesses memory per lane."""
     if isinstance(op, ACCESSES):
         return any(s.known.varying(v) for v in [op.target, *op.indices])
     return isinstance(op, STRAIGHT) or (isinstance(op, If) and op in s.known.divergent)

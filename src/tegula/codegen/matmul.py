@@ -125,7 +125,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """How C is cut: runs of row blocks, and runs of column panels in units of vectors of `lanes`."""
+    """The blocking of C: runs of row blocks, and runs of column panels in units of vectors of `lanes`."""
 
     lanes: int
     rows: tuple[Run, ...]

@@ -455,7 +455,7 @@ def _bound(op: Select) -> str:
 
 
 def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """The same bits as another type. A bool has the bits of its byte: 0 or 1."""
+    """Reinterpret the bits of a value as another type. A bool has the bits of its byte, 0 or 1."""
     if source == to:
         return x
     have, want = register_type(source, width), register_type(to, width)

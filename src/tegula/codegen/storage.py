@@ -1,4 +1,4 @@
-"""Where values lie while a block runs: views of memory, array descriptors, and the scratch memory plan."""
+"""The storage of values while a block runs: views of memory, array descriptors, and the scratch memory plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matmuls of tiles: where operands are read, where results are written, and what is prefetched for the next step."""
+"""Matmuls of tiles: the sources of operands, the targets of results, and prefetches for the next step."""
 
 from __future__ import annotations
 

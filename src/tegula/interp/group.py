@@ -1,5 +1,5 @@
-"""The meaning of ops of kernels that are spread over the threads of a group. `accesses.py` says which thread accesses
-what."""
+"""The interpretation of ops that are distributed over the threads of a group. `accesses.py` determines the elements
+that each thread accesses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Running a kernel that was lowered to the threads of a GPU block: buffers lie at their places in shared memory, and
-what threads access between barriers is checked for races."""
+"""Runs a kernel that was lowered to the threads of a GPU block: buffers have their addresses in shared memory, and
+accesses of threads between barriers are checked for races."""
 
 from __future__ import annotations
 

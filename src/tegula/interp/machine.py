@@ -202,7 +202,7 @@ class Machine:
         ranks = [len(v.type.shape) for v in op.operands if isinstance(v.type, TileType)]
         return ref(op.attrs, *(self.group(v) for v in op.operands), ranks[0] if ranks else 0)
 
-    # Where paths join ---------------------------------------------------------------------------------------
+    # Joins of paths -----------------------------------------------------------------------------------------
 
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
         """The value after a join: `new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong

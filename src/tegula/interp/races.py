@@ -1,4 +1,4 @@
-"""Data races among the threads of a block: what each has accessed since the last barrier."""
+"""Data races among the threads of a block: the accesses of each thread since the last barrier."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The IR: SSA values, ops with named operands, structured regions, kernels.
 
-values: what everything is made of; fields: names for what ops are given; interfaces: what passes ask of ops;
-kernel: a body with parameters; text: printer and parser; verify: what holds between passes; rewrite: walking,
-replacing, cloning, dead code."""
+values: values, ops and regions; fields: named operands and attributes; interfaces: properties of ops that passes use;
+kernel: a body with parameters; text: printer and parser; verify: the verifier; rewrite: walking, replacement, cloning,
+dead code elimination."""
 
 from tegula.ir.interfaces import (
     AtomicUpdate,

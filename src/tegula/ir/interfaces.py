@@ -1,4 +1,5 @@
-"""What passes ask of an op instead of its class: how it hands values on, and what it shows of another object."""
+"""Interfaces of ops, which passes use instead of op classes: how an op carries values, and which object it is a view
+of."""
 
 from __future__ import annotations
 

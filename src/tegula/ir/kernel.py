@@ -1,4 +1,4 @@
-"""Kernels: a body, named parameters, and what the kernel is specialised on."""
+"""Kernels: a body, named parameters, and the properties that the kernel is specialised on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes are made of: walking, uses, replacing, cloning, dead code."""
+"""Building blocks of passes: walking, uses, replacement, cloning, dead code elimination."""
 
 from __future__ import annotations
 

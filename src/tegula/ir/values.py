@@ -1,6 +1,6 @@
-"""Values, ops and regions: how the IR hangs together. Control flow is structured; every region is a single block.
+"""Values, ops and regions, the data structures of the IR. Control flow is structured; every region is a single block.
 
-An op's class says what the op is (see `ops/`), with names from `fields`.
+An op's class defines the op (see `ops/`), with the names of its operands and attributes from `fields`.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ class Value:
 
 
 class Access(StrEnum):
-    """What an op may do to memory."""
+    """The kinds of accesses by which an op may affect memory."""
 
     READ = "read"
-    """Its result depends on what is there."""
+    """The result depends on the content."""
     WRITE = "write"
-    """It changes what is there."""
+    """The op changes the content."""
     ATOMIC = "atomic"
-    """It reads and changes each element at once, so that other atomic accesses come before or after."""
+    """The op reads and changes each element in one step, ordered with other atomic accesses."""
     IO = "io"
-    """It is observed outside the kernel or by other threads, and keeps its place among ops like it."""
+    """The op is observed outside the kernel or by other threads, and keeps its order with other such ops."""
     ISSUE = "issue"
-    """It starts an asynchronous write, which is done once an `ARRIVE` of it has passed."""
+    """The op starts an asynchronous write, which is complete after an `ARRIVE` on the same memory."""
     ARRIVE = "arrive"
-    """Asynchronous writes that were started before are done."""
+    """Asynchronous writes that were started earlier are complete after the op."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an op does to memory; `value` is the array, buffer or stack, None for all that can be observed."""
+    """An access of an op to memory. `value`: the array, buffer or stack; None for effects outside of memory."""
 
     kind: str
     value: Value | None = None
@@ -160,17 +160,17 @@ class Op:
         return self.results[0]
 
     def infer(self) -> Sequence[Type]:
-        """Result types; TypeRule where what the op is given does not fit."""
+        """The result types; TypeRule if operands or attributes do not fit."""
         raise NotImplementedError(self.NAME)
 
     def effects(self) -> Sequence[Effect]:
-        """What the op itself does to memory, as declared of operands and results; nested ops speak for themselves."""
+        """The op's own accesses to memory, as declared for its operands and results, without those of nested ops."""
         observed = (Effect(Access.IO),) if self.OBSERVED else ()
         return (*self.signature.effects_of(self), *observed)
 
     def adjoint(self, b: Any, *grads: Any) -> Sequence[Value | None]:
-        """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
-        gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
+        """The increment of each operand's adjoint, given the adjoints of the results (None: zero). Called if a gradient
+        flows through the op. For ops that write memory the gradient of the written elements is in `b.shadow(...)`."""
         return b.refuse(self, "it has no derivative")
 
     def map_operands(self, change: Callable[[Value], Value]) -> None:
@@ -178,8 +178,8 @@ class Op:
         self.operands = [change(v) for v in self.operands]
 
     def set_operand(self, at: int, value: Value) -> None:
-        """Put a value in the place of the operand at a position, as `uses` counts them. Who knows the op's class
-        assigns to a name instead."""
+        """Replace the operand at a position, as `uses` counts them. Code that knows the op's class assigns to a name
+        instead."""
         self.operands[at] = value
 
     def substitute(self, mapping: Mapping[Value, Value]) -> None:

@@ -1,4 +1,4 @@
-"""The verifier: what must hold of every kernel between two passes."""
+"""The verifier: the conditions that every kernel satisfies between two passes."""
 
 from __future__ import annotations
 

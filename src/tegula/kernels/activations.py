@@ -1,5 +1,5 @@
-"""Activation functions: as exact as the standard library for matmuls of float32; for those of 16-bit floats by short
-formulas, with errors of up to 2e-7 |x| for gelu and a relative 2e-6 for silu."""
+"""Activation functions. For float32 matmuls they are as accurate as the standard library; for 16-bit results they use
+short formulas with an error of at most 2e-7 |x| for gelu and a relative error of 2e-6 for silu."""
 
 from typing import Any
 

@@ -1,9 +1,8 @@
-"""Attention: the softmax of the scores of one tile of keys is overlapped with the matmul of the weights of the tile
-before with its values.
+"""Attention: the softmax of one tile of keys is overlapped with the matmul of the previous tile's weights and values.
 
-The keys are walked from the last one that counts to the first, so that only the tile that stands before the loop holds
-some that do not. Where all rows see as many keys, blocks are persistent: the next tile of queries and its first keys
-are fetched while one is finished. Causal tiles have a block each, which start in order, the longest first."""
+Tiles of keys are visited from the last visible one to the first, so that only the tile before the loop needs a mask.
+Without a causal mask blocks are persistent: the next tile of queries and its first keys are fetched while the current
+one is finished. With a causal mask each tile of queries has a block; blocks with the most keys start first."""
 
 import math
 from collections.abc import Callable
@@ -27,35 +26,33 @@ from tegula.kernels.operands import (
 
 DTYPES = ("bfloat16", "float16")
 QUERIES = KEYS = 128
-"""Rows of a tile of queries, and of one of keys or values."""
+"""The number of rows of a tile of queries, and of a tile of keys or values."""
 STAGES = {64: 3, 128: 2}
-"""Head dimensions, with how many tiles of keys and of values are in memory at once."""
+"""The number of stages of the pipes of keys and of values, by head dimension."""
 CACHED = 16 << 20
-"""Bytes of keys and values that causal blocks work on at a time, if they can: they are to stay in the cache that all
-share."""
+"""The bytes of keys and values that concurrent causal blocks should read, so that these stay in the L2 cache."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
 FAR = -1e30
-"""The least that counts as the largest score of a row: relative to it the weights of a row without keys are 0, not
-NaN."""
+"""A lower bound of the maximum score of a row, so that the weights of a row without visible keys are 0, not NaN."""
 
 
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
-    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that two tiles
-    of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
+    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through the corners of tiles, so that it may
+    cross two tiles of keys; `logs`: whether the kernel also stores the logarithms of the sums."""
     stages = STAGES[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
     @tg.func
     def tiles_of_keys(row: int, keys: int, past: int):
-        """How many tiles of keys the rows of a tile see, at least one."""
+        """The number of tiles of keys that are visible to the tile of queries from `row` on, at least 1."""
         stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
         return (stop + KEYS - 1) // KEYS
 
     @tg.func
     def visible(scores: Any, limit: int):
-        """The scores of the keys that a row may see; minus infinity for the others. `limit`: for a causal tile, the
-        last key that its first row sees, else the number of keys."""
+        """The scores with minus infinity for the keys that are not visible to a row. `limit`: with a causal mask the
+        last key that is visible to the first row, else the number of keys."""
         columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), shape=(1, KEYS))
         if causal:
             rows = tg.tile_reshape(tg.tile_arange(QUERIES, dtype=int), shape=(QUERIES, 1))
@@ -81,7 +78,7 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         o: tg.array4d[dtype],
     ):
         if causal:
-            # Of a group of heads all last rows start first: they see the most keys.
+            # The last rows of all heads of a group start first: most keys are visible to them.
             group, i, j = tg.tid()
             n, iterations = (group * together + j) * tiles + tiles - 1 - i, 1
         else:
@@ -200,10 +197,10 @@ def attention(
 
 
 class AttentionConfig(NamedTuple):
-    """How attention is computed, for all arguments with one launch key. `new`, `new_lse`: make outputs that are not
-    given; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: what copies each
-    operand to where bulk copies reach it, None for one that is there; empty if all are. `factor`: of the scores, where
-    no scale is given."""
+    """How attention is computed for all arguments with one launch key. `new`, `new_lse`: functions that make the
+    outputs if none are given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
+    nothing to compute; `told`: its integer arguments. `copies`: for each operand the function that makes an aligned
+    copy for bulk copies, or None; empty if no operand needs one. `factor`: the factor of the scores by default."""
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]
@@ -216,7 +213,7 @@ class AttentionConfig(NamedTuple):
 
 
 def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
-    """How attention is computed; LaunchError for arguments that do not fit."""
+    """The configuration for arguments of attention; LaunchError for arguments that do not fit."""
     given = {name: seen("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))}
     queries, keys = given["q"], given["k"]
     _check(given)
@@ -254,12 +251,12 @@ plans = Plans(_plan)
 def order(
     queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The grid, and what the kernel is told of it: heads of a group; blocks, the iterations in which all of them have a
-    tile, and tiles of the iteration after them; tiles and heads; heads with the same keys; keys, and how many more
-    there are than queries.
+    """The grid, and the kernel's integer arguments: heads per group; blocks, the number of iterations in which every
+    block has a tile, and the number of tiles in the last, partial iteration; tiles per head and heads; heads that share
+    their keys; keys, and keys minus queries.
 
-    A group is as many heads as the cache holds keys and values of, but has a tile for each of the `most` blocks that
-    run at a time."""
+    A group has as many heads as there is room for their keys and values in the cache, but at least a tile for each of
+    the `most` blocks that run at a time."""
     batch, heads, length, depth = queries
     tiles, count, per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
     size = 2 * keys[2] * depth * bits // 8 // per_key
@@ -281,7 +278,7 @@ def order(
 
 
 def _check(given: dict[str, Any]) -> None:
-    """LaunchError for queries, keys and values that do not fit each other."""
+    """Raise LaunchError if queries, keys and values do not fit each other."""
     q, k, v = given.values()
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
     if depth not in STAGES:
@@ -290,8 +287,8 @@ def _check(given: dict[str, Any]) -> None:
     expect_shape("attention", "k", k, (batch, groups, k.shape[2], depth), f"'q' of shape {q.shape}")
     expect_shape("attention", "v", v, k.shape, "'k'")
     if heads and (not groups or heads % groups):
-        what = f"attention: {heads} heads of 'q' are no multiple of the {groups} of 'k' and 'v'"
-        raise tg.LaunchError(what, "each head of k and v serves equally many of q")
+        what = f"attention: the {heads} heads of 'q' are not a multiple of the {groups} heads of 'k' and 'v'"
+        raise tg.LaunchError(what, "each head of 'k' and 'v' serves the same number of heads of 'q'")
     if not q.dtype == k.dtype == v.dtype:
         what = f"attention: 'q', 'k' and 'v' must be of one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
-        raise tg.LaunchError(what, "convert the others to that of 'q'")
+        raise tg.LaunchError(what, "convert 'k' and 'v' to the dtype of 'q'")

@@ -1,6 +1,7 @@
 """Matmuls: persistent blocks, in which one role fetches tiles and another multiplies them.
 
-Where there are fewer tiles than blocks, several split the steps of a tile, and a second kernel adds up their sums."""
+Where there are fewer tiles than blocks, several blocks split the K dimension of a tile (split-K), and a second kernel
+adds up their sums."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -31,12 +32,13 @@ RESULTS = ("bfloat16", "float16", "float32")
 PRECISIONS = ("default", "tf32")
 RASTER = 8
 WIDTH, THREADS = 256, 64
-"""Elements of a row that a block adds up, and its threads."""
+"""The elements of a row that a block of the second kernel adds up, and the block's threads."""
 
 
 class Epilogue(NamedTuple):
-    """What becomes of the sums. `result`: the type of the output; `scaled`, `keeps`, `biased`: whether alpha, beta and
-    bias change anything; `activation`: a name, or nothing; `exact`: whether it is to be as exact as float32."""
+    """The epilogue of a matmul. `result`: the dtype of the output; `scaled`: alpha is not 1; `keeps`: beta is not 0;
+    `biased`: there is a bias; `activation`: the name of a function, or ""; `exact`: the activation has the accuracy of
+    float32."""
 
     result: Any
     scaled: bool = False
@@ -46,7 +48,7 @@ class Epilogue(NamedTuple):
     exact: bool = False
 
     def function(self) -> Any:
-        """The function that stores a tile of sums."""
+        """The kernel function that applies the epilogue to a tile of sums and stores the result."""
         result, scaled, keeps, biased, name, exact = self
         activate = (EXACT if exact else SHORT).get(name)
 
@@ -71,8 +73,8 @@ class Epilogue(NamedTuple):
 def matmul_kernel(
     dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default"
 ) -> Any:
-    """The kernel for operands of a type. `precision`: as tile_matmul takes it. With `splits` its output is the sums of
-    each chunk, (splits, M, N) of float32, without an epilogue."""
+    """The kernel for operands of a dtype. `precision`: as for tile_matmul. With more than one split, the output has the
+    sums of each split, (splits, M, N) of float32, without an epilogue."""
     rows, columns, depth, stages, groups, _, splits, swapped = tile
     shape = (columns, depth) if transposed else (depth, columns)
     sums = (columns, rows) if swapped else (rows, columns)
@@ -88,7 +90,7 @@ def matmul_kernel(
         right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
         height = (c.shape[across] + rows - 1) // rows
         width = (c.shape[across + 1] + columns - 1) // columns
-        # What lies outside the operands is 0.
+        # Elements outside the operands are loaded as 0.
         steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
         with tg.role("fetch", warp_groups=1, registers=40 if swapped else 24):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
@@ -113,7 +115,7 @@ def matmul_kernel(
                         tg.tile_matmul(x, tg.tile_transpose(y), total, precision=precision)
                     else:
                         tg.tile_matmul(x, y, total, precision=precision)
-                # A copy: what tensor cores add to stays in registers, and what is transposed does not.
+                # A copy: accumulators of tensor cores stay in registers, and tiles that are transposed do not.
                 whole = tg.tile_transpose(total * 1.0) if swapped else total
                 if splits > 1:
                     tg.tile_store(c[j // width], whole, offset=(i * rows, j % width * columns))
@@ -125,8 +127,8 @@ def matmul_kernel(
 
 @lru_cache(maxsize=256)
 def summed(splits: int, epilogue: Epilogue) -> Any:
-    """The kernel that adds up the partial sums of each element. They are loaded together, so that they arrive at
-    once."""
+    """The kernel that adds up the splits' sums of each element. All splits of an element are loaded as one tile, so
+    that their loads overlap."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -148,7 +150,7 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
 
 @lru_cache(maxsize=256)
 def without_matmul(epilogue: Epilogue) -> Any:
-    """The kernel for a matmul that is scaled by 0, whose operands are not read: an epilogue of zeros."""
+    """The kernel for alpha = 0: it applies the epilogue to zeros and does not read `a` and `b`."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -231,11 +233,11 @@ def matmul(
 
 
 class GemmConfig(NamedTuple):
-    """How a matmul is computed, for all arguments with one launch key. `new`: makes an output that is not given;
-    `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
-    `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
-    `split_sums`: where blocks split tiles, the shape of their sums, the kernel that adds these up, and its grid.
-    `without`: the grid of a kernel that is not given the operands, because they are scaled by 0."""
+    """How a matmul is computed for all arguments with one launch key. `new`: the function that makes the output if none
+    is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is nothing to compute;
+    `blocks`: the number of its blocks. `copies`: for each operand the function that makes an aligned copy for bulk
+    copies, or None; empty if neither operand needs one. `split_sums`: for split-K the shape of the splits' sums, the
+    kernel that adds them up, and its grid. `without`: for alpha = 0 the grid of the kernel without operands."""
 
     new: Callable[[], Any]
     device: Any
@@ -259,7 +261,8 @@ def _plan(
     precision: str,
     tile: Tile | None,
 ) -> GemmConfig:
-    """How the matmul is computed; LaunchError for arguments that do not fit. `factor`: alpha, if that is 0 or 1."""
+    """The configuration for arguments of matmul; LaunchError for arguments that do not fit. `factor`: alpha if it is 0
+    or 1, else None."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
     _check(left, right, transposed, precision, activation)
     dtype, device = left.dtype, left.device
@@ -282,7 +285,7 @@ def _plan(
     wide = m, ceil(n / WIDTH)
     if factor == 0:
         return GemmConfig(new, device, reach, kernel=without_matmul(epilogue), without=wide)
-    # The old elements, or float32 results that are long in the making.
+    # The epilogue needs many registers: for old elements of `out`, or for the exact gelu.
     crowded = keeps or (activation == "gelu" and result == tg.float32)
     blocks = processors(device)
     if tile is None:
@@ -292,7 +295,7 @@ def _plan(
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
     transposes = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
-    # An even number: neighbouring blocks may fetch in common.
+    # An even number of blocks: two neighbouring blocks may fetch by one multicast.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
     copy = partial(reachable, dtype=dtype)
     second = partial(transposed_copy, dtype=dtype) if transposes else None if is_reachable(right) else copy
@@ -313,7 +316,7 @@ def _plan(
 
 
 def _check(left: Any, right: Any, transposed: bool, precision: str, activation: str | None) -> None:
-    """LaunchError for operands that do not fit each other, and for options that there are not."""
+    """Raise LaunchError if the operands do not fit each other or an option is unknown."""
     if left.dtype != right.dtype:
         what = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
         raise tg.LaunchError(what, "convert one of them")

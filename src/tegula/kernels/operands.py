@@ -1,4 +1,4 @@
-"""Arrays that the kernels of the library are called with: what they are, where they are, new ones like them."""
+"""Operands of the library's kernels: checks of arrays and tensors, aligned and transposed copies, new outputs."""
 
 import math
 import os
@@ -11,14 +11,14 @@ from typing import Any
 import tegula as tg
 
 MAP_ALIGNMENT = 16
-"""Bytes that the address and the strides of an array are multiples of, if bulk copies are to reach it."""
+"""The alignment in bytes that bulk copies need of an array's address and strides."""
 
 
 def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
-    """A `tg.array` on the memory of an argument, whatever library it is of; LaunchError for one that does not fit.
+    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that does not fit.
 
-    It is there to be asked for shape, dtype and device. Launches get the argument itself, whose library may have a
-    stream of its own."""
+    The array gives shape, dtype and device. Launches get the argument itself, whose library may have a stream of its
+    own."""
     try:
         found = value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (tg.LaunchError, tg.RunError):
@@ -28,7 +28,7 @@ def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str])
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
     if found.ndim != ndim:
         what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
-        raise tg.LaunchError(what, "reshape it, or loop over what it has more")
+        raise tg.LaunchError(what, "reshape it, or loop over the additional dimensions")
     if str(found.dtype) not in dtypes:
         what = f"{function}: '{name}' must be of {' or '.join(dtypes)}, got {found.dtype}"
         raise tg.LaunchError(what, "convert it, or write a kernel for this type")
@@ -36,15 +36,15 @@ def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str])
 
 
 def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], of: str) -> None:
-    """LaunchError for an array whose shape does not fit the others, which `of` names."""
+    """Raise LaunchError if the shape of an array is not `wanted`. `of`: the names of the arrays it must fit."""
     if found.shape != wanted:
         what = f"{function}: '{name}' must have shape {wanted} to fit {of}, got {found.shape}"
         raise tg.LaunchError(what, "check the order of its dimensions")
 
 
 def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "ByteReach":
-    """LaunchError for an output that shares memory with an input, which other blocks may still read. What it returns
-    finds that out of other arguments with the same launch key."""
+    """Raise LaunchError if an output shares memory with an input, which other blocks may still read. The returned
+    ranges make the same check for other arguments with the same launch key."""
     reach = ByteReach(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
@@ -53,15 +53,16 @@ def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "ByteReach"
 
 
 class ByteReach:
-    """Where the bytes of an output and of inputs begin and end, from their addresses. `of`: their names with that, the
-    output's first."""
+    """The byte ranges of an output and of inputs, relative to their addresses. `of`: names with the begin and the end
+    of their ranges, the output first."""
 
     def __init__(self, function: str, *of: tuple[str, int, int]) -> None:
         self.function = function
         (_, self.low, self.high), *self.inputs = of
 
     def expect_apart(self, out: Any, inputs: Iterable[Any]) -> None:
-        """LaunchError for an output that shares memory with an input. What follows the inputs is not looked at."""
+        """Raise LaunchError if an output shares memory with an input. Only as many inputs as have ranges are
+        checked."""
         start = address(out)
         first, end = start + self.low, start + self.high
         for x, (name, low, high) in zip(inputs, self.inputs, strict=False):
@@ -74,12 +75,12 @@ class ByteReach:
 
 
 def address(x: Any) -> int:
-    """Of element 0 of one of our arrays, or of a tensor."""
+    """The address of element 0 of a tg.array or of a PyTorch tensor."""
     return x.ptr if isinstance(x, tg.array) else x.data_ptr()
 
 
 def grows(*arguments: Any) -> bool:
-    """Whether a tape records what is made of arguments with gradients, so that it needs one too."""
+    """Whether a tape is recording and an argument requires a gradient, so that results need a gradient too."""
     return tg.Tape.active() is not None and any(
         isinstance(x, tg.array) and x.requires_grad for x in arguments
     )
@@ -89,7 +90,7 @@ Copies = Sequence[Callable[[Any], Any] | None]
 
 
 def reachable(argument: Any, dtype: Any) -> Any:
-    """A copy of an operand, whose rows bulk copies reach."""
+    """A copy of an operand whose rows are aligned for bulk copies."""
     made = with_aligned_rows(argument, argument.shape, dtype)
     if grows(argument):
         tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
@@ -101,8 +102,8 @@ def reachable(argument: Any, dtype: Any) -> Any:
 
 
 def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Uninitialised memory in which bulk copies reach rows: of PyTorch, whose recordings keep it, for its tensors where
-    launches go to its stream, else of ours, with a gradient where a tape needs one."""
+    """Uninitialised memory whose rows are aligned for bulk copies: a PyTorch tensor, which CUDA graphs of PyTorch keep
+    alive, for a tensor whose work is ordered with launches; else a tg.array, with a gradient if a tape needs one."""
     *outer, last = shape
     unit = 8 * MAP_ALIGNMENT // dtype.bits
     padded = (*outer, math.ceil(last / unit) * unit)
@@ -115,14 +116,14 @@ def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor of PyTorch."""
+    """Whether a value is a PyTorch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_in_order(value: Any) -> bool:
-    """Whether it is a tensor of PyTorch, and work of PyTorch on it has an order with launches: on CPUs, and on GPUs
-    where this thread has chosen no stream of its own, so that launches go to PyTorch's."""
+    """Whether a value is a PyTorch tensor and PyTorch's work on it is ordered with launches: on CPUs, and on GPUs where
+    this thread has chosen no stream, so that launches go to PyTorch's stream."""
     if not is_tensor(value):
         return False
     return not value.is_cuda or tg.get_stream(str(value.device)).cuda_stream == DEFAULT_STREAM
@@ -130,7 +131,7 @@ def is_in_order(value: Any) -> bool:
 
 @cache
 def copying(dtype: Any, ndim: int) -> Any:
-    """The kernel that copies arrays of 2 or 4 dimensions, as a tape records it."""
+    """A kernel that copies arrays of 2 or 4 dimensions and that tapes record."""
 
     @tg.kernel
     def copy_matrix(x: tg.array2d[dtype], out: tg.array2d[dtype]):
@@ -146,12 +147,12 @@ def copying(dtype: Any, ndim: int) -> Any:
 
 
 SIDE = 64
-"""Of the tiles that are transposed at a time."""
+"""The side of the square tiles that are transposed at a time, in elements."""
 
 
 @cache
 def transposing(dtype: Any) -> Any:
-    """The kernel that transposes arrays of a type."""
+    """The kernel that transposes arrays of a dtype."""
 
     @tg.kernel
     def transpose(x: tg.array2d[dtype], out: tg.array2d[dtype]):
@@ -163,7 +164,7 @@ def transposing(dtype: Any) -> Any:
 
 
 def transposed_copy(argument: Any, dtype: Any) -> Any:
-    """A transposed copy of a 2-D array, whose rows bulk copies reach."""
+    """A transposed copy of a 2-D array whose rows are aligned for bulk copies."""
     rows, columns = argument.shape
     made = with_aligned_rows(argument, (columns, rows), dtype)
     if rows and columns:
@@ -173,26 +174,26 @@ def transposed_copy(argument: Any, dtype: Any) -> Any:
 
 
 def is_reachable(x: Any) -> bool:
-    """Whether bulk copies reach an operand; those of a CPU reach all."""
+    """Whether an operand can be read by bulk copies: on CPUs always, on GPUs if its rows are aligned."""
     return x.device.is_cpu or is_aligned(x) or not x.size
 
 
 def is_aligned(x: Any) -> bool:
-    """Whether rows are packed, and start where bulk copies can."""
+    """Whether elements of a row are adjacent and rows are aligned for bulk copies."""
     *outer, last = x.strides
     distances = all(s > 0 and s % MAP_ALIGNMENT == 0 for s in outer)
     return distances and x.ptr % MAP_ALIGNMENT == 0 and 8 * last == x.dtype.bits
 
 
 def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
-    """What makes new arrays like `like`: tensors if that is one of PyTorch's, else ours on the device. It holds no
-    argument that has a launch key."""
+    """A function that makes new arrays: PyTorch tensors if `like` is one, else arrays of ours on the device. It keeps
+    no reference to an argument that has a launch key."""
     if is_tensor(like):
         torch = sys.modules["torch"]
         kind = getattr(torch, str(dtype))
         if tg.launch_key(like) is None:
             return partial(like.new_empty, shape, dtype=kind)
-        # The same with strides takes two thirds of the time.
+        # empty_strided takes two thirds of the time of empty.
         strides = [math.prod(max(n, 1) for n in shape[k + 1 :]) for k in range(len(shape))]
         return partial(torch.empty_strided, shape, strides, dtype=kind, device=like.device)
     return partial(tg.empty, shape, dtype, device)
@@ -201,11 +202,12 @@ def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callabl
 DEFAULT_STREAM = 1
 """The driver's handle of a device's default stream."""
 MOST_SCRATCH = 4
-"""Arrays that a thread keeps."""
+"""The number of scratch arrays that a thread keeps."""
 
 
 class StreamScratch(threading.local):
-    """Arrays that calls in the default streams use one after the other, by device and shape."""
+    """A thread's scratch arrays for calls in the default streams, by device and shape; calls use them one after
+    another."""
 
     def __init__(self) -> None:
         self.known: dict[Any, Any] = {}
@@ -215,9 +217,9 @@ kept = StreamScratch()
 
 
 def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:
-    """Memory of float32 for one call, uninitialised, with rows that bulk copies can write: a tensor if `like` is one of
-    PyTorch's, whose allocator is fast. Others take longer than the launches: a thread keeps those for its calls in the
-    default stream, which are done one after the other. `graded`: memory of its own with a gradient, for a tape."""
+    """Uninitialised float32 memory for one call, with rows aligned for bulk copies: a PyTorch tensor if `like` is one,
+    as PyTorch's allocator is fast. Other allocations take longer than the launches, so a thread reuses arrays for its
+    calls in the default stream, which run one after another. `graded`: new memory with a gradient, for a tape."""
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     if graded:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
@@ -236,7 +238,7 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
 
 @cache
 def processors(device: Any) -> int:
-    """How many blocks of a persistent kernel a device runs side by side."""
+    """The number of blocks of a persistent kernel that a device runs concurrently: SMs of a GPU, cores of a CPU."""
     return device.sm_count or os.cpu_count() or 1
 
 
@@ -244,16 +246,16 @@ MOST_PLANS = 4096
 
 
 class Plans:
-    """What was decided for arguments, by their launch keys and what else it depends on. They hold no arrays. `make`:
-    decides it for inputs, an output and options."""
+    """A cache of configurations by launch keys of the arguments and by options; it keeps no arrays. `make`: the
+    function that decides the configuration for inputs, an output and options."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make = make
         self.known: dict[Any, Any] = {}
 
     def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
-        """The plan for these arguments; None for an output that is left out, or the last input. LaunchError for
-        arguments that do not fit, or an output that shares memory with an input."""
+        """The configuration for arguments; the output and the last input may be None. LaunchError for arguments that do
+        not fit, or an output that shares memory with an input."""
         alike = tg.launch_key(*inputs, out)
         key = None if alike is None else (alike, options)
         plan = self.known.get(key)

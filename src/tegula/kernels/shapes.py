@@ -1,4 +1,4 @@
-"""How matmuls are cut into tiles, by an estimate of the time that each tile takes."""
+"""The choice of tiles for matmuls, by an estimate of the time that each tile takes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,10 +9,11 @@ import tegula as tg
 
 
 class Tile(NamedTuple):
-    """How the output is cut: a block computes `rows` x `columns` of it at a time, in steps of `depth` along K, of
-    which `stages` are fetched ahead, with `groups` warp groups. `rate`: the block's speed relative to the largest tile.
-    `splits`: how many blocks split the steps of one tile; their sums are added up afterwards, in order. `swapped`:
-    the operands are exchanged: the columns are the M of wgmma, which is at least 64, so that few rows waste no work."""
+    """How the output is cut into tiles. A block computes `rows` x `columns` elements at a time with `groups` warp
+    groups, in steps of `depth` along K, of which `stages` are fetched ahead. `rate`: the block's speed relative to the
+    largest tile. `splits`: the number of blocks that split the steps of a tile; their sums are added up afterwards, in
+    order. `swapped`: the operands are exchanged, so that the columns are the M of wgmma, which is at least 64; matmuls
+    with few rows waste no work then."""
 
     rows: int
     columns: int
@@ -24,7 +25,7 @@ class Tile(NamedTuple):
     swapped: bool = False
 
     def shared_by(self, splits: int) -> "Tile":
-        """The same tile with its steps split over `splits` blocks."""
+        """This tile with its steps split over `splits` blocks."""
         return Tile(*self[:6], splits, self.swapped)
 
 
@@ -36,24 +37,26 @@ TENSOR_CORES = (
     Tile(32, 64, 128, stages=9, groups=1, rate=0.5, swapped=True),
     Tile(16, 64, 128, stages=11, groups=1, rate=0.3, swapped=True),
 )
-"""Tiles for 16-bit operands; those for 8 and 32 bits have steps of as many bytes."""
+"""Tiles for 16-bit operands; tiles for 8-bit and 32-bit operands have steps with as many bytes."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
 """Tiles for float32 operands without tf32."""
 MOST_CROWDED = 128 * 128
-"""Elements of the largest tile whose sums leave registers for a costly epilogue."""
+"""The number of elements of the largest tile whose accumulators leave registers for a costly epilogue."""
 SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
-"""The least number of steps of a chunk of a tile."""
+"""The least number of steps of a split."""
 SECTOR, WITHIN_SECTORS = 32, 1.6
-"""Bytes of a sector of the cache, and by which factor reads are slower for arrays whose rows start inside a sector."""
+"""The bytes of a sector of the L2 cache, and the factor by which reads of arrays are slower if rows start inside a
+sector."""
 
 
 class DeviceRates(NamedTuple):
-    """Throughputs and latencies of a device; the numbers are an H200's. `blocks`: how many run at once. In a second:
-    `rate`: operations of a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches;
-    `cache`, `memory`: bytes read by all blocks; `stream`: bytes of memory that one block reads. Seconds: `start`: of a
-    launch; `store`: of a block before and after its steps, three times as many for a tile of 128 x 256; `absent`: of
-    128 bytes of a row outside the array, which are fetched as zeros; `second`: of the launch that adds up chunks."""
+    """Throughputs and latencies of a device; the defaults are an H200's. `blocks`: the number that run concurrently.
+    Per second: `rate`: operations of a block with 16-bit operands and the largest tile; `fetch`: bytes that a block
+    fetches; `cache`, `memory`: bytes that all blocks read; `stream`: bytes of memory that one block reads. In seconds:
+    `start`: for a launch; `store`: for a block before and after its steps, three times as long for a tile of 128 x 256;
+    `absent`: for 128 bytes of a row outside the array, which are fetched as zeros; `second`: for the launch that adds
+    up splits."""
 
     blocks: int
     rate: float = 6.4e12
@@ -74,14 +77,14 @@ class DeviceRates(NamedTuple):
 
 
 def cpu(cores: int) -> DeviceRates:
-    """The rates of a CPU, where only the multiplications of whole tiles cost time. `rate` is 1, as times are compared
-    with each other only."""
+    """The rates of a CPU, in whose estimate only the multiplications of whole tiles take time. `rate` is 1, because the
+    estimates are only compared with each other."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
 def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
-    """The time of an m x n matmul of k terms. `size`: bytes of an element; `speed`: that of the units that
-    multiply, relative to 16-bit operands."""
+    """The estimated time of an m x n matmul of k terms, in seconds. `size`: bytes of an element; `speed`: the rate of
+    the units that multiply, relative to 16-bit operands."""
     high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
     tiles = high * wide * tile.splits
     waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
@@ -100,7 +103,7 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
 def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
-    """The tile, with its splits, whose estimated time is the least. On CPUs no tile is split or swapped."""
+    """The tile and the number of splits with the least estimated time. On CPUs no tile is split or swapped."""
     on_gpu = machine.second < inf
     ways = [
         tile.shared_by(splits)
@@ -114,7 +117,7 @@ def choose(
 
 @lru_cache(maxsize=64)
 def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
-    """The tiles for operands of a type. `crowded`: whether the epilogue of a tile needs many registers."""
+    """The tiles for operands of a dtype. `crowded`: whether the epilogue needs many registers."""
     if dtype == tg.float32 and precision == "default":
         tiles = VECTOR_UNITS
     else:
@@ -123,5 +126,5 @@ def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[T
 
 
 def speed(dtype: Any, precision: str) -> float:
-    """The speed of the units that multiply operands of a type, relative to 16-bit operands."""
+    """The speed of the units that multiply operands of a dtype, relative to 16-bit operands."""
     return 0.06 if dtype == tg.float32 and precision == "default" else 16 / dtype.bits

@@ -1,4 +1,4 @@
-"""Global arrays: element access, atomics, views, shapes. All lane ops."""
+"""Lane ops on global arrays: element access, atomics, views, shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def array_type(t: Type) -> ArrayType:
 
 
 def require_indices(array: ArrayType, indices: Sequence[Type]) -> None:
-    """TypeRule unless there is an integer index for each dimension of the array."""
+    """Raise TypeRule unless there is an integer index for each dimension of the array."""
     require(
         len(indices) == array.ndim,
         f"an array with {array.ndim} dimensions takes {array.ndim} indices, got {len(indices)}",
@@ -35,7 +35,8 @@ def require_indices(array: ArrayType, indices: Sequence[Type]) -> None:
 
 
 class ArrayLoad(ElementAccess):
-    """Operands: array, one index per dimension. The element there. Outside: undefined, an error in debug mode."""
+    """Reads an element of an array. Operands: array, one index per dimension. An index outside of the array is
+    undefined, an error in debug mode."""
 
     __slots__ = ()
     NAME = "array.load"
@@ -61,7 +62,7 @@ class ArrayLoad(ElementAccess):
 
 
 class ArrayStore(ElementAccess):
-    """Operands: array, value, one index per dimension."""
+    """Writes an element of an array. Operands: array, value, one index per dimension."""
 
     __slots__ = ()
     NAME = "array.store"
@@ -81,15 +82,15 @@ class ArrayStore(ElementAccess):
         if b.together(self):
             g = b.taken(array, at)
         else:
-            # Of several lanes that stored to one place, one takes its gradient.
+            # If several lanes stored to one element, only one of them takes its gradient.
             zero = b.zero(array_type(array.type).dtype)
             g = b.widened(b.one(ArrayAtomic, [array, zero, *at], {"op": "exch"}))
         return (None, g, *[None] * len(at))
 
 
 class ArrayAtomic(ElementAccess, AtomicUpdate):
-    """Operands: array, value, indices; attribute `op` in add, sub, min, max, and, or, xor, exch. Once per lane; the
-    result is the previous element. Vectors and matrices: each component atomically."""
+    """Updates an element atomically, once per lane; vectors and matrices component by component. Operands: array,
+    value, indices; attribute `op`: add, sub, min, max, and, or, xor or exch. The result is the previous element."""
 
     __slots__ = ()
     NAME = "array.atomic"
@@ -123,14 +124,14 @@ class ArrayAtomic(ElementAccess, AtomicUpdate):
         if b.wanted(value) and self.op not in ("add", "sub"):
             b.refuse(self, f"atomic {self.op} has no derivative")
         if previous is not None and b.wanted(array):
-            b.refuse(self, "what an atomic gives back has no derivative")
+            b.refuse(self, "the value that an atomic operation returns has no derivative")
         g = b.widened(b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)]))
         return (None, b.unary("neg", g) if self.op == "sub" else g, *[None] * len(indices))
 
 
 class ArrayCas(ElementAccess, AtomicUpdate):
-    """Operands: array, expected, value, indices. Stores the value if the element equals `expected`; the result is the
-    previous element."""
+    """Stores a value atomically if the element equals `expected`. Operands: array, expected, value, indices. The result
+    is the previous element."""
 
     __slots__ = ()
     NAME = "array.cas"
@@ -157,8 +158,9 @@ class ArrayCas(ElementAccess, AtomicUpdate):
 
 
 class ArrayView(Op):
-    """A view by basic indexing. Attribute `spec`: one entry per dimension of the array, "index" (drops the dimension,
-    one operand: the index) or ("slice", step) (two operands: first element, number of elements)."""
+    """A view of an array by basic indexing. Attribute `spec`: for each dimension of the array "index" (drops the
+    dimension; one operand, the index) or ("slice", step) (two operands, the first element and the number of
+    elements)."""
 
     __slots__ = ()
     NAME = "array.view"
@@ -178,7 +180,7 @@ class ArrayView(Op):
 
 
 class ArrayShape(Op):
-    """The length of dimension `dim` (attribute), int32."""
+    """The length of an array along dimension `dim` (attribute), int32."""
 
     __slots__ = ()
     NAME = "array.shape"

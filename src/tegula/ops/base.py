@@ -1,4 +1,4 @@
-"""What every op declares, and the registry that everything else is derived from."""
+"""Base classes of ops, the registry of public functions, and checks of operands and types."""
 
 from __future__ import annotations
 
@@ -66,29 +66,30 @@ def public(
 
 
 def require(condition: object, message: str, help: str = "") -> None:
-    """TypeRule with the message unless the condition holds."""
+    """Raise TypeRule with the message unless the condition holds."""
     if not condition:
         raise TypeRule(message, help)
 
 
 def require_range(condition: object, message: str, help: str = "", culprit: object = None) -> None:
-    """TypeRule that is reported as OutOfRange, for a constant, unless the condition holds."""
+    """Raise a TypeRule that is reported as OutOfRange unless a condition on constants holds."""
     if not condition:
         raise TypeRule(message, help, "OutOfRange", culprit=culprit)
 
 
 def require_type(found: Type, wanted: Type, holder: str) -> None:
-    """TypeRule unless a value to be stored has the type that `holder` ("the array holds") takes."""
+    """Raise TypeRule unless a value to be stored has the wanted type. `holder`: the start of the message, such as "the
+    array holds"."""
     if found != wanted:
         raise TypeRule(f"{holder} {wanted}, the value is {found}", expected=wanted)
 
 
 def require_components(t: VecType | MatType) -> None:
-    """TypeRule for a vector or matrix of more components than one can have."""
+    """Raise TypeRule for a vector or matrix with more than MOST_COMPONENTS components."""
     require(
         components(t) <= MOST_COMPONENTS,
         f"{t} has {components(t):,} components, more than {MOST_COMPONENTS:,}",
-        "hold so many numbers in a tile",
+        "use a tile for so many numbers",
     )
 
 
@@ -117,7 +118,7 @@ def element(t: Type) -> ElementType:
 class Elementwise(Op):
     """A lane op on scalars, vectors and matrices of one element type, component by component.
 
-    `ref(attrs, *arrays)` gets NumPy arrays of equal shape and is the meaning of the op."""
+    `ref(attrs, *arrays)` defines the op on NumPy arrays of equal shape."""
 
     __slots__ = ()
     KINDS: ClassVar[str] = "iuf"
@@ -156,8 +157,8 @@ class Unary(Elementwise):
 
 
 class Binary(Elementwise):
-    """An elementwise op on two operands. `TAKES_PART`: for integers the result is a part of the first operand (its
-    quotient, remainder or some of its bits), so that its values repeat while those of the operand grow."""
+    """An elementwise op on two operands. `TAKES_PART`: for integers the result is a quotient, a remainder or some bits
+    of the first operand, so that different values of the operand may give equal results."""
 
     __slots__ = ()
     TAKES_PART: ClassVar[bool] = False
@@ -175,6 +176,6 @@ def cast_help(left: Type, right: Type) -> str:
 
 
 def wider(a: DType, b: DType) -> DType:
-    """The type, of two scalar types, that a cast should convert to."""
+    """The wider of two scalar types, to which a cast should convert."""
     rank = {"b": 0, "u": 1, "i": 1, "f": 2}
     return max(a, b, key=lambda d: (rank[d.kind], d.bits))

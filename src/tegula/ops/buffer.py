@@ -1,7 +1,7 @@
 """Tile buffers: mutable tile objects, their views, element access.
 
-A name bound to a tile is a buffer in fresh IR; `passes/promote_buffers.py` turns buffers that nobody aliases or writes
-element by element back into values.
+A name bound to a tile is a buffer in newly traced IR; `passes/promote_buffers.py` turns buffers that have no aliases
+and no element-wise writes back into values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
 IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
-"""Atomic updates whose result does not depend on their order, unless they are mixed with others."""
+"""Kinds of atomic updates for which the order of updates of the same kind does not change the result."""
 
 
 def combination(op: Op) -> str:
@@ -46,14 +46,14 @@ def commute(first: str, second: str) -> bool:
 
 
 def buffer_type(t: Type) -> BufType:
-    """The type as that of a tile object; TypeRule otherwise."""
+    """The type as a buffer type; TypeRule otherwise."""
     require(isinstance(t, BufType), f"expected a tile, got {t}")
     assert isinstance(t, BufType)
     return t
 
 
 class BufNew(Op):
-    """A new object holding the operand tile; attribute `storage`."""
+    """A new buffer whose initial value is the operand tile; attribute `storage`."""
 
     __slots__ = ()
     NAME = "buf.new"
@@ -102,7 +102,7 @@ class BufRead(Op):
 
 
 class BufWrite(Op):
-    """Operands: buffer, tile of the same type. Overwrites the whole buffer (of a view: what the view shows)."""
+    """Overwrites all elements of a buffer or view. Operands: buffer, tile of the same type."""
 
     __slots__ = ()
     NAME = "buf.write"
@@ -126,10 +126,10 @@ class BufWrite(Op):
 
 
 class BufView(ViewLike):
-    """A view. Operands: buffer, one start (integer) per dimension of it. Attributes: `shape` of the view; `dims`: for
-    each view dimension the buffer dimension it walks along, or -1 for a repeated one (broadcast: read-only); `steps`:
-    its step. View element (e0, ..) is buffer element start[d] + sum of e_k * step_k over k with dims[k] = d.
-    Dimensions named by no entry stay at their start."""
+    """A strided view of a buffer. Operands: buffer, one integer start per buffer dimension. Attributes: `shape`: of the
+    view; `dims`: for each view dimension the buffer dimension that it runs along, or -1 for a broadcast dimension,
+    which is read-only; `steps`: the step of each view dimension. View element (e0, ..) is the buffer element with index
+    start[d] + sum of e_k * step_k over all k with dims[k] = d, for each buffer dimension d."""
 
     __slots__ = ()
     NAME = "buf.view"
@@ -154,18 +154,18 @@ class BufView(ViewLike):
 
 
 def is_swizzled(buffer: Value) -> bool:
-    """Whether a buffer's memory is swizzled, as tensor cores read it."""
+    """Whether a buffer's shared memory is swizzled for tensor cores."""
     made = root(buffer).owner
     return isinstance(made, BufNew) and bool(made.swizzled)
 
 
 Layout = list[tuple[int, int, int]]
-"""A view's dimensions: length, the dimension of the source it walks along, and its step there."""
+"""For each dimension of a view: its length, the dimension of the source that it runs along, and its step there."""
 
 
 def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
-    """The layout of a view's elements, row-major, in another shape; None if there is none, because a new dimension
-    would have to walk along two. There is one for every reshape that NumPy does without a copy."""
+    """The layout of a view's elements, in row-major order, in another shape; None if a new dimension would have to run
+    along two dimensions. A layout exists for every reshape that NumPy does without a copy."""
     rest = _even_runs(view)
     out: Layout = []
     for n in reversed(shape):
@@ -217,8 +217,8 @@ def is_packed(buffer: Value) -> bool:
 
 
 class BufReshape(ViewLike):
-    """The same elements, row-major, under another `shape` (attribute). The operand is a whole object, or a view whose
-    elements are packed."""
+    """A view with another `shape` (attribute) and the same elements in row-major order. The operand is a whole buffer
+    or a packed view."""
 
     __slots__ = ()
     NAME = "buf.reshape"
@@ -241,7 +241,8 @@ class BufReshape(ViewLike):
 
 
 def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
-    """The type of t[i, ...]: the element, or a component or row of it where there are more indices than dimensions."""
+    """The type of t[i, ...]: the element type, or the type of a component or row if there are more indices than
+    dimensions."""
     extra = len(indices) - len(tile.shape)
     t = tile.dtype
     require(
@@ -257,8 +258,8 @@ def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
 
 
 class BufGet(ElementAccess):
-    """Operands: buffer, indices (one per dimension, then component indices). A lane op. An index outside the tile is
-    undefined, an error in debug mode."""
+    """Reads an element or component of a buffer, per lane. Operands: buffer, one index per dimension, then component
+    indices. An index outside the tile is undefined, an error in debug mode."""
 
     __slots__ = ()
     NAME = "buf.get"
@@ -280,7 +281,7 @@ class BufGet(ElementAccess):
 
 
 class BufSet(ElementAccess):
-    """Operands: buffer, value, indices. Writes one element (or component) per lane."""
+    """Writes an element or component of a buffer, per lane. Operands: buffer, value, indices."""
 
     __slots__ = ()
     NAME = "buf.set"
@@ -307,7 +308,8 @@ class BufSet(ElementAccess):
 
 
 class BufUpdate(ElementAccess, AtomicUpdate):
-    """Operands: buffer, value, indices; attribute `op` in add, sub, and, or, xor. Atomic, once per lane."""
+    """Updates an element of a buffer atomically, once per lane. Operands: buffer, value, indices; attribute `op`: add,
+    sub, and, or or xor."""
 
     __slots__ = ()
     NAME = "buf.update"
@@ -335,8 +337,8 @@ class BufUpdate(ElementAccess, AtomicUpdate):
 
 
 class BufExchange(ElementAccess):
-    """Operands: buffer, value, indices. Atomically replaces an element by the value, once per lane; the result is the
-    element's old value. For adjoints: of the lanes that wrote an element, one takes its gradient."""
+    """Atomically replaces an element by a value, once per lane; the result is the old element. Operands: buffer, value,
+    indices. Used by adjoints: if several lanes wrote an element, one of them takes its gradient."""
 
     __slots__ = ()
     NAME = "buf.exchange"

@@ -31,7 +31,7 @@ def _width(width: Operand) -> dict[str, int]:
 
 
 def _own(b: OpBuilder, x: Operand) -> Value:
-    """A value that each lane has of its own."""
+    """A value per lane; TypeRule for a tile."""
     if b.is_tile(x):
         what = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
         raise TypeRule(what, "take each lane's part with tg.untile(t)", culprit=x)
@@ -57,7 +57,7 @@ def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 
     Raises:
         type-mismatch: `source` is no integer.
     Gradient:
-        goes to the lane that it came from; lanes that several read get the sum.
+        the adjoint, for the x of the source lane; the sum where several lanes read one.
     Source:
         PTX ISA, shfl.sync.idx.
     """
@@ -184,7 +184,7 @@ _extreme("max", "largest")
 
 
 def _is(b: OpBuilder, x: Value, best: Value) -> Value:
-    """Whether x is the extreme, which tells -0.0 from 0.0."""
+    """Whether x is the extreme value, with -0.0 and 0.0 distinguished; true for all lanes if the extreme is NaN."""
     dtype = scalar_of(element(x.type))
     if not dtype.is_float:
         return b.one(S.Cmp, [x, best], {"pred": "eq"})
@@ -194,7 +194,7 @@ def _is(b: OpBuilder, x: Value, best: Value) -> Value:
 
 
 def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
-    """The first lane of the segment with a flag."""
+    """The number of the first lane of the segment whose flag is true."""
     if isinstance(width, int) and width <= VOTERS:
         votes = b.one(LaneBallot, [flag], _width(width))
         made = b.cast(b.one(S.LeadingZeros, [b.one(S.ReversedBits, [votes])]), int32)

@@ -100,8 +100,8 @@ def _scaled_matmul(
     t: TileType,
     attrs: dict[str, Any],
 ) -> Value:
-    """alpha * a @ c + beta * target, of type t. What a constant 0 scales is not looked at. Where that is a @ c,
-    zeros are multiplied instead, unless beta has no gradient."""
+    """alpha * a @ c + beta * target, of type t. An operand with a constant factor 0 is not read. If alpha is a constant
+    0, tiles of zeros are multiplied instead of a and c, unless beta has no gradient."""
     alpha, beta = (_factor(b, x, t.dtype) for x in factors)
     TileMatmul([*terms, Value(t), alpha, beta], (), attrs).infer()
     if target is None or _is_zero(beta):

@@ -39,7 +39,7 @@ def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: First
 
 
 def _guarded(b: OpBuilder, flag: Operand, body: Callable[[], object]) -> None:
-    """Build `body` so that it runs where the flag holds."""
+    """Build a branch that runs the ops of `body` if the flag holds."""
     regions = [Region(), Region()]
     outer = b.region
     for region, build in zip(regions, (body, lambda: None), strict=True):

@@ -107,8 +107,7 @@ def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
 
 @public("tile_pipe_release", PIPES)
 def tile_pipe_release(b: OpBuilder, pipe: Pipe) -> None:
-    """Frees the stage of the tile that this role popped first of those that it holds, before the last use
-    would.
+    """Frees the stage of the oldest tile that this role has popped and still holds, earlier than its last use.
 
     Raises:
         pipe-balance: no tile is held, or one is used after its release.

@@ -42,7 +42,9 @@ MOST_STAGES, MOST_COUNTED, MOST_WARPS = 64, (1 << 20) - 1, 32
 def _constant(x: Operand, what: str, most: int) -> int:
     if not isinstance(x, int) or isinstance(x, bool):
         raise TypeRule("", "", "NotConstant", culprit=x, what=what)
-    require_range(1 <= x <= most, f"{what} is from 1 to {most}, got {x}", "give it such a number")
+    require_range(
+        1 <= x <= most, f"{what} must be from 1 to {most}, got {x}", "choose a number in this range"
+    )
     return x
 
 
@@ -57,7 +59,7 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     if isinstance(stage, int) and not isinstance(stage, bool):
         n = barriers.type.stages
         what = f"these barriers have {n} stages, there is no stage {stage}"
-        require_range(0 <= stage < n, what, f"give it 0 to {n - 1}")
+        require_range(0 <= stage < n, what, f"stages are 0 to {n - 1}")
     return b.cast(b.index(stage), int32)
 
 
@@ -93,9 +95,9 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
 
 @public("mbarrier_arrive", ORDERED)
 def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> None:
-    """One arrival of each warp of the role at a memory barrier; in `if tg.elect():` one in all.
+    """Arrives at a memory barrier once for each warp of the role; in `if tg.elect():` once in all.
 
-    What the threads did before is seen by those that have waited for the end of the phase.
+    Memory accesses of these threads before it are visible to threads that have waited for the end of the phase.
 
     Source:
         PTX ISA, mbarrier.arrive (release, CTA).
@@ -106,8 +108,8 @@ def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> N
 
 @public("mbarrier_expect_bytes", ORDERED)
 def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: Operand) -> None:
-    """One arrival, by one thread of the role, which announces bytes: the phase does not end before copies have
-    brought as many.
+    """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
+    copies have transferred as many.
 
     Parameters:
         bytes: the number of bytes, a constant from 1 to 2**20 - 1.
@@ -127,8 +129,8 @@ def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand)
     """Waits until a phase of a memory barrier has ended; in `if tg.elect():` one warp waits.
 
     Parameters:
-        phase: the number of the phase, an integer of which the lowest bit counts. A new barrier counts as one
-            whose phase of parity 1 has ended.
+        phase: the number of the phase, an integer; only its lowest bit, the parity, is used. For a new barrier a
+            phase of parity 1 has ended.
     Raises:
         deadlock: no role of a block can go on, on a CPU.
     Source:
@@ -205,7 +207,7 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
 
 @public("store_commit", IN_ROLES)
 def store_commit(b: OpBuilder) -> None:
-    """Closes a group of copies: those to arrays that this role has started since the last group.
+    """Closes a group of the copies to arrays that this role has started since it closed the last group.
 
     Source:
         PTX ISA, cp.async.bulk.commit_group.
@@ -215,7 +217,7 @@ def store_commit(b: OpBuilder) -> None:
 
 @public("store_wait", ORDERED)
 def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> None:
-    """Waits until at most `pending` groups of copies to arrays, closed by this role, are not done.
+    """Waits until at most `pending` of the groups of copies that this role has closed are incomplete.
 
     Parameters:
         pending: the number of groups, a constant from 0; 0 by default.
@@ -228,7 +230,7 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
-    what = f"no fewer than 0 groups are pending, got {pending}"
+    what = f"the number of pending groups must be 0 or more, got {pending}"
     require_range(pending >= 0, what, "0 waits for all of them")
     _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
@@ -237,8 +239,8 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
 def fence_async(b: OpBuilder) -> None:
     """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
 
-    What each thread of the role has read and written comes before what is started by any thread that
-    synchronises with it afterwards.
+    Reads and writes of each thread of the role are ordered before the copies and MMAs of any thread that synchronises
+    with it afterwards.
 
     Source:
         PTX ISA, fence.proxy.async.
@@ -274,7 +276,7 @@ def _named(x: Operand) -> Value:
 
 @public("named_barrier_sync", ORDERED)
 def named_barrier_sync(b: OpBuilder, barrier: NamedBarrier) -> None:
-    """All warps of the role arrive at a named barrier and wait for the others that it counts.
+    """All warps of the role arrive at a named barrier and wait until its number of warps have arrived.
 
     Raises:
         deadlock: no role of a block can go on, on a CPU.
@@ -286,7 +288,7 @@ def named_barrier_sync(b: OpBuilder, barrier: NamedBarrier) -> None:
 
 @public("named_barrier_arrive", ORDERED)
 def named_barrier_arrive(b: OpBuilder, barrier: NamedBarrier) -> None:
-    """All warps of the role arrive at a named barrier and go on at once.
+    """All warps of the role arrive at a named barrier without waiting.
 
     Source:
         PTX ISA, barrier.cta.arrive.

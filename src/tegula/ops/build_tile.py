@@ -242,8 +242,8 @@ def _counting_type(dtype: Operand) -> DType:
 
 
 def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
-    """The type in which the numbers of a range are made before they are rounded, once, to a type: float32 if that gives
-    the numbers that float64 does."""
+    """The type in which the numbers of a range are computed before they are rounded once to `scalar`: float32 if the
+    rounded numbers are those of float64, else float64."""
     if scalar.bits == 64:
         return scalar
     long, short = (
@@ -294,7 +294,7 @@ def tile(b: OpBuilder, x: OfEachThread, preserve_type: Operand = False) -> Value
         with B threads, a tile (B,) of a scalar; of a vector (N,) a tile (N, B) and of a matrix (M, N) a tile
         (M, N, B) of scalars, or with `preserve_type` a tile (B,) of their type.
     Gradient:
-        each thread gets the element of the adjoint that is its own.
+        for each thread its element of the adjoint.
     """
     attrs = {"lanes": b.lanes, "preserve_type": bool(preserve_type), "partial": b.partial}
     return b.one(TileFromLanes, [b.value(x)], attrs)
@@ -325,14 +325,14 @@ def _grid(grid: Operand) -> tuple[int, ...]:
 
 @public("tile_local")
 def tile_local(b: OpBuilder, a: Operand, grid: ThreadGrid) -> Value:
-    """The elements of a tile that each thread of a constant grid of threads has: of thread (i, j, ..) those are
-    a[i::grid[0], j::grid[1], ..].
+    """The elements of a tile that belong to a thread of a constant grid of threads: a[i::grid[0], j::grid[1], ..] for
+    thread (i, j, ..).
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
     Returns:
-        a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension; what
-        lies beyond the tile is 0.
+        a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension; elements
+        beyond the tile are 0.
     Raises:
         type-mismatch: `a` is no tile.
     Gradient:
@@ -345,7 +345,7 @@ def tile_local(b: OpBuilder, a: Operand, grid: ThreadGrid) -> Value:
 def tile_from_local(
     b: OpBuilder, x: Operand, grid: ThreadGrid, shape: Shape, storage: Storage = "register"
 ) -> Value:
-    """The tile of which each thread of a constant grid has some elements: the inverse of `tile_local`.
+    """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
     Parameters:
         x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
@@ -390,7 +390,7 @@ def tile_load(
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
-        fill: what stands for elements outside, of the dtype of `a`; 0 by default.
+        fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:

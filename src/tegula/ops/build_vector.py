@@ -112,7 +112,7 @@ def matrix_type(shape: Operand, dtype: Operand) -> MatType:
 
 
 def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
-    """The components that each thread reads of a tile, or of its view of a tile."""
+    """A vector or matrix of all elements of a tile, or of the thread's own view of a tile."""
     t = x.type
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)

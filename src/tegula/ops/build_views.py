@@ -1,4 +1,4 @@
-"""Functions of the language that show or join tiles under other shapes."""
+"""Views and joins of tiles in the language: slices, reshapes, permutations, concatenation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tegula.types import (
 def _view(
     b: OpBuilder, x: Operand, spec: tuple[Sequence[Value], Sequence[int], Sequence[int], Sequence[int]]
 ) -> Value:
-    """A view of an object, or the same part of a value. `spec`: starts, shape, dims, steps."""
+    """A view of part of a tile object, or a slice of a tile value. `spec`: starts, shape, dims, steps."""
     starts, shape, dims, steps = spec
     attrs = {"shape": tuple(shape), "dims": tuple(dims), "steps": tuple(steps)}
     if isinstance(x, Value) and isinstance(x.type, BufType):
@@ -142,7 +142,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         t: a tile of up to 4 dimensions.
         shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
     Returns:
-        a view; a read-only copy of a strided view whose elements lie so that no view has that shape.
+        a view, or a read-only copy of a strided view for which no view has this shape.
     Raises:
         type-mismatch: `t` is no tile.
         not-constant: a length is known at run time only.
@@ -173,9 +173,9 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
 
 
 def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
-    """A strided view under another shape: a view where each dimension of it walks along one of the old ones, or along
-    several whose elements lie at one distance. Otherwise a copy, which cannot be written to: nobody would see it in the
-    tile it was made from."""
+    """A strided view in another shape. The result is a view if each of its dimensions runs along one old dimension, or
+    along several that have one common stride. Otherwise it is a read-only copy, because writes to a copy would not
+    change the original tile."""
     require_range(
         TileType(float32, whole).size == TileType(float32, shape).size,
         f"cannot reshape {whole} to {shape}",
@@ -197,8 +197,8 @@ def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[
 
 
 def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
-    """The packed object of which a view shows a part, as one line of elements; the place of the view's first element
-    there, and the distance of neighbours along each dimension of the view."""
+    """The packed object that contains a view, flattened to one dimension, the index of the view's first element in it,
+    and the stride of each dimension of the view, in elements."""
     shape = tile_shape(t)
     if is_packed(t):
         line = b.one(BufReshape, [t], {"shape": (prod(shape),)})
@@ -232,7 +232,7 @@ def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
 
 
 def is_permutation(axes: Operand, rank: int) -> bool:
-    """Whether constants name each of so many dimensions once."""
+    """Whether constants name each of `rank` dimensions exactly once."""
     entries = as_tuple(axes)
     return all(type(d) is int for d in entries) and sorted(entries) == list(range(rank))
 
@@ -298,7 +298,7 @@ def tile_astype(b: OpBuilder, t: ATile, dtype: ComponentType) -> Value:
 
 @public("tile_assign", fields=moved("dst", "src"))
 def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = None) -> None:
-    """Copies a tile into another one, right also where the two overlap.
+    """Copies a tile into another one, correctly also if the two overlap.
 
     Parameters:
         dst: a tile bound to a name, or a view of one.
@@ -368,7 +368,7 @@ def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
 
 @public("copy", fields=moved("t"))
 def copy(b: OpBuilder, t: Operand) -> Value:
-    """A copy of a tile, which has nothing in common with the original.
+    """A copy of a tile in storage of its own.
 
     Parameters:
         t: a tile or a view of one.

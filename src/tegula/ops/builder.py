@@ -1,6 +1,6 @@
-"""Builds ops from what kernels write: literals adapt, tiles broadcast, operators and subscripts mean what they should.
+"""Builds ops for the expressions of kernels: adapts literals, broadcasts tiles, and lowers operators and subscripts.
 
-Everything here raises `TypeRule` for operands that do not fit; the frontend adds the source line."""
+All functions raise `TypeRule` for operands that do not fit; the frontend adds the source line."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from tegula.types import (
 )
 
 Operand: TypeAlias = Any
-"""What the frontend hands over: a Value, a Python number (an untyped literal), a tuple, a dtype, a function."""
+"""An operand from the frontend: a Value, a Python number (an untyped literal), a tuple, a dtype or a function."""
 
 LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
 
 
 MOST_OF_VECTOR = 64
-"""Components of a vector or matrix that an array of constants stands for; larger ones are tables."""
+"""The largest size of a constant NumPy array that is used as a vector or matrix; larger arrays are tables."""
 
 
 class LiteralRule(TypeRule):
@@ -70,10 +70,10 @@ class Function(Protocol):
 
 
 class OpBuilder(Builder):
-    """One per kernel trace. `block_lanes` is the block size, `lanes` that of the group (a role, or the block),
-    `partial` whether the last block may lack lanes; `library` calls a standard library function by name. `storage`:
-    what the user declared for a new tile; `read_only`: tiles that look like views but are copies, and what made
-    them. `elected`: whether one thread of the group does what is built."""
+    """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: of the group, a role
+    or the block; `partial`: whether the last block may lack lanes; `library`: calls a standard library function by
+    name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be written, with the name of the
+    function that made them. `elected`: whether one thread of the group runs the ops."""
 
     __slots__ = ("block_lanes", "elected", "lanes", "library", "partial", "read_only", "storage")
 
@@ -125,7 +125,7 @@ class OpBuilder(Builder):
         return self.emit(op, operands, attrs, regions)[0]
 
     def region_of(self, types: Sequence[Type], body: Callable[[list[Value]], Value]) -> Region:
-        """A region whose arguments have the given types and which yields what `body` makes of them."""
+        """A region with arguments of the given types that yields the value which `body` builds from them."""
         region, outer = Region(types), self.region
         self.region = region
         try:
@@ -143,7 +143,7 @@ class OpBuilder(Builder):
     # Operands --------------------------------------------------------------------------------------------------------
 
     def const(self, value: Any, dtype: ElementType) -> Value:
-        """A constant of the element type; a number stands for every component."""
+        """A constant of an element type; a number fills all components of a vector or matrix."""
         scalar = scalar_of(dtype)
         made = self.one(S.Const, [], {"value": checked_literal(value, scalar), "type": scalar})
         return made if dtype == scalar else self.one(VecSplat, [made], {"type": dtype})
@@ -192,7 +192,7 @@ class OpBuilder(Builder):
         return self.one(VecMake, [self.const(v.item(), scalar) for v in x.ravel()], {"type": made})
 
     def tile(self, x: Operand, partial: bool = False) -> Value:
-        """x as a tile value: what a buffer holds now. Absent lanes are filled with 0 unless `partial` is allowed."""
+        """x as a tile value; a buffer is read. Elements of absent lanes become 0 unless `partial`."""
         if not isinstance(x, Value) or not isinstance(x.type, TileType | BufType):
             raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
         value = self.one(BufRead, [x]) if isinstance(x.type, BufType) else x
@@ -223,14 +223,15 @@ class OpBuilder(Builder):
         return made
 
     def offset(self, x: Operand) -> Value:
-        """Where a tile begins in an array, as a scalar that also int64 holds: a tile beyond is outside in any case."""
+        """The offset of a tile in an array, as a scalar that fits int64. A uint64 is limited to 2**62, which is outside
+        of every array."""
         made = self.index(x)
         if made.type == uint64:
             return self.cast(self.within(made, 1 << 62), int64)
         return made
 
     def within(self, x: Value, most: int) -> Value:
-        """An integer, or `most`, or -most if it is further from 0 and its type holds more than that."""
+        """An integer clamped to -most .. most; unchanged if its type cannot exceed this range."""
         assert isinstance(x.type, DType)
         if x.type.bits - x.type.is_signed <= most.bit_length():
             return x
@@ -280,7 +281,7 @@ class OpBuilder(Builder):
         return [self.broadcast(v, shape) if isinstance(v.type, TileType) else v for v in values]
 
     def broadcast(self, tile: Value, shape: Sequence[int]) -> Value:
-        """A tile under a larger shape, by NumPy's rules."""
+        """A tile broadcast to a larger shape, by NumPy's rules."""
         assert isinstance(tile.type, TileType)
         if tile.type.shape == tuple(shape):
             return tile
@@ -298,7 +299,8 @@ class OpBuilder(Builder):
     def literals_apart(
         self, operands: Sequence[Operand]
     ) -> tuple[list[Operand], Callable[[list[Value]], list[Operand]]]:
-        """Literals stay literals inside a map's region, where they adapt to the elements."""
+        """The operands without literals, and a function that puts the literals back. In a map's region literals then
+        adapt to the elements."""
         literal = [isinstance(x, LITERALS) for x in operands]
 
         def rebuild(args: list[Value]) -> list[Operand]:
@@ -308,7 +310,7 @@ class OpBuilder(Builder):
         return [x for x, is_literal in zip(operands, literal, strict=True) if not is_literal], rebuild
 
     def unified(self, name: str, operands: Sequence[Operand]) -> list[Value]:
-        """Literals take the type of the other operands."""
+        """The operands as values, where literals take the type of the other operands."""
         typed = [x for x in operands if isinstance(x, Value)]
         like = typed[0].type if typed else None
         out: list[Value] = []
@@ -332,7 +334,7 @@ class OpBuilder(Builder):
         return TypeRule("", cause.help, "MixedScalars", op=SYMBOLS.get(name, name), left=kind, right=like)
 
     def unary(self, op: str, a: Operand) -> Operand:
-        """neg, not (bitwise, logical for bool), pos."""
+        """The result of a unary operator: neg, pos, or not, which is bitwise for integers and logical for bool."""
         if op == "pos":
             return a
         if isinstance(a, LITERALS):
@@ -351,7 +353,7 @@ class OpBuilder(Builder):
         return self.one(REGISTRY["not"], [self.truth(a)])
 
     def truth(self, a: Operand) -> Value:
-        """x as a bool scalar: numbers are compared with 0, one-element tiles give their element."""
+        """An operand as a bool scalar: numbers are compared with 0; TypeRule for other operands."""
         made = self.value(a)
         if made.type == bool_:
             return made
@@ -462,7 +464,7 @@ class OpBuilder(Builder):
         return f"tile<{x.type.dtype}>" if self.is_tile(x) else describe(x)
 
     def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
-        """Vectors and matrices: + and - between equals, * and / with a scalar, products with a matrix."""
+        """Operators of vectors and matrices: + and - of equal types, * and / with a scalar, products with a matrix."""
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
         both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         function = self._multiplication(op, a, b)
@@ -542,7 +544,7 @@ class OpBuilder(Builder):
         return total
 
     def _power(self, a: Operand, b: Operand) -> Operand:
-        """Integers with a constant exponent: repeated products; floats: the library's pow."""
+        """A power: repeated products for an integer with a constant exponent, the library's pow for floats."""
         base = a if isinstance(a, Value) else b
         if isinstance(base.type, DType) and base.type.is_int:
             if isinstance(a, Value) and isinstance(b, int) and 0 <= b < 1 << 64:
@@ -568,7 +570,7 @@ class OpBuilder(Builder):
         return result
 
     def inplace(self, op: str, target: Value, value: Operand) -> None:
-        """t op= value on a tile object."""
+        """Build `t op= value` for a tile object t."""
         assert isinstance(target.type, BufType)
         made = self.binary(op, target, value)
         if (
@@ -594,7 +596,7 @@ class OpBuilder(Builder):
 
 
 def _captured(region: Region) -> list[Value]:
-    """Values that a mapped function uses from outside become arguments of the region, the same for every element."""
+    """Make the outer values that a mapped function uses arguments of its region. Returns these values."""
     inside = {v for op in region.walk() for v in op.results} | set(region.args)
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
     taken: dict[Value, Value] = {}
@@ -643,7 +645,7 @@ def _shape(x: Operand) -> object:
 
 
 def checked_literal(value: Any, scalar: DType) -> Any:
-    """A number as a constant of a type; TypeRule for one that the type does not hold."""
+    """A number as a constant of a type; TypeRule for a number outside the type's range."""
     if scalar.is_bool:
         return bool(value)
     if scalar.is_float:
@@ -658,11 +660,11 @@ def checked_literal(value: Any, scalar: DType) -> Any:
 
 
 _FINITE = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}
-"""By the bits of a float type, a size up to which nothing becomes an infinity."""
+"""A bound for each width of floats: numbers up to it do not round to infinity."""
 
 
 def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
-    """A number as a float; TypeRule for one that the type does not hold."""
+    """A number as a float; TypeRule for a number outside the type's range."""
     try:
         made = float(value)
         if abs(made) <= _FINITE[scalar.bits]:
@@ -686,7 +688,7 @@ def is_tuple(x: Operand) -> TypeGuard[tuple[Operand, ...]]:
 
 
 def as_tuple(x: Operand) -> tuple[Operand, ...]:
-    """What an argument that takes one entry or a tuple of them was given."""
+    """An argument as a tuple, where a single entry stands for a tuple of one."""
     return x if is_tuple(x) else (x,)
 
 
@@ -696,12 +698,12 @@ def is_slice(x: Operand) -> TypeGuard[slice[Any, Any, Any]]:
 
 
 def is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
-    """Whether an operand is a NumPy array: constants."""
+    """Whether an operand is a NumPy array, which is constant."""
     return isinstance(x, np.ndarray)
 
 
 def _index_help(t: Type) -> str:
-    """What to write where an index is no integer; "" where a cast is right."""
+    """The help text for an index that is no integer; "" where a cast is suggested instead."""
     if isinstance(t, TileType | BufType):
         if scalar_of(t.dtype).is_bool:
             return "choose by a mask with tg.where(mask, x, t)"
@@ -722,11 +724,11 @@ DESCRIBED: dict[type, Callable[[Any], str]] = {
     VecType: lambda x: f"the type {x}",
     MatType: lambda x: f"the type {x}",
 }
-"""How error messages name what is no value, by its class."""
+"""The text of operands that are no values in error messages, by class."""
 
 
 def describe(x: Operand) -> str:
-    """How an error message names an operand."""
+    """The text of an operand in error messages."""
     if isinstance(x, Value):
         return str(x.type.tile if isinstance(x.type, BufType) else x.type)
     if isinstance(x, LITERALS):

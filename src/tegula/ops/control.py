@@ -27,8 +27,8 @@ class Yield(Op):
 
 
 class If(BranchLike):
-    """Operand: bool. Regions: then, else, without arguments. Results: what the taken region yields. Attribute `leaves`:
-    one of them is for those that leave the loop or the function around it."""
+    """A branch. Operand: a bool. Regions: then and else, without arguments. Results: the values that the taken region
+    yields. Attribute `leaves`: one region is for lanes that leave the enclosing loop or function."""
 
     __slots__ = ()
     NAME = "if"
@@ -49,8 +49,9 @@ class If(BranchLike):
 
 
 class For(LoopLike):
-    """Operands: start, stop, step (one integer type), then initial values. Region arguments: index, carried values;
-    yields the carried values. The step is never 0; a negative one counts down. Results: the carried values."""
+    """A counted loop. Operands: start, stop, step (one integer type), then initial values. Region arguments: index,
+    carried values; it yields the carried values. The step is not 0; a negative step counts down. Results: the carried
+    values."""
 
     __slots__ = ()
     NAME = "for"
@@ -70,7 +71,7 @@ class For(LoopLike):
 
     @property
     def index(self) -> Value:
-        """The position in the body: start, start + step, and so on."""
+        """The index in the body: start, start + step, and so on."""
         index, *_ = self.body.args
         return index
 
@@ -81,12 +82,12 @@ class For(LoopLike):
 
     @property
     def bounds(self) -> tuple[Value, Value, Value]:
-        """Start, stop, step."""
+        """The start, stop and step."""
         return self.start, self.stop, self.step
 
     @property
     def positions(self) -> range | None:
-        """What the index is in each iteration, where the bounds are constants."""
+        """The index of each iteration, if the bounds are constants."""
         known = [v.owner.value for v in self.bounds if isinstance(v.owner, Const)]
         return range(*known) if len(known) == 3 and known[2] else None
 
@@ -105,13 +106,14 @@ class For(LoopLike):
         require(
             [a.type for a in body.args] == [start, *carried], "loop arguments do not match the initial values"
         )
-        require(_yields(body) == list(carried), "a loop yields other types than it carries")
+        require(_yields(body) == list(carried), "a loop must yield the types that it carries")
         return carried
 
 
 class While(LoopLike):
-    """Operands: initial values. Regions: condition (arguments: carried values; yields one bool) and body (the same
-    arguments; yields the carried values). Results: the carried values when the condition fails."""
+    """A loop with a condition. Operands: initial values. Regions: condition (arguments: carried values; yields one
+    bool) and body (the same arguments; yields the carried values). Results: the carried values when the condition is
+    false."""
 
     __slots__ = ()
     NAME = "while"
@@ -135,10 +137,10 @@ class While(LoopLike):
                 "loop arguments do not match the initial values",
             )
         require(_yields(condition) == [bool_], "a loop's condition must be bool")
-        require(_yields(body) == types(self.initial), "a loop yields other types than it carries")
+        require(_yields(body) == types(self.initial), "a loop must yield the types that it carries")
         return types(self.initial)
 
 
 def is_condition(region: Region) -> bool:
-    """Whether a region decides on another iteration of a `while`, whose body gets the same values."""
+    """Whether a region is the condition of a `while`."""
     return isinstance(region.parent, While) and region is region.parent.condition

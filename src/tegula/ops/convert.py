@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
-    """float64 to float32 with inexact results made odd, so that a second rounding to fewer bits is right."""
+    """Convert float64 to float32, rounding to odd, so that a second rounding to fewer bits gives the result of a single
+    rounding."""
     near = x.astype(np.float32)
     back = near.astype(np.float64)
     bits = near.view(np.int32) if near.ndim else np.atleast_1d(near).view(np.int32)
@@ -28,7 +29,8 @@ def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
 
 
 def _made_odd(x: np.ndarray) -> np.ndarray:
-    """64-bit integers as ones that float64 has: of the others, the low bits are one that says whether any was set."""
+    """64-bit integers rounded to odd, to integers that float64 represents: the 11 low bits of an inexact one are
+    replaced by a sticky bit."""
     if x.dtype.itemsize < 8:
         return x
     low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
@@ -40,8 +42,8 @@ def _made_odd(x: np.ndarray) -> np.ndarray:
 
 
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
-    """The numbers of x in the type `to`: floats and integers become floats rounded to nearest even once; float to
-    integer truncates and saturates, NaN gives 0; integers wrap; anything to bool is `!= 0`."""
+    """The numbers of x converted to the type `to`. Conversions to floats round once, to nearest even; floats to
+    integers truncate and saturate, and NaN gives 0; integers wrap; conversions to bool compare with 0."""
     source = x.dtype
     with np.errstate(all="ignore"):
         if to == np.bool_:
@@ -66,7 +68,7 @@ def _saturate(x: np.ndarray, to: np.dtype) -> np.ndarray:
 
 
 class Cast(Op):
-    """The operand as scalar type `to` (attribute), component by component."""
+    """Converts the operand to the scalar type `to` (attribute), component by component."""
 
     __slots__ = ()
     NAME = "cast"
@@ -85,12 +87,12 @@ class Cast(Op):
         source = scalar_of(element(self.x.type))
         if not source.is_float:
             help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
-            b.refuse(self, "its operand holds no floats, so it has no gradient", help)
+            b.refuse(self, "its operand is no float and has no gradient", help)
         return (b.as_scalar(g, scalar_of(element(b.primal(self.x).type))),)
 
 
 class Bitcast(Op):
-    """The operand's bits as scalar type `to` (attribute) of the same width."""
+    """Reinterprets the operand's bits as the scalar type `to` (attribute) of the same width."""
 
     __slots__ = ()
     NAME = "bitcast"

@@ -1,4 +1,4 @@
-"""Calls of cooperative functions: programs of a whole group of lanes, from tiles to tiles."""
+"""Calls of cooperative functions, which all lanes of a group run together on tiles."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tegula.types import Type
 
 
 class CooperativeCall(Call):
-    """A program that all lanes of the group run together, as `call` is for one lane. Operands and results are tiles and
-    scalars that are the same in all lanes. Regions: the body and, in kernels to be differentiated, the adjoint if the
-    function declares one: it takes the operands, the results, and the adjoints of results, all in the types of
-    adjoints, and yields what the adjoint of each float operand grows by. Without it the body is differentiated."""
+    """A call that all lanes of the group run together, as `call` is for one lane. Operands and results are tiles and
+    uniform scalars. Regions: the body and, in kernels to be differentiated, the adjoint if the function declares one.
+    The adjoint takes the operands, the results and the results' adjoints, all in the types of adjoints, and yields the
+    increment of each float operand's adjoint. Without it the body is differentiated."""
 
     __slots__ = ()
     NAME = "call.cooperative"
@@ -46,12 +46,12 @@ class CooperativeCall(Call):
 
 
 def adjoints(kinds: Sequence[Type]) -> list[Type]:
-    """The types of the adjoints of those of the values that have one."""
+    """The types of the adjoints of values, for values that have an adjoint."""
     return [adjoint_type(t) for t in kinds if has_adjoint(t)]
 
 
 def rule_region(operands: Sequence[Type], results: Sequence[Type]) -> tuple[Region, list[list[Value]]]:
-    """An empty adjoint, and its arguments: those for operands, for results, for the adjoints of results."""
+    """An empty adjoint region, and its arguments in three groups: operands, results, adjoints of results."""
     region = Region()
     kinds = (map(adjoint_type, operands), map(adjoint_type, results), adjoints(results))
     return region, [[region.add_argument(t) for t in group] for group in kinds]

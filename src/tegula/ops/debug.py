@@ -1,4 +1,4 @@
-"""Print and assert: lane ops that report to the host."""
+"""Print and assert, ops that report to the host."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tegula.types import TileType, Type, bool_, is_element
 
 
 class Print(Op):
-    """Prints, once per lane, attribute `parts`: a tuple of strings (literal text) and None (the next operand), then
-    attribute `end`: a new line where there is none."""
+    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed as they are, and
+    Nones, each of which stands for the next operand; `end`: the text after it, a new line by default."""
 
     __slots__ = ()
     NAME = "print"
@@ -32,14 +32,14 @@ class Print(Op):
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
-        """What one lane prints, without the end; operands: its scalars, vectors and matrices."""
+        """The text that one lane prints, without the end; operands: its scalars, vectors and matrices."""
         values = iter(operands)
         return "".join(_text(next(values)) if part is None else part for part in attrs["parts"])
 
 
 class PrintTile(Op):
-    """Prints, once per block, as `print` does, tiles in place of values. Attribute `elements`: the positions of the
-    operands that have one element and are printed as that. Without `parts`: the one operand."""
+    """Prints tiles once per block, with the attributes of `print`. Attribute `elements`: the positions of operands with
+    one element that are printed as a scalar. The default of `parts` prints the only operand."""
 
     __slots__ = ()
     NAME = "print.tile"
@@ -62,15 +62,15 @@ class PrintTile(Op):
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
-        """What a block prints, without the end; tiles have shape [*shape, *element_shape]."""
+        """The text that a block prints, without the end; tiles have shape [*shape, *element_shape]."""
         single = attrs.get("elements", ())
         shown = [x[0] if k in single else x for k, x in enumerate(operands)]
         return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in shown))
 
 
 class Assert(Op):
-    """Fails the launch where the operand is false; attribute `message`. The first failure is reported with its block
-    and lane; the kernel goes on."""
+    """Fails the launch if the operand is false; attribute `message`. The first failure is reported with its block and
+    lane; the kernel continues."""
 
     __slots__ = ()
     NAME = "assert"
@@ -85,7 +85,7 @@ class Assert(Op):
 
 
 def _text(x: np.ndarray) -> str:
-    """A scalar in the fewest digits that tell it from its neighbours, others as nested lists of them."""
+    """A scalar in the fewest digits that identify it; vectors and matrices as nested lists of scalars."""
     if x.ndim == 0:
         return str(x[()])
     return f"[{', '.join(_text(item) for item in x)}]"

@@ -1,9 +1,9 @@
-"""Docstrings of functions of kernels, put together from what each says and what several share.
+"""Docstrings of kernel functions, assembled from the function's own docstring and shared texts.
 
-The docstring of a build function says what is its own. What a parameter takes that many functions have, and the errors
-that other arguments end in, are said once, by the kind of the parameter: `axis: Axis` in a signature stands for both.
-What functions of one family share, their gradient say, is said once by the family: `@public("store_wait", BY_HAND)`.
-What a docstring says itself counts in the place of either, but errors, which are joined."""
+A parameter that many functions have is described once, by its kind: `axis: Axis` in a signature stands for its text and
+for the errors that wrong arguments raise. Sections that functions of a family have in common, the gradient for example,
+are written once in the family: `@public("store_wait", BY_HAND)`. The function's own text replaces shared text, except
+for errors, which are joined."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ WIDTH = 112
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What parameters of a kind take, and why other arguments are errors, by code; `{name}` is the parameter."""
+    """A kind of parameter. `text`: the arguments that it takes; `raises`: the reasons of errors for other arguments, by
+    code, where `{name}` stands for the parameter."""
 
     text: str
     raises: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -33,7 +34,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What the docstrings of several functions share: sections by title, and errors by code."""
+    """The shared text of several functions' docstrings: sections by title, and errors by code."""
 
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
     raises: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -49,11 +50,11 @@ def documentation(name: str) -> str:
 
 
 Row: TypeAlias = tuple[Kind | None, list[str]]
-"""Parameters next to each other of one kind, or one that has none."""
+"""The names of adjacent parameters of one kind, or of one parameter without a kind."""
 
 
 def completed(text: str, rows: Iterable[Row], family: Family | None = None) -> str:
-    """A docstring with what the kinds of the parameters and the family say too."""
+    """A docstring completed by the texts of the parameters' kinds and of the family."""
     before, sections = split(inspect.cleandoc(text))
     entries, reasons = _parameters(rows, sections.get("Parameters", []))
     shared: list[Mapping[str, str]] = [*reasons, *([family.raises] if family is not None else [])]
@@ -65,7 +66,7 @@ def completed(text: str, rows: Iterable[Row], family: Family | None = None) -> s
 
 
 def assembled(before: str, sections: Mapping[str, Sequence[str]]) -> str:
-    """A docstring of a text and the entries of its sections, those without entries left out."""
+    """A docstring from a text and the entries of its sections; sections without entries are left out."""
     lines = [before.rstrip()]
     if any(sections.values()):
         lines.append("")
@@ -108,7 +109,7 @@ def _filled(entry: str, hanging: bool) -> str:
 
 
 def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], list[Mapping[str, str]]]:
-    """An entry for each parameter, or for several in a row of one kind, and the errors of their kinds."""
+    """The entries of parameters, one for adjacent parameters of one kind, and the errors of their kinds."""
     told = {name: entry for entry in own for name in entry.partition(": ")[0].split(", ")}
     entries: list[str] = []
     reasons: list[Mapping[str, str]] = []
@@ -124,7 +125,7 @@ def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], lis
 
 
 def in_rows(parameters: Iterable[tuple[Kind | None, str]]) -> list[Row]:
-    """The kinds of parameters, each with the names of those in a row that have it."""
+    """The kinds of parameters, each with the names of the adjacent parameters of this kind."""
     rows: list[Row] = []
     for kind, name in parameters:
         if kind is not None and rows and rows[-1][0] is kind:
@@ -139,13 +140,13 @@ def _spelt(p: inspect.Parameter) -> str:
 
 
 def _kind(build: Callable[..., Any], annotation: object) -> Kind | None:
-    """The kind that an annotation names, if it names one: annotations are the texts that the source has."""
+    """The kind that an annotation names, if it names one; the annotation may be a string."""
     named = getattr(build, "__globals__", {}).get(annotation) if isinstance(annotation, str) else annotation
     return next((x for x in get_args(named)[1:] if isinstance(x, Kind)), None)
 
 
 def joined(own: Sequence[str], shared: Sequence[Mapping[str, str]]) -> list[str]:
-    """The entries of a section of errors: for each code the function's own reason, then those that it shares."""
+    """The entries of an error section: for each code the function's own reason, then the shared reasons."""
     reasons: dict[str, list[str]] = {}
     for entry in own:
         code, colon, text = entry.partition(": ")

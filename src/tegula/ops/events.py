@@ -1,7 +1,7 @@
-"""The event table: what each scheduled op does, in terms of the PTX manual ("PTX ISA", sections named below).
+"""The event table: the events of each scheduled op, in terms of the PTX manual ("PTX ISA", sections named below).
 
-This is all that the checker knows about ops, and all that it shares with the replay of schedules in the interpreter. An
-op that is not in the table does to shared memory what its effects say, by ordinary loads and stores."""
+The checker knows ops by this table alone, and the replay of schedules in the interpreter uses it too. An op that is not
+in the table accesses shared memory by ordinary loads and stores, as its effects declare."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ class CopyIn:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """Loads (`write` false) or stores of the threads of the group, each its own part; or (`warp_group`) of each warp
-    group in slots of its own, of which the first one's are named. `number`: what every element of a stage is after a
-    store; an element, that a load gives."""
+    """Loads (`write` false) or stores by the threads of the group, each of its own part. `warp_group`: each warp group
+    accesses its own slots, and `at` is that of the first. `number`: the value of all elements of a stage after a store,
+    or the element that a load returns."""
 
     at: Bytes
     write: bool
@@ -132,9 +132,9 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """The first warp of a warp group starts a copy that reads shared memory through the async proxy: a group of its
-    own, or (`commit` false) one of the group that is closed next. `warp_group`: each warp group does, as in
-    `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
+    """The first warp starts a copy that reads shared memory through the async proxy. The copy is a group of its own,
+    or, if `commit` is false, belongs to the group that is closed next. `warp_group`: the first warp of each warp group
+    starts one, as in `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
 
     source: Bytes
     commit: bool = True
@@ -163,8 +163,8 @@ class NamedArrival:
 
 @dataclass(frozen=True, slots=True)
 class NamedWait:
-    """Each warp waits until all have arrived at the named barrier that it arrived at last. PTX ISA, "bar, barrier"
-    (`.sync`)."""
+    """Each warp waits until all warps have arrived at the named barrier, at which it arrived last. PTX ISA, "bar,
+    barrier" (`.sync`)."""
 
     barrier: Value
 
@@ -331,8 +331,8 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 
 @does(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
-    """The copy moves the whole box, also its part outside of the array. A stage may be longer than the box, for the
-    sake of the stage after it."""
+    """A copy that transfers the whole box, also its part outside of the array. A stage may be longer than the box, to
+    align the next stage."""
     buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
@@ -341,8 +341,9 @@ def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
 
 @does(BulkStore)
 def _store(op: BulkStore, known: Known) -> Iterator[Event]:
-    """Piece by piece through the slots of a warp group, of which the first stands for all: a slot is written once the
-    copy that read it last has done so. After two iterations of the slots all goes on in the same way."""
+    """A store in pieces through the slots of each warp group; the first warp group stands for all. A slot is written
+    after the last copy from it has read it. The events repeat after two iterations over the slots, so two are
+    enough."""
     staging, tile = op.buffer, op.tile.type
     t = staging.type
     assert isinstance(t, BufType) and isinstance(tile, TileType)

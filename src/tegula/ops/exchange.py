@@ -1,7 +1,7 @@
-"""What lanes tell each other in registers, in aligned segments of `width` lanes: exchanges, sums, extremes, votes.
+"""Exchanges of values between lanes in aligned segments of `width` lanes: shuffles, sums, extremes, votes.
 
-`width` is a power of two. Lane l is in segment l / width, whose lanes are counted from 0. An absent lane, and a lane
-that the group does not have, hands on 0, and adds nothing to what others sum, compare or vote."""
+`width` is a power of two. Lane l is in segment l / width, whose lanes are counted from 0. The value of an absent lane,
+and of a lane that the group does not have, is 0 in shuffles; such lanes do not count in sums, extremes and votes."""
 
 from __future__ import annotations
 

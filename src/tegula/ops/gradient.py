@@ -1,4 +1,4 @@
-"""What adjoints are written with: the builder that an op's `adjoint` gets, and ops that only gradients need."""
+"""The builder that an op's `adjoint` takes, and ops that only gradients need."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What cooperative ops become when they are lowered to the threads of a group: barriers, exchanges through shared
-memory, and the parts of reductions and scans that a warp does without it."""
+"""Ops that cooperative ops are lowered to for the threads of a group: barriers, exchanges through shared memory,
+partial reductions, asynchronous copies, and matmuls that read shared memory."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Barrier(Op):
 
 
 class Publish(Op):
-    """Operands: buffer of one element, per-lane value, lane (integer). That lane's value is written to the buffer;
-    nothing if the lane is absent or outside."""
+    """Writes one lane's value to a buffer; nothing if the lane is absent or outside of the group. Operands: buffer of
+    one element, per-lane value, lane (integer)."""
 
     __slots__ = ()
     NAME = "group.publish"
@@ -225,7 +225,7 @@ class MmaWait(Synchronising):
     overlapped = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        require(self.pending >= 0, "a number of matmuls is not negative")
+        require(self.pending >= 0, "the number of pending matmuls must be 0 or more")
         return [tile_type(v.type) for v in self.sums]
 
 
@@ -283,7 +283,7 @@ class AsyncWait(Op):
 
 
 class StackVote(Op):
-    """Operands: buffer with one int32 per warp, per-lane bool. Each warp writes the number of its lanes that push."""
+    """Each warp writes the number of its lanes that push. Operands: buffer with one int32 per warp, per-lane bool."""
 
     __slots__ = ()
     NAME = "group.stack_vote"
@@ -298,8 +298,8 @@ class StackVote(Op):
 
 
 class StackFill(Op):
-    """Operands: stack, votes, per-lane value, per-lane bool. Pushing lanes write their values; the result is the slot
-    or -1. The count is not changed."""
+    """Pushing lanes write their values to slots of a stack, whose count is not changed. Operands: stack, votes,
+    per-lane value, per-lane bool. The result is the slot, or -1."""
 
     __slots__ = ()
     NAME = "group.stack_fill"
@@ -336,7 +336,8 @@ class StackTake(Op):
 
 
 class StackAdvance(Op):
-    """The count after a push (operands: stack, votes) or after every present lane took one (operand: stack)."""
+    """Updates the count of a stack after a push (operands: stack, votes) or after a pop by every present lane (operand:
+    stack)."""
 
     __slots__ = ()
     NAME = "group.stack_advance"

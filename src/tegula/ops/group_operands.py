@@ -1,4 +1,4 @@
-"""Scalar operands of cooperative ops: they mean lane 0's value. What users know them as."""
+"""Scalar operands of cooperative ops, which mean lane 0's value, and their names in messages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tegula.types import is_element
 
 
 def of_the_group(op: Op) -> list[tuple[int, Value]]:
-    """The operands of a cooperative op of which lane 0's value is meant, with their positions."""
+    """The operands of a cooperative op that mean lane 0's value, with their positions."""
     lanes = op.signature.lanes
     return [(k, v) for k, v in enumerate(op.operands) if is_element(v.type) and k not in lanes]
 
 
 def said(op: Op, k: int, value: Value) -> str:
-    """Operand `k` as users know it; "" for those of prints, which say by whom they are."""
+    """The name of operand `k` in messages; "" for operands of prints, which name the thread themselves."""
     if isinstance(op, LaneUniform):
         known = op.implicit
         return known if isinstance(known, str) else ""
@@ -26,5 +26,5 @@ def said(op: Op, k: int, value: Value) -> str:
 
 
 def said_of_view(index: Value) -> str:
-    """What messages call the index of a view."""
+    """The name of a view's index in messages."""
     return f"the index {index.name} of a view" if index.name else "an index of a view"

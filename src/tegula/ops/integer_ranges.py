@@ -1,7 +1,7 @@
-"""What integers of a kernel are never below and never above.
+"""Bounds of a kernel's integers by interval arithmetic.
 
-Bounds are exact: the result of an op has the bounds of the sum, product, ... itself where these fit its type, and else
-all that the type holds, since integers wrap. What a loop carries is bounded by induction over its iterations."""
+The range of an op's exact result is its bound if the range fits the type; otherwise the result may wrap and the bound
+is the range of the type. Values carried by loops are bounded by induction over the iterations."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tegula.ops.roles import Roles
 from tegula.types import DType, Type
 
 Range = tuple[int, int]
-"""The least and the greatest."""
+"""The least and the greatest value."""
 BOOL: Range = (0, 1)
 MOST_LANES = 1024
 LAST: Range = (0, 2**31 - 1)
-"""Thread indices and lengths of arrays: launches of more threads in a dimension, and longer arrays, are refused."""
+"""The range of thread indices and array lengths; launches beyond it are refused."""
 NESTED = 3
-"""Values carried around loops that are bounded by induction within the induction of others."""
+"""The greatest depth of inductions on carried values within inductions on others."""
 DEEPEST = 80
-"""Operands of operands that are looked at."""
+"""The greatest depth of operands of operands that are analysed."""
 STEPS = 4
-"""How often bounds of a carried value are widened before they are all that its type holds."""
+"""The number of times that the bounds of a carried value are widened before they become the range of its type."""
 
 
 def of_type(t: Type) -> Range | None:
-    """All that a scalar type holds; None for floats and what is no scalar."""
+    """The range of an integer type or bool; None for other types."""
     if not isinstance(t, DType) or t.is_float:
         return None
     if t.kind == "b":
@@ -40,7 +40,7 @@ def of_type(t: Type) -> Range | None:
 
 
 def within(a: Range, b: Range) -> bool:
-    """Whether the range b holds all of the range a."""
+    """Whether the range b contains the range a."""
     return b[0] <= a[0] and a[1] <= b[1]
 
 
@@ -50,8 +50,9 @@ def hull(*ranges: Range) -> Range:
 
 
 class IntegerRanges:
-    """The bounds of a kernel's integers, found when they are asked for and kept. `launch` bounds thread indices;
-    `outer` and `assumed` are for induction: what is known anyway, and what an iteration begins with."""
+    """The bounds of a kernel's integers, computed on demand and cached. `launch`: the launch class, which bounds thread
+    indices. For induction: `outer`: the bounds known without the hypothesis; `assumed`: the hypothesis, bounds at the
+    start of an iteration."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class IntegerRanges:
         return of_type(value.type) is not None and self.of(value)[0] >= 0
 
     def exact(self, op: Op) -> Range | None:
-        """The bounds of what an op on integers computes before the result wraps; None for other ops."""
+        """The bounds of an integer op's exact result, before it wraps; None for other ops."""
         rule = RULES.get(type(op))
         if rule is None or any(of_type(v.type) is None for v in op.operands):
             return None
@@ -120,7 +121,8 @@ class IntegerRanges:
         return (self.exact(owner) or whole) if isinstance(owner, Op) else whole
 
     def _thread_index(self, value: Value, tid: Tid) -> Range:
-        """The last component is the lane's number where it runs over the block; threads of roles may be more."""
+        """The bounds of a thread index. The last component is below block_dim if it is the lane's number in its block;
+        with roles a block may have more threads than block_dim."""
         launch = self.launch
         if launch is None or not launch.last_is_block or tid.results.index(value) != launch.ndim - 1:
             return LAST
@@ -138,7 +140,7 @@ class IntegerRanges:
         return self._carried(loop, k, whole)
 
     def _index(self, loop: For) -> Range:
-        """Every index lies between the ends of the loop, the last one excluded, whichever way it counts."""
+        """The bounds of a loop's index: from start to stop, stop excluded, for either sign of the step."""
         start, stop, step = (self.of(v) for v in loop.bounds)
         up, down = (start[0], stop[1] - 1), (stop[0] + 1, start[1])
         if step[0] >= 0:
@@ -148,9 +150,10 @@ class IntegerRanges:
         return hull(up, down, start)
 
     def _carried(self, loop: LoopLike, k: int, whole: Range) -> Range:
-        """By induction: bounds that the initial value keeps, and that an iteration which begins with them keeps."""
+        """The bounds of a carried value by induction: they contain its initial value, and the value after an iteration
+        that starts within them."""
         traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
-        # A loop that is being traced has no end yet, and may have no initial values.
+        # A loop that is still being traced has no terminator, and may have no initial values.
         if self.nesting >= NESTED or not traced:
             return whole
         first, last = loop.initial[k], loop.body.yielded[k]
@@ -174,7 +177,7 @@ def _has_roles(op: Op) -> bool:
 
 
 def _widened(before: Range, after: Range, whole: Range) -> Range:
-    """Bounds that still move go to 0, or to the end of the type."""
+    """The bounds before, with each end that has moved replaced by 0 or by the end of the type's range."""
     low, high = before
     if after[0] < low:
         low = 0 if after[0] >= 0 else whole[0]
@@ -195,7 +198,7 @@ def _truncated(a: int, b: int) -> int:
 
 
 def _quotients(divide: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
-    """Of numbers in a by those in b, which are monotonous on either side of 0; by 0 the quotient is 0."""
+    """The bounds of quotients, which are monotonic in the divisor on either side of 0; division by 0 gives 0."""
 
     def quotients(a: Range, b: Range) -> Range:
         ends = [n for n in (b[0], b[1], -1, 1) if n and b[0] <= n <= b[1]]
@@ -208,33 +211,33 @@ def _quotients(divide: Callable[[int, int], int]) -> Callable[[Range, Range], Ra
 
 
 def _remainders(a: Range, b: Range) -> Range:
-    """With the sign of the dividend, and smaller than either."""
+    """The bounds of remainders, which have the dividend's sign and are smaller in magnitude than the divisor."""
     most = max(abs(b[0]), abs(b[1]), 1) - 1
     return max(min(a[0], 0), -most), min(max(a[1], 0), most)
 
 
 def _conjunctions(a: Range, b: Range) -> Range:
-    """Of bits: not above an operand that is not negative."""
+    """The bounds of bitwise conjunctions, which do not exceed a nonnegative operand."""
     limits = [high for low, high in (a, b) if low >= 0]
     return (0, min(limits)) if limits else (_all_ones(a, b)[0], max(a[1], b[1], 0))
 
 
 def _all_ones(a: Range, b: Range) -> Range:
-    """Numbers of as many bits as those of a and b."""
+    """The bounds of all numbers with as many bits as the numbers of a and b."""
     bits = max(n.bit_length() for n in (*a, *b))
     signed = a[0] < 0 or b[0] < 0
     return (-(1 << bits) if signed else 0), (1 << bits) - 1
 
 
 def _shifted_left(a: Range, b: Range) -> Range:
-    """Numbers that are moved out of any type are 0."""
+    """The bounds of left shifts; a shift by the width or more gives 0."""
     most = min(max(b[1], 0), 64)
     ends = [0, a[0], a[1], a[0] << most, a[1] << most]
     return min(ends), max(ends)
 
 
 def _shifted_right(a: Range, b: Range) -> Range:
-    """Towards 0, or -1; a shift outside of the width gives these."""
+    """The bounds of right shifts, which move numbers towards 0 or -1; a shift by the width or more gives 0 or -1."""
     if b[0] == b[1] and 0 <= b[0] < 64:
         return a[0] >> b[0], a[1] >> b[0]
     return min(a[0], 0), max(a[1], 0) if a[0] >= 0 else max(a[1], -1)

@@ -1,4 +1,4 @@
-"""Kinds of parameters of the functions of kernels, and families of functions: what their docstrings share."""
+"""Kinds of parameters and families of kernel functions: the shared texts of their docstrings."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ KeepDims: TypeAlias = Annotated[
 ThreadGrid: TypeAlias = Annotated[
     Any,
     Kind(
-        "the number of threads along each dimension of the tile, constants, whose matmul is the number of threads of "
-        "the block, or inside a role of the role; the last dimension runs fastest. In all dimensions but the last two "
-        "the grid is as long as the tile.",
+        "the number of threads along each dimension of the tile, constants; in all as many threads as the block, or "
+        "inside a role the role, has. The last dimension is the fastest. In all dimensions but the last two the grid "
+        "is as long as the tile.",
         {
             "not-constant": "a number of {name} is known at run time only, or below 1",
             "type-mismatch": "{name} has another rank or number of threads",

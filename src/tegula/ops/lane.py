@@ -1,4 +1,4 @@
-"""Lanes: who am I, and the way between per-lane values and tiles."""
+"""Ops on lanes: indices and counts of lanes and blocks, and conversions between per-lane values and tiles."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WARP = 32
 
 
 class Tid(Op):
-    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word.
-    Operand, where given: the number of the block, int64, the same in all lanes."""
+    """The first `count` (attribute) components of the thread index, int32. The launch class says which of them are
+    uniform. Optional operand: the number of the block, int64, the same in all lanes."""
 
     __slots__ = ()
     NAME = "tid"
@@ -46,8 +46,7 @@ class Tid(Op):
 
 
 class LogicalBlocks(Op):
-    """The blocks of the launch that one CTA runs, one after the other: the number of the first, their
-    end, and the step from one to the next, int64."""
+    """The logical blocks that one CTA runs one after another: the number of the first, the end, and the step, int64."""
 
     __slots__ = ()
     NAME = "logical_blocks"
@@ -60,9 +59,9 @@ class LogicalBlocks(Op):
 
 
 class BlockPlace(Op):
-    """Where a block stands in the launch: its index along dimension `dim` (attribute), which is not that of the lanes.
-    Operand: the block's number, int64; result: int32. Attribute `raster`: blocks are numbered in groups of so many
-    along the last dimension but one, which are walked along the last; 1 is row-major order."""
+    """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` is no dimension of lanes.
+    Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of `raster`
+    rows of the last two dimensions; 1 is row-major order."""
 
     __slots__ = ()
     NAME = "block.place"
@@ -77,8 +76,8 @@ class BlockPlace(Op):
 
 
 class LaneUniform(Op):
-    """Lane 0's value, in every lane. Cooperative. Debug mode reports lanes with another value, except where attribute
-    `implicit` says that the user did not ask for it: an operand of a cooperative op means lane 0's."""
+    """Broadcasts lane 0's value to all lanes of the group. Debug mode reports lanes with another value. Attribute
+    `implicit`: the op was inserted for an operand of a cooperative op, which means lane 0's value."""
 
     __slots__ = ()
     NAME = "lane.uniform"
@@ -97,8 +96,8 @@ class TileFromLanes(Op):
     """One element per lane: a tile of shape (lanes,), or, unless `preserve_type`, (length, lanes) for vectors and
     (rows, cols, lanes) for matrices. Attributes: `lanes` (the group's size), `preserve_type`, `partial`.
 
-    With `grid`: the tile of `shape` of which lane (i, j, ..) of the grid has the elements [i::grid[0], j::grid[1], ..];
-    components beyond the tile are left out, and what absent lanes have is 0."""
+    With `grid`: a tile of `shape` in which lane (i, j, ..) of the grid holds the elements [i::grid[0], j::grid[1], ..];
+    components beyond the tile are dropped, and the values of absent lanes are 0."""
 
     __slots__ = ()
     NAME = "tile.from_lanes"
@@ -131,8 +130,8 @@ class TileFromLanes(Op):
 
 class TileToLanes(Op):
     """Each lane's element of a tile whose last dimension is the group's size (`lanes`): the inverse of
-    `tile.from_lanes`. Rank 1: the element; rank 2: a vector; rank 3: a matrix. With `grid` also; components beyond the
-    tile are 0."""
+    `tile.from_lanes`. A tile of rank 1 gives a scalar, of rank 2 a vector, of rank 3 a matrix. With `grid`: the
+    elements that the lane holds, and 0 for components beyond the tile."""
 
     __slots__ = ()
     NAME = "tile.to_lanes"
@@ -171,19 +170,19 @@ class TileToLanes(Op):
 
 
 def slots(shape: Sequence[int], grid: Sequence[int]) -> tuple[int, ...]:
-    """How many elements each lane of a grid has along each dimension, padding included."""
+    """The number of elements of each lane of a grid along each dimension, padding included."""
     return tuple(-(-n // g) for n, g in zip(shape, grid, strict=True))
 
 
 def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: int) -> ElementType:
-    """What each lane of a grid has of a tile: a vector of one dimension, a matrix of the last two; before these the
-    grid is as long as the tile."""
+    """The type of a lane's elements of a tile on a grid: a vector for one dimension, else a matrix for the last two. In
+    the other dimensions the grid must be as long as the tile."""
     size = " x ".join(map(str, grid))
     require(len(grid) == len(shape), f"a grid of {len(grid)} dimensions for a tile of {len(shape)}")
     require(
         prod(grid) == lanes,
         f"a grid of {size} threads for a group of {lanes}",
-        f"give it {lanes} threads, for example by a first dimension over matrices side by side",
+        f"use a grid of {lanes} threads, for example with a first dimension for a batch of matrices",
     )
     require(
         all(g & (g - 1) == 0 for g in grid[1:]),
@@ -204,8 +203,8 @@ def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: i
 
 
 class TileFromThread(Op):
-    """Operands: per-lane value, lane (int). A tile of `shape` filled with that lane's value; a lane that is absent or
-    outside gives 0."""
+    """A tile of `shape` (attribute) filled with one lane's value; 0 if the lane is absent or outside of the group.
+    Operands: per-lane value, lane (integer)."""
 
     __slots__ = ()
     NAME = "tile.from_thread"
@@ -231,8 +230,8 @@ class TileFromThread(Op):
 
 
 class Lanes(Op):
-    """Lane-varying code between two points where the lanes synchronise, made by `passes/split_lanes.py`. The region has
-    no arguments and may use any outer value; varying ones mean the lane's own. Results: per-lane values."""
+    """Code that each lane runs by itself between two cooperative ops, made by `passes/split_lanes.py`. The region has
+    no arguments and may use any outer value; for a varying value each lane uses its own. Results: per-lane values."""
 
     __slots__ = ()
     NAME = "lanes"
@@ -246,7 +245,7 @@ class Lanes(Op):
 
 
 class LaneIndex(Op):
-    """The lane's number in its group, int32: of the block, or of the role inside one."""
+    """The lane's number in its group, int32: in the role inside of roles, else in the block."""
 
     __slots__ = ()
     NAME = "lane.index"
@@ -257,8 +256,7 @@ class LaneIndex(Op):
 
 
 class LaneCount(Op):
-    """The number of lanes of the group that are there, int32: in the last block of a launch they may be fewer than in
-    the others."""
+    """The number of present lanes of the group, int32; the last block of a launch may have fewer than the others."""
 
     __slots__ = ()
     NAME = "lane.count"
@@ -288,7 +286,7 @@ class BlockCount(Op):
 
 
 def numbers_blocks(kernel: Kernel) -> bool:
-    """Whether blocks are numbered by integers of 32 bits: launches have fewer of them then."""
+    """Whether a kernel uses block numbers in 32 bits, which limits the number of blocks of a launch."""
     return any(isinstance(op, BlockPlace | BlockIndex | BlockCount) for op in kernel.walk())
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class TileMatmul(MatmulLike):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
-    Where a factor is 0 what it scales does not count, whatever it holds: a NaN times 0 is 0 here.
+    If a factor is 0, the term that it scales is 0, even if an element is infinite or NaN.
     The order over K is unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32.
-    Attribute `wait`, if False: the matmul is left in flight, and a `tile.matmul_wait` stands before anything else looks
-    at the result or changes an operand."""
+    Attribute `wait`, if False: the matmul is left in flight; other ops may use the result or change an operand only
+    after a `tile.matmul_wait`."""
 
     __slots__ = ()
     NAME = "tile.matmul"
@@ -90,9 +90,9 @@ class TileMatmul(MatmulLike):
 
 
 class TileMatmulWait(Op):
-    """Waits until all matmuls in flight but the last `pending` (attribute) are complete. Operands: the accumulators
-    of the matmuls in flight; results: the same tiles after the wait. Attribute `overlapped`: what stands between the
-    matmuls and the wait is computed while they are in flight, though it takes registers."""
+    """Waits until all matmuls in flight but the last `pending` (attribute) are complete. Operands: the accumulators of
+    the matmuls in flight; results: the same tiles after the wait. Attribute `overlapped`: ops between the matmuls and
+    the wait run while the matmuls are in flight, although this takes registers."""
 
     __slots__ = ()
     NAME = "tile.matmul_wait"
@@ -103,7 +103,7 @@ class TileMatmulWait(Op):
     overlapped = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        require(self.pending >= 0, "a number of matmuls in flight is not negative")
+        require(self.pending >= 0, "the number of matmuls in flight must be 0 or more")
         return [tile_type(v.type) for v in self.sums]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -116,7 +116,7 @@ def in_flight(op: Op) -> TypeGuard[TileMatmul]:
 
 
 def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
-    """factor * tile; zeros where the factor is 0, whatever the tile holds."""
+    """factor * tile; zeros if the factor is 0, even if an element is infinite or NaN."""
 
     def product(args: list[Value]) -> Value:
         x, by = args
@@ -131,7 +131,8 @@ def _transposed(b: GradientBuilder, tile: Value) -> Value:
 
 
 def _by_factor(b: GradientBuilder, g: Value, tile: Value) -> Value:
-    """The adjoint of alpha or beta, which scales a tile: nothing counts there of what scales to an adjoint of 0."""
+    """The adjoint of alpha or beta, which scales a tile. Elements whose adjoint is 0 add 0, even if they are infinite
+    or NaN."""
     return b.total(b.map(lambda xs: b.kept(xs[0], b.one(Mul, xs)), [g, tile]))
 
 
@@ -144,19 +145,21 @@ def _bits(tile: Value) -> int:
 
 
 def _factor(b: GradientBuilder, tile: Value) -> Value:
-    """A factor of a matmul as the matmuls of its adjoint take it: tensor cores multiply 16-bit numbers as such."""
+    """An operand of a matmul for the matmuls of its adjoint: 16-bit operands are not widened, because tensor cores
+    multiply them as they are."""
     return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
 
 
 def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
-    """The adjoint of a matmul as a factor: of two 16-bit tiles of one type, it is rounded to that type, once."""
+    """A matmul's adjoint as an operand of the matmuls of its adjoint. If both operands have one 16-bit type, the
+    adjoint is rounded once to that type."""
     x, y = (tile_type(v.type).dtype for v in of.sides)
     return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.a) == 16 else g
 
 
 def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
-    """factor * x @ y, summed in the type of `factor` and given in that of the adjoint of `like`; as precise as the
-    matmul that it is made `of`."""
+    """factor * x @ y, summed in the type of `factor` and converted to the type of the adjoint of `like`, with the
+    precision of the matmul `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
     scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})

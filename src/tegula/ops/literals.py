@@ -1,4 +1,4 @@
-"""Arithmetic of literals alone: what the ops give at run time, before the result has a type."""
+"""Constant folding of literals: the results of the ops at run time, before the result has a type."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BITWISE_HELP = (
 )
 
 MOST_BITS = 4096
-"""Of an int that literals may make."""
+"""The largest width of an integer that constant folding computes."""
 
 
 def fold_literals(op: str, a: Any, b: Any) -> Any:
-    """A binary operator, or "min" and "max", of two literals: what the op gives at run time, ints without an end and
-    floats in float64. They get a type where they are combined with one."""
+    """The result of a binary operator, "min" or "max", of two literals: as of the op at run time, but for integers of
+    any width and float64. The result takes the type of the value that it is combined with."""
     bools = [isinstance(x, bool) for x in (a, b)]
     if op == "matmul" or (any(bools) and not (all(bools) and op in ("and", "or", "xor", "min", "max"))):
         raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")
@@ -48,7 +48,8 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
 
 
 def _bits(op: str, a: int, b: int) -> int:
-    """About how long a number is that may be much longer than both operands."""
+    """An estimate of the bits of a power or left shift, which may have many more bits than its operands; 0 for other
+    operators."""
     if op == "pow" and abs(a) > 1:
         return a.bit_length() * b
     return a.bit_length() + b if op == "shl" and a else 0
@@ -87,7 +88,7 @@ _ON_INTEGERS: dict[str, Callable[[int, int], int]] = {
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
-    # Counts below 0 shift everything out, as those of the width or more do.
+    # A shift by a negative count gives the result of a shift by the width.
     "shl": lambda a, b: a << b if b >= 0 else 0,
     "shr": lambda a, b: a >> b if b >= 0 else -(a < 0),
     "min": min,

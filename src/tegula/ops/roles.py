@@ -17,11 +17,11 @@ Attrs = Mapping[str, Any]
 WARP = 32
 WARP_GROUP = 4 * WARP
 FILE, MOST_AT_START, STEP = 65536, 255, 8
-"""Registers of a multiprocessor; the most that a thread may start with; what budgets are multiples of."""
+"""The registers of a multiprocessor, the most that a thread may start with, and the granularity of budgets."""
 
 
 def start_registers(threads: int) -> int:
-    """Registers of each thread when a block of so many threads, alone on its multiprocessor, starts."""
+    """The registers of each thread at the start of a block of `threads` threads that is alone on its multiprocessor."""
     return min(MOST_AT_START, FILE // threads) // STEP * STEP
 
 
@@ -33,9 +33,9 @@ def pipe_type(t: Type) -> PipeType:
 
 
 class Roles(Op):
-    """The role region of a kernel: one region per role, run at the same time, each by its own warps. Attributes, one
-    entry per role: `names`; `warps`, (first, count); `registers` a thread, 0 where the compiler chooses. Cooperative
-    ops inside are of the role: its threads are their group. Warps of no role are idle."""
+    """The roles of a kernel: one region per role; the regions run concurrently, each on its own warps. Attributes with
+    one entry per role: `names`; `warps`: (first, count); `registers`: registers per thread, 0 where the compiler
+    chooses. The group of a cooperative op in a region is the threads of the role. Warps without a role are idle."""
 
     __slots__ = ()
     NAME = "roles"
@@ -100,7 +100,7 @@ class PipeLoad(TileAccess):
 
 
 class PipePush(Op):
-    """Operands: pipe, tile. Waits for a free stage and writes the tile to it, which is full then."""
+    """Waits for a free stage of a pipe and writes a tile to it; the stage is full then. Operands: pipe, tile."""
 
     __slots__ = ()
     NAME = "pipe.push"
@@ -118,8 +118,8 @@ class PipePush(Op):
 
 
 class PipePop(Op):
-    """Waits until the pipe's next stage is full and gives its contents, a shared tile that is read-only. The stage
-    stays occupied until `pipe.release`."""
+    """Waits until the pipe's next stage is full; the result is its tile, a read-only shared tile. The stage stays
+    occupied until `pipe.release`."""
 
     __slots__ = ()
     NAME = "pipe.pop"
@@ -133,7 +133,8 @@ class PipePop(Op):
 
 
 class PipeRelease(Op):
-    """The stage that this role popped first of those it still holds is free again, as far as this role goes."""
+    """Releases the oldest stage that this role has popped and still holds. The stage is free when all popping roles
+    have released it."""
 
     __slots__ = ()
     NAME = "pipe.release"
@@ -148,7 +149,7 @@ class PipeRelease(Op):
 
 
 WAITS = (PipeLoad, PipePush, PipePop)
-"""Ops that wait for other roles."""
+"""Ops on pipes that wait for other roles."""
 
 
 def roles_by_warp(op: Op) -> list[Region]:
@@ -159,26 +160,26 @@ def roles_by_warp(op: Op) -> list[Region]:
 
 
 def block_threads(roles: Roles) -> int:
-    """The threads of a block that has these roles, with those of the last warp group that are idle."""
+    """The number of threads of a block with these roles, including idle threads of the last warp group."""
     end = max(first + warps for first, warps in roles.warps)
     return WARP * (-(-end // 4) * 4)
 
 
-# What the interpreter and a launch say of roles that wait for each other --------------------------------------------
+# Messages about roles that wait for each other -----------------------------------------------------------------------
 
 
 def fills(op: Op, pipe: Value) -> bool:
-    """Whether the op puts a tile into the pipe."""
+    """Whether an op fills a stage of the pipe."""
     return isinstance(op, PipeLoad | PipePush) and op.pipe is pipe
 
 
 def pops(op: Op, pipe: Value) -> bool:
-    """Whether the op takes a tile out of the pipe."""
+    """Whether an op pops a tile of the pipe."""
     return isinstance(op, PipePop) and op.pipe is pipe
 
 
 def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
-    """The roles that fill a pipe and those that pop it, by their positions."""
+    """The positions of the roles that fill a pipe, and of the roles that pop it."""
     filling, popping = (
         [k for k, region in enumerate(roles.regions) if any(test(op, pipe) for op in region.walk())]
         for test in (fills, pops)
@@ -189,8 +190,8 @@ def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
 def waiting(
     role: str, pipe: str, stages: int, fills: bool, item: int, others: Sequence[tuple[str, bool]]
 ) -> str:
-    """Why a role cannot go on: it wants to fill, or else to pop, tile `item` of a pipe. `others`: the roles that would
-    have to do something first, and whether each has ended."""
+    """A text that says why a role waits to fill, if `fills`, or to pop tile `item` of a pipe. `others`: the roles that
+    it waits for, and whether each has ended."""
     called = f"pipe '{pipe}'" if pipe else "a pipe"
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
     if not fills:

@@ -21,7 +21,7 @@ Attrs = Mapping[str, Any]
 
 
 def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
-    """Apply f; 8- and 16-bit floats are computed in float32 and rounded once. Integers wrap, no warnings."""
+    """Apply f; 8- and 16-bit floats are computed in float32 and rounded once. Integers wrap without warnings."""
     dtype = operands[0].dtype
     with np.errstate(all="ignore"):
         if is_narrow_float(dtype):
@@ -30,7 +30,7 @@ def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
 
 
 class Const(ConstantLike):
-    """A compile-time constant: attribute `value` (int, float, bool, or nested tuples for vectors), `type`."""
+    """A constant. Attributes: `value`: an int, float or bool, nested tuples for vectors and matrices; `type`."""
 
     __slots__ = ()
     NAME = "const"
@@ -91,7 +91,8 @@ class Mul(Binary):
 
 
 def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Quotient and truncated remainder; 0 where b is 0; the most negative number over -1 wraps."""
+    """The quotient, rounded down if `floor`, else truncated, and the remainder; both 0 where b is 0. The most negative
+    number over -1 wraps."""
     zero = b == 0
     minus = (b == -1) if a.dtype.kind == "i" else np.zeros_like(zero)
     safe = np.where(zero | minus, np.ones_like(b), b)
@@ -133,9 +134,8 @@ class Div(Binary):
 
 
 def _by_divisor(b: GradientBuilder, op: Div, g: Value) -> Value:
-    """g / z times the quotient. Where g / z would be no normal number, g is multiplied by a power of 2 first, and the
-    result divided by it: it is so large that nothing is lost of results that are normal, and g is not where it would
-    become infinite or 0. The quotient is the one before it was rounded to a 16-bit float."""
+    """g / z times the quotient, before the quotient is rounded to a 16-bit float. If |z| is so small or large that g /
+    z might overflow or be subnormal, g is multiplied by a power of 2 first and the result divided by it."""
     z, t = b.primal(op.b), element(g.type)
     quotient = b.primal(op.result) if element(op.result.type) == t else b.one(Div, [b.primal(op.a), z])
     limits = np.finfo(to_numpy(scalar_of(t)))
@@ -158,7 +158,7 @@ def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class FloorDiv(Binary):
-    """The quotient a // b, rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
+    """The quotient of integers rounded down, 0 where b is 0; floor(a / b) for floats."""
 
     __slots__ = ()
     NAME = "floordiv"
@@ -177,7 +177,7 @@ class FloorDiv(Binary):
 
 
 class Mod(Binary):
-    """a % b for integers: the remainder of the truncated quotient, 0 where b is 0. Floats have the function `mod`."""
+    """The remainder of the truncated quotient of integers, 0 where b is 0. For floats there is the function `mod`."""
 
     __slots__ = ()
     NAME = "mod"
@@ -192,7 +192,7 @@ class Mod(Binary):
 
 
 def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
-    """min or max; a NaN loses, and -0 is below +0."""
+    """The minimum or maximum; numbers are preferred to NaN, and -0 is below +0."""
     if a.dtype.kind in "iub":
         return np.minimum(a, b) if smaller else np.maximum(a, b)
     first = np.where(a == b, np.signbit(a) if smaller else ~np.signbit(a), a < b if smaller else a > b)
@@ -200,7 +200,8 @@ def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
 
 
 def _shared_where(b: GradientBuilder, operands: Sequence[Value], pred: str, g: Value) -> list[Value | None]:
-    """The adjoint of an extreme goes to the operand that it is; half to each of two equal ones."""
+    """The adjoints of the operands of min or max: the result's adjoint for the operand that was chosen, half of it for
+    each of two equal operands."""
     x, y = (b.primal(v) for v in operands)
     zero = b.zero(g.type)
     half = b.one(Select, [b.one(Cmp, [x, y], {"pred": "eq"}), b.scaled(g, 0.5), zero])
@@ -362,7 +363,7 @@ class Not(Unary):
 
 
 class BitCount(Unary):
-    """How many bits of an integer are set, in its own type; negative numbers are in two's complement."""
+    """The number of set bits of an integer in two's complement, in the type of the integer."""
 
     __slots__ = ()
     NAME = "bit_count"
@@ -374,7 +375,7 @@ class BitCount(Unary):
 
 
 class LeadingZeros(Unary):
-    """How many bits of an integer are above the highest one that is set, in its own type; of 0 all."""
+    """The number of leading zero bits of an integer, in the type of the integer; its width for 0."""
 
     __slots__ = ()
     NAME = "clz"
@@ -401,7 +402,7 @@ class ReversedBits(Unary):
 
 
 def _bits_of(x: np.ndarray) -> np.ndarray:
-    """The bits of integers, along a new last dimension, the lowest first."""
+    """The bits of integers along a new last dimension, the lowest bit first."""
     size = x.dtype.itemsize
     raw = np.ascontiguousarray(x).view(f"u{size}").astype(f"<u{size}")
     return np.unpackbits(raw[..., None].view(np.uint8), axis=-1, bitorder="little")
@@ -442,8 +443,7 @@ class Sqrt(Unary):
 
 
 class FastExp2(Unary):
-    """2 ** a, with a relative error of at most 2 ** -20; results below the smallest normal number may be 0. Of float32
-    and narrower floats."""
+    """2 ** a for float32 and narrower floats, with a relative error of at most 2 ** -20; subnormal results may be 0."""
 
     __slots__ = ()
     NAME = "fast.exp2"
@@ -465,7 +465,7 @@ class FastExp2(Unary):
 
 
 class Floor(Unary):
-    """The largest integral number not above a."""
+    """The largest integral number that is at most a."""
 
     __slots__ = ()
     NAME = "floor"
@@ -480,7 +480,7 @@ class Floor(Unary):
 
 
 class Ceil(Unary):
-    """The smallest integral number not below a."""
+    """The smallest integral number that is at least a."""
 
     __slots__ = ()
     NAME = "ceil"
@@ -532,7 +532,8 @@ def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarra
 
 
 def _fma_in_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The product is exact in float64; the sum is rounded to odd there, so that the second rounding is right."""
+    """The float32 result of a fused multiply-add. The product is exact in float64, and the sum is rounded to odd in
+    float64, so that the second rounding gives the result of a single rounding."""
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
     total = product + addend
@@ -552,7 +553,7 @@ def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _fma_of_doubles(x: float, y: float, z: float) -> float:
-    """By the quotient of two integers, which Python rounds once."""
+    """The fused multiply-add of Python floats, as the quotient of two integers, which Python rounds once."""
     plain = x * y + z
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
         return plain
@@ -567,7 +568,7 @@ def _fma_of_doubles(x: float, y: float, z: float) -> float:
 
 
 class Fma(Binary):
-    """a * b + c, rounded once (16-bit floats: the float32 result, rounded)."""
+    """a * b + c, rounded once; for 16-bit floats the float32 result, rounded again."""
 
     __slots__ = ()
     NAME = "fma"
@@ -584,13 +585,13 @@ class Fma(Binary):
 
 
 class Predicate(Elementwise):
-    """A question to numbers: the result is bool, component by component."""
+    """An elementwise op with bool results, component by component."""
 
     __slots__ = ()
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
-        """Bools in the shape of the operand."""
+        """The type of bools in the shape of the operand."""
         return with_scalar(operand, bool_)
 
 
@@ -605,7 +606,7 @@ COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
 
 
 class Cmp(Predicate, Binary):
-    """A comparison, attribute `pred` in eq, ne, lt, le, gt, ge; false where an operand is NaN, except ne."""
+    """A comparison; attribute `pred`: eq, ne, lt, le, gt or ge. If an operand is NaN, ne is true, the others false."""
 
     __slots__ = ()
     NAME = "cmp"
@@ -622,8 +623,8 @@ class Cmp(Predicate, Binary):
 
 
 class NeverAbove(Predicate, Binary):
-    """Whether the compiler knows that a is never above b, whatever numbers there may be here; a NaN is above nothing.
-    It says no where it does not know, so what is chosen by it must have the same bits either way."""
+    """Whether the compiler can prove that a is never above b; a NaN is not above any number. The result is false if
+    there is no proof, so results that depend on it must have the same bits in both cases."""
 
     __slots__ = ()
     NAME = "never_above"
@@ -631,7 +632,7 @@ class NeverAbove(Predicate, Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        """For the numbers at hand, so that running a kernel as it is written tries both choices."""
+        """Whether the given a is not above b, so that tests without a compiler take both paths."""
         return ~Cmp.ref({"pred": "gt"}, *operands)
 
 
@@ -664,7 +665,7 @@ class Select(Op):
 
 
 class Classify(Predicate, Unary):
-    """Attribute `test` in isnan, isinf, isfinite."""
+    """A test of floats; attribute `test`: isnan, isinf or isfinite."""
 
     __slots__ = ()
     NAME = "classify"

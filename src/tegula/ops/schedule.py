@@ -1,11 +1,11 @@
-"""What pipes become on a GPU, and what kernels may do by hand: memory barriers that count arrivals and bytes, bulk
-copies, fences between the ways that memory is reached by, barriers at which threads of several roles synchronise.
+"""Ops of GPU schedules, which pipes are lowered to and which kernels may use directly: memory barriers that count
+arrivals and bytes, bulk copies, fences between memory proxies, and named barriers.
 
-The threads of the group do these together; those with the attribute `elected` are done by one thread of it. Facts about
-the instructions are from the PTX manual, "Asynchronous operations" and "mbarrier".
+All threads of the group reach these ops; an op with the attribute `elected` is run by one thread. The instructions are
+described in the PTX manual, "Asynchronous operations" and "mbarrier".
 
-CTAs 2 k and 2 k + 1 may be a 2-CTA cluster: they then reach each other's barriers and shared memory, and one copy can
-fill a tile in both. What ops mean is said of one CTA."""
+CTAs 2 k and 2 k + 1 may form a 2-CTA cluster: they can access each other's barriers and shared memory, and one copy can
+fill a tile in both. Docstrings describe the ops of one CTA."""
 
 from __future__ import annotations
 
@@ -301,8 +301,7 @@ class BulkPut(ScheduleOp):
 
 
 class BulkCommit(ScheduleOp):
-    """The thread that starts the group's copies to arrays closes a group of copies: those that it has started since the
-    last commit."""
+    """Closes a group of the copies to arrays that the group's copying thread has started since the last commit."""
 
     __slots__ = ()
     NAME = "bulk.commit"
@@ -325,7 +324,7 @@ class BulkWait(ScheduleOp):
 
     def infer(self) -> Sequence[Type]:
         require(isinstance(self.read, bool), "a wait is for reads or for all")
-        require(self.pending >= 0, "a wait leaves no fewer than 0 groups")
+        require(self.pending >= 0, "the number of pending groups must be 0 or more")
         return []
 
 
@@ -361,7 +360,7 @@ class NamedNew(ScheduleOp):
 
 
 class NamedSync(ScheduleOp):
-    """Every warp of the group arrives at the barrier, and waits for the others that it counts."""
+    """Every warp of the group arrives at the barrier and waits until its number of warps have arrived."""
 
     __slots__ = ()
     NAME = "named.sync"
@@ -374,7 +373,7 @@ class NamedSync(ScheduleOp):
 
 
 class NamedArrive(ScheduleOp):
-    """Every warp of the group arrives at the barrier, and goes on at once."""
+    """Every warp of the group arrives at the barrier without waiting."""
 
     __slots__ = ()
     NAME = "named.arrive"
@@ -439,11 +438,11 @@ def arrivals_at(barrier: Value) -> int:
     return barrier.owner.arrivals if isinstance(barrier.owner, MbarrierNew) else barrier.owner.warps
 
 
-# What the interpreter and a launch say of roles that wait at barriers -----------------------------------------------
+# Messages about roles that wait at barriers --------------------------------------------------------------------------
 
 
 def arriving(roles: Op, barrier: Value) -> list[int]:
-    """The roles that arrive at a barrier, by their positions."""
+    """The positions of the roles that arrive at a barrier."""
     return [k for k, region in enumerate(roles.regions) if barrier in arrived_at(region)]
 
 

@@ -1,4 +1,4 @@
-"""Block-scoped stacks."""
+"""Ops on stacks, which the threads of a block share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stack_type(t: Type) -> StackType:
 
 
 class StackNew(Op):
-    """An empty stack of type attribute `type`."""
+    """A new empty stack of the type `type` (attribute)."""
 
     __slots__ = ()
     NAME = "stack.new"
@@ -35,8 +35,8 @@ class StackNew(Op):
 
 
 class StackPush(Op):
-    """Operands: stack, per-lane value, per-lane bool. Lanes with the flag push, in lane order; the result is the slot
-    written, or -1 for a lane that did not push or found the stack full."""
+    """Pushes the values of the lanes whose flag is true, in lane order. Operands: stack, per-lane value, per-lane bool.
+    The result is the slot written, or -1 for a lane that did not push or found the stack full."""
 
     __slots__ = ()
     NAME = "stack.push"
@@ -58,8 +58,8 @@ class StackPush(Op):
 
 
 class StackPop(Op):
-    """Every lane takes one element, in lane order from the top; results: the value (0 where there was none) and its
-    slot, or -1."""
+    """Pops one element for each lane, in lane order from the top. Results: the element and its slot; 0 and -1 for lanes
+    that found the stack empty."""
 
     __slots__ = ()
     NAME = "stack.pop"
@@ -90,7 +90,7 @@ class StackClear(Op):
 
 
 class StackCount(Op):
-    """The number of elements, int32. A lane op."""
+    """The number of elements of a stack, int32. A lane op."""
 
     __slots__ = ()
     NAME = "stack.count"

@@ -1,4 +1,4 @@
-"""Numbers known when a kernel is compiled, read by an index that is not: read-only data of the compiled code."""
+"""Tables of constants, read-only data of the compiled code, which are read at run-time indices."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tegula.types import Type, to_numpy
 
 Attrs = Mapping[str, Any]
 LARGEST = 1 << 16
-"""Elements of a table."""
+"""The largest number of elements of a table."""
 
 
 class TableGet(Op):
-    """The element at an index of constants: attributes `elements`, row-major, `shape` and `type`, a scalar type. An
-    index outside gives the last one along its dimension."""
+    """Reads an element of a table. Attributes: `elements` in row-major order, `shape`, `type`, a scalar type. An index
+    outside of the table reads the last element along its dimension."""
 
     __slots__ = ()
     NAME = "table.get"

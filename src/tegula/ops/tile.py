@@ -1,4 +1,4 @@
-"""Tile values: construction, global load and store, maps, shape, reductions. All cooperative."""
+"""Cooperative ops on tile values: construction, global load and store, maps, shapes, reductions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
 
 MOST_DIMENSIONS = 4
 MOST_ELEMENTS = 1 << 26
-"""Of a tile or stack."""
+"""The largest number of elements of a tile or stack."""
 
 
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int,
 
 
 def check_size(what: str, shape: Sequence[int]) -> None:
-    """TypeRule for a tile or stack, named by `what`, of more elements than one can have."""
+    """Raise TypeRule for a tile or stack with more than MOST_ELEMENTS elements. `what`: "a tile" or "a stack"."""
     size = math.prod(shape)
     if size > MOST_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
@@ -78,7 +78,7 @@ def check_size(what: str, shape: Sequence[int]) -> None:
 
 
 class TileFull(Op):
-    """A tile of `shape` (attribute) with the operand in every element (group operand)."""
+    """A tile of `shape` (attribute) with every element equal to the operand, which is uniform over the group."""
 
     __slots__ = ()
     NAME = "tile.full"
@@ -99,8 +99,8 @@ class TileFull(Op):
 
 
 class TileEmpty(Op):
-    """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has a dimension
-    more than they."""
+    """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has one
+    dimension more than its tiles, for the stages."""
 
     __slots__ = ()
     NAME = "tile.empty"
@@ -117,8 +117,8 @@ def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.nd
 
 
 class TileArange(Op):
-    """start + step * i for i in 0 .. n-1. Operands: start, step (one scalar type); attributes `count` and, where the
-    tile has more dimensions, all but one of length 1, `shape`."""
+    """The tile of start + step * i for i in 0 .. count - 1. Operands: start, step (one scalar type). Attributes:
+    `count`; `shape`, if the tile has more than one dimension, all but one of length 1."""
 
     __slots__ = ()
     NAME = "tile.arange"
@@ -163,9 +163,9 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
 
 
 class TileLoad(TileAccess):
-    """Operands: array, fill value, one offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`, and
-    `unwritten`, which may be missing: no earlier iteration of the loop around it writes these elements. Elements
-    outside the array are the fill value."""
+    """Loads a tile from an array; elements outside the array are the fill value. Operands: array, fill value, one
+    offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`; `unwritten`: no earlier iteration of the
+    enclosing loop writes these elements."""
 
     __slots__ = ()
     NAME = "tile.load"
@@ -194,8 +194,8 @@ class TileLoad(TileAccess):
 
 
 class TileStore(TileAccess):
-    """Operands: array, tile, one offset per dimension. Attributes: `bounds_check`, `aligned`. Elements outside the
-    array, and elements of absent lanes, are dropped."""
+    """Stores a tile to an array; elements outside the array, and elements of absent lanes, are dropped. Operands:
+    array, tile, one offset per dimension. Attributes: `bounds_check`, `aligned`."""
 
     __slots__ = ()
     NAME = "tile.store"
@@ -224,9 +224,9 @@ class TileStore(TileAccess):
 
 
 class TileAtomic(TileAccess, AtomicUpdate):
-    """Operands: array, tile, one offset per dimension; attributes `op` in add, min, max; `bounds_check`; `alone`, which
-    may be missing: no other block changes these elements. Each element once, atomically; the result holds the previous
-    elements (0 where dropped)."""
+    """Updates each element of part of an array once, atomically; the result is the tile of previous elements, 0 for
+    elements outside the array. Operands: array, tile, one offset per dimension. Attributes: `op`: add, min or max;
+    `bounds_check`; `alone`: no other block changes these elements."""
 
     __slots__ = ()
     NAME = "tile.atomic"
@@ -253,16 +253,16 @@ class TileAtomic(TileAccess, AtomicUpdate):
         if b.wanted(tile) and self.op != "add":
             b.refuse(self, f"tile_atomic_{self.op} has no derivative")
         if previous is not None:
-            b.refuse(self, "what an atomic gives back has no derivative")
+            b.refuse(self, "the value that an atomic operation returns has no derivative")
         attrs = {"bounds_check": self.bounds_check, "aligned": False}
         at = [b.primal(i) for i in indices]
         return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
 
 class TileMap(Op):
-    """Operands: tiles of one shape, and scalars, vectors or matrices (group operands, the same for every element).
-    Region: one element per operand in, one element out; lane ops only, nothing from outside. The result is partial if
-    an operand is."""
+    """Applies a function to each element of tiles. Operands: tiles of one shape, and uniform scalars, vectors or
+    matrices, which are the same for all elements. Region: takes one element of each operand and yields one element; it
+    has lane ops only and uses no values from outside. The result is partial if an operand is."""
 
     __slots__ = ()
     NAME = "tile.map"
@@ -273,11 +273,11 @@ class TileMap(Op):
 
     @property
     def elements(self) -> list[Value]:
-        """What stands for an element of each input in the function."""
+        """The arguments of the function, one for the element of each input."""
         return self.function.args
 
     def take(self, inputs: Sequence[Value], elements: Sequence[Value]) -> None:
-        """Be a map of other inputs; `elements`: what stands for an element of each in the function."""
+        """Replace the inputs of the map. `elements`: the function's arguments for the elements of the new inputs."""
         self.inputs = inputs
         self.function.set_arguments(elements)
 
@@ -312,7 +312,7 @@ class TileMap(Op):
 
 
 class TileFillAbsent(Op):
-    """A partial tile as a full one: 0 for the elements of absent lanes."""
+    """Makes a partial tile full: elements of absent lanes become 0."""
 
     __slots__ = ()
     NAME = "tile.fill_absent"
@@ -329,7 +329,7 @@ class TileFillAbsent(Op):
 
 
 class TileMarkPartial(Op):
-    """A full tile as a partial one: the elements of absent lanes are dropped from here on."""
+    """Makes a full tile partial: elements of absent lanes are dropped."""
 
     __slots__ = ()
     NAME = "tile.mark_partial"
@@ -346,7 +346,7 @@ class TileMarkPartial(Op):
 
 
 class TileBroadcast(Op):
-    """The tile under a larger `shape` (attribute), by NumPy's rules."""
+    """Broadcasts the tile to a larger `shape` (attribute), by NumPy's rules."""
 
     __slots__ = ()
     NAME = "tile.broadcast"
@@ -382,7 +382,7 @@ class TileBroadcast(Op):
 
 
 class TileReshape(Relabelling):
-    """The same elements, row-major, under another `shape` (attribute)."""
+    """Reshapes the tile to `shape` (attribute), with the elements in row-major order."""
 
     __slots__ = ()
     NAME = "tile.reshape"
@@ -420,7 +420,7 @@ class TileReshape(Relabelling):
 
 
 class TilePermute(Relabelling):
-    """Dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
+    """Permutes dimensions: dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
     NAME = "tile.permute"
@@ -453,7 +453,7 @@ class TilePermute(Relabelling):
 
     @property
     def _back(self) -> tuple[int, ...]:
-        """The permutation that undoes this one."""
+        """The inverse permutation."""
         return tuple(map(self.perm.index, range(len(self.perm))))
 
     @staticmethod
@@ -466,8 +466,8 @@ class TilePermute(Relabelling):
 
 
 class TileSlice(Op):
-    """Part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as in
-    `buf.view`."""
+    """A strided part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as
+    in `buf.view`."""
 
     __slots__ = ()
     NAME = "tile.slice"
@@ -507,7 +507,8 @@ class TileSlice(Op):
         return (b.one(BufRead, [whole]), *[None] * (len(self.operands) - 1))
 
     def order(self) -> tuple[int, ...] | None:
-        """The dimensions of the operand in the order of the result's, where that shows all elements once."""
+        """The operand's dimensions in the order of the result's if the slice is a permutation of dimensions, else
+        None."""
         dims: tuple[int, ...] = self.dims
         shape: tuple[int, ...] = self.shape
         source = tile_type(self.tile.type).shape
@@ -517,8 +518,8 @@ class TileSlice(Op):
 
 
 class TileExtract(ElementAccess):
-    """Operands: tile, indices. The element (or component) there: the value form of `buf.get`. A lane op; the index may
-    differ between lanes."""
+    """Reads an element or component of a tile value, per lane, as `buf.get` does of a buffer. Operands: tile, indices,
+    which may differ between lanes."""
 
     __slots__ = ()
     NAME = "tile.extract"
@@ -539,7 +540,8 @@ class TileExtract(ElementAccess):
 
 
 class TileGather(Op):
-    """Operands: tile, 1-D int tile of indices; attribute `axis`. Indices wrap once when negative; outside: 0."""
+    """Gathers parts of a tile along `axis` (attribute). Operands: tile, 1-D integer tile of indices. Negative indices
+    count from the end; indices outside the tile give 0."""
 
     __slots__ = ()
     NAME = "tile.gather"
@@ -618,7 +620,8 @@ class TileConcat(Op):
 
 
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
-    """The shape after reducing: (1,) for a whole tile or a 1-D one, the axis removed (or 1) otherwise."""
+    """The shape of a reduction: without the reduced axis, or with length 1 along it if `keepdims`; (1,) if no dimension
+    is left."""
     if axis is None:
         return (1,) * len(shape) if keepdims else (1,)
     kept = [1 if d == axis else n for d, n in enumerate(shape) if keepdims or d != axis]
@@ -626,9 +629,9 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
 
 
 class TileReduce(Op):
-    """Operand: tile. Region: (a, b) -> combined, associative and commutative. Attributes: `axis` (None: all),
-    `keepdims`. The order is unspecified; elements of absent lanes are skipped. A reduction along an axis other than
-    the last keeps the tile partial."""
+    """Reduces a tile in an unspecified order; elements of absent lanes are skipped. Operand: tile. Region: combines two
+    elements to one, associatively and commutatively. Attributes: `axis` (None: all), `keepdims`. The result of a
+    reduction along an axis other than the last is partial if the tile is."""
 
     __slots__ = ()
     NAME = "tile.reduce"
@@ -691,21 +694,21 @@ def adjoint_of(tile: Value) -> TileType:
 
 
 def _gradients(b: GradientBuilder, array: Value, like: TileType, at: Sequence[Value], attrs: Attrs) -> Value:
-    """What an array of gradients holds for a tile, in the tile's type; 0 for the elements outside of the array."""
+    """Load a tile from an array of gradients in the tile's type; 0 for elements outside of the array."""
     zero = b.const(0.0, array_type(array.type).dtype)
     loaded = b.one(TileLoad, [array, zero, *at], {**attrs, "shape": like.shape})
     return b.fitted(b.widened(loaded), like)
 
 
 def combination(body: Region) -> type | None:
-    """The op that a reduction's function is, where it is one of its two arguments."""
+    """The op class of a reduction's function if the function is a single op on its two arguments."""
     if len(body.ops) != 2 or list(body.yielded) != body.ops[0].results:
         return None
     return type(body.ops[0]) if set(body.ops[0].operands) == set(body.args) else None
 
 
 def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
-    """A reduction's result at every element that it was made of."""
+    """A reduction's result, broadcast to the elements that were reduced."""
     kept = (
         (1,) * len(whole.shape)
         if axis is None
@@ -719,19 +722,19 @@ def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | Non
 
 
 def _indicator(b: GradientBuilder, x: Value, best: Value) -> Value:
-    """1 for the elements that are the extreme."""
+    """1 if the element x equals the extreme `best`, else 0."""
     t = element(x.type)
     return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
 
 
 def _shared(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
-    """The gradient of an extreme, in equal parts to all elements that are it."""
+    """The part of an extreme's gradient for an element: g / ties if the element equals the extreme, else 0."""
     zero = b.const(0.0, element(hit.type))
     return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, ties]), zero])
 
 
 def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:
-    """whole[..., index[k], ...] += g[..., k, ...] for every k, those outside left out."""
+    """Build whole[..., index[k], ...] += g[..., k, ...] for every k, without indices outside of `whole`."""
     shape = tile_type(g.type).shape
     n = adjoint_shape(whole)[axis]
     part = tuple(1 if d == axis else size for d, size in enumerate(shape))

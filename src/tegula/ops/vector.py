@@ -1,4 +1,4 @@
-"""Building and taking apart vectors and matrices."""
+"""Ops that build vectors and matrices and access their components."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class VecSplat(Op):
 
 
 class VecPart(Op):
-    """Some components of a vector or matrix, attribute `picked`, row-major numbers, as a vector or matrix of attribute
-    `type`."""
+    """A vector or matrix of the type `type` (attribute) from the components of another, selected by their row-major
+    numbers `picked` (attribute)."""
 
     __slots__ = ()
     NAME = "vec.part"
@@ -121,7 +121,7 @@ def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
 
 
 def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
-    """Whether an index is one of n."""
+    """Whether an index is from 0 to n - 1."""
     t = element(index.type)
     if isinstance(index.owner, Const):
         return b.const(0 <= index.owner.value < n, bool_)
@@ -130,12 +130,13 @@ def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
 
 
 def _or_last(b: GradientBuilder, index: Value, n: int) -> Value:
-    """The index that `vec.extract` reads."""
+    """The index of the component that `vec.extract` reads: n - 1 for an index outside."""
     return b.one(Select, [_inside(b, index, n), index, b.const(n - 1, element(index.type))])
 
 
 class VecExtract(Op):
-    """Component of a vector (one index) or entry of a matrix (two); an index outside gives the last component."""
+    """Reads a component of a vector (one index) or a matrix (two); an index outside reads the last along its
+    dimension."""
 
     __slots__ = ()
     NAME = "vec.extract"
@@ -163,7 +164,8 @@ class VecExtract(Op):
 
 
 class VecInsert(Op):
-    """Operands: composite, value, indices. The composite with one component replaced; an index outside changes none."""
+    """A vector or matrix with one component replaced; an index outside changes none. Operands: composite, value,
+    indices."""
 
     __slots__ = ()
     NAME = "vec.insert"

@@ -1,1 +1,1 @@
-"""Passes on the IR: valid in, valid out. `pipeline.py` lists them in order."""
+"""Passes on the IR: each takes valid IR and leaves valid IR. `pipeline.py` lists them in order."""

@@ -1,4 +1,4 @@
-"""Which accesses of arrays bulk copies can do, and in which boxes."""
+"""Analysis of array accesses: whether bulk copies can do them, and the boxes that they copy."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
 
 MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
-"""Of the box of a tensor map: dimensions, elements along one, and bytes that a row is a multiple of."""
+"""Limits of a tensor map's box: the number of dimensions, the elements along one, the granularity of a row in bytes."""
 SWIZZLED_ROWS = (128, 64, 32)
-"""Bytes that the rows of a swizzled box may have."""
+"""The possible row lengths of a swizzled box, in bytes."""
 SWIZZLE_ROWS = 8
-"""After so many rows the pattern of a swizzle repeats."""
+"""The number of rows after which the pattern of a swizzle repeats."""
 
 Tile = PipeType | BufType | TileType
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """How a tile is copied: `count` boxes of `shape` side by side along the last dimension, one after the other in
-    memory. `row_bytes`: of a row of a box. `bytes`: of all."""
+    """The boxes of a tile: `count` boxes of `shape`, adjacent along the last dimension of the tile and consecutive in
+    shared memory. `row_bytes`: the bytes of a row of a box; `bytes`: the bytes of all boxes."""
 
     shape: tuple[int, ...]
     count: int
@@ -38,7 +38,7 @@ class Boxes:
 
 
 def boxes(tile: Tile, swizzled: bool) -> Boxes:
-    """A plain tile is one box; the boxes of a swizzled one have rows of at most 128 bytes."""
+    """The boxes of a tile: one if it is not swizzled, else boxes with rows of at most 128 bytes."""
     size = element_bytes(tile.dtype)
     row = tile.shape[-1] * size
     width = next(n for n in SWIZZLED_ROWS if row % n == 0) if swizzled else row
@@ -46,7 +46,7 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
 
 
 def halved(tile: Tile) -> Boxes | None:
-    """The boxes of a swizzled tile, so that either half of them is half of the tile; None where there are none."""
+    """The boxes of a swizzled tile if half of them can be half of the tile, else None."""
     whole = boxes(tile, True)
     if whole.count % 2 == 0:
         return whole
@@ -57,13 +57,13 @@ def halved(tile: Tile) -> Boxes | None:
 
 
 def may_swizzle(tile: Tile) -> bool:
-    """Whether the rows of a tile can be cut into those of swizzled boxes."""
+    """Whether the rows of a tile can be split into rows of swizzled boxes."""
     row = tile.shape[-1] * element_bytes(tile.dtype)
     return len(tile.shape) == 2 and (row % SWIZZLED_ROWS[0] == 0 or row in SWIZZLED_ROWS)
 
 
 def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:
-    """Whether a load of a pipe can be a bulk copy."""
+    """Whether a pipe's load can be a bulk copy."""
     box, promised = boxes(pipe_type(op.pipe.type), swizzled), bool(op.aligned)
     return _fits(kernel, target, [op.array, *op.offset], box, "read", promised)
 
@@ -84,7 +84,8 @@ def bulk_reachable(
 def _fits(
     kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str, promised: bool = False
 ) -> bool:
-    """`promised`: the kernel says that the place is aligned, which is checked when it runs."""
+    """Whether bulk copies of boxes can access an array at an offset. `promised`: the kernel promises that the offset is
+    aligned, which is checked at run time."""
     array, *offsets = place
     parameter = array_root(array)
     access = kernel.access[kernel.params.index(parameter)]
@@ -104,19 +105,19 @@ def _fits(
 
 
 def _is_aligned(array: Value, offsets: Sequence[Value]) -> bool:
-    """Whether a tile starts at a multiple of `UNIT_BYTES` in a row: the device stops at a copy that does not."""
+    """Whether a tile starts at a multiple of `UNIT_BYTES` in a row; a misaligned bulk copy is a fault of the device."""
     assert isinstance(array.type, ArrayType)
     return divides(unit_of(array.type), offsets[-1])
 
 
 def unit_of(array: ArrayType) -> int:
-    """The number of elements of an array that make a multiple of `UNIT_BYTES`."""
+    """The least number of elements of an array whose size is a multiple of `UNIT_BYTES`."""
     return UNIT_BYTES // gcd(UNIT_BYTES, element_bytes(array.dtype))
 
 
 def leading_indices(array: Value) -> list[Value] | None:
-    """The indices by which an array is a view of a parameter: all leading ones, which a tensor map takes as
-    coordinates. None for other views."""
+    """The leading indices that select an array from a parameter, which a tensor map takes as coordinates; None for
+    other views."""
     found: list[Value] = []
     while isinstance(array.owner, ArrayView):
         view = array.owner
@@ -143,7 +144,7 @@ def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
 
 
 def _only(kernel: Kernel, array: Value, kind: str) -> bool:
-    """Whether the kernel does nothing else with an array: other ways to its memory would need fences."""
+    """Whether all accesses of an array in the kernel are of one kind; others would need fences between proxies."""
     for op in kernel.walk():
         for effect in op.effects():
             value = effect.value

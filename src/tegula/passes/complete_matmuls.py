@@ -1,4 +1,4 @@
-"""For targets whose matmuls are complete when they return: nothing is in flight, and nothing waits."""
+"""Makes asynchronous matmuls synchronous and drops their waits, for targets without asynchronous matmuls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tegula.passes.runner import Compilation
 
 
 def complete_matmuls(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite the kernel in place: no matmul is left in flight, and no wait for one is left."""
     known: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:

@@ -1,5 +1,5 @@
-"""For targets where reading a tile copies nothing: a stage is kept until what was read from it has been used, so that
-it need not be copied, as long as the role neither waits nor accesses its pipe in between."""
+"""Delays releases of stages past the uses of tiles read from them, for targets where reading a tile copies nothing, so
+that the tile need not be copied. A release is not moved past an op that waits or accesses the pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.passes.runner import Compilation
 
 
 def delay_releases(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite the roles of the kernel in place."""
     for roles in (op for op in kernel.body.ops if isinstance(op, Roles)):
         users = {value: {op for op, _ in where} for value, where in uses(kernel.body).items()}
         for region in (r for role in roles.roles for r in walk_regions(role)):
@@ -33,6 +33,6 @@ def _delay(region: Region, users: dict[Value, set[Op]]) -> None:
 
 
 def _users_of_reads(release: PipeRelease, before: list[Op], users: dict[Value, set[Op]]) -> set[Op]:
-    """The ops that use what was read from tiles of the pipe."""
+    """The ops that use the results of reads of the pipe's tiles."""
     reads = [op for op in before if isinstance(op, BufRead) and popped_from(op.buffer, release.pipe)]
     return set[Op]().union(*(users.get(op.result, set()) for op in reads))

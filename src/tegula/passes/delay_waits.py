@@ -53,7 +53,7 @@ def _matmul(loop: For) -> GroupMma | None:
 
 
 def _total(loop: For, matmul: GroupMma) -> Carried | None:
-    """What the loop carries that the matmul adds to."""
+    """The carried value of the loop that is the accumulator of the matmul."""
     return next((one for one in loop.carried if matmul.c in one.arguments), None)
 
 

@@ -1,8 +1,9 @@
-"""Loops over the blocks of another launch, as gradients make them, keep what all their iterations load, and fetch the
-rest some iterations ahead, by asynchronous copies.
+"""Loops over the blocks of another launch, as gradients make them: hoists loads of tiles that are the same in all
+iterations, and fetches other tiles some iterations ahead by asynchronous copies.
 
-Where blocks run side by side, some wait for memory while others compute. A loop runs them one after the other, and its
-sums take the registers that would hold more blocks at a time; so each iteration would wait for memory, in vain."""
+Concurrent blocks hide the latency of memory, because some compute while others wait. Such a loop runs the blocks one
+after another, and its sums take the registers of other resident blocks, so that each iteration would wait for
+memory."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes
 
 BLOCKS = 2
-"""For which a multiprocessor keeps room."""
+"""The number of blocks whose shared memory should fit a multiprocessor."""
 OTHER_BYTES = 2 << 10
-"""Shared memory of a block for all else."""
+"""The bytes of a block's shared memory that are left for other buffers."""
 MOST_STAGES = 4
 
 
 def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite such loops of the kernel in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For) and _loads(op.body):
             room = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
@@ -34,7 +35,8 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _keep(kernel: Kernel, loop: For, room: int) -> int:
-    """Load what is the same in all iterations once, before the loop, to shared memory. The bytes that it takes."""
+    """Hoist loads that are the same in all iterations before the loop, to shared memory. Returns the bytes they
+    take."""
     body, region = loop.body, loop.parent
     assert region is not None
     taken = 0
@@ -55,7 +57,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
             op.parent = region
             region.ops.insert(at, op)
             at += 1
-        # Read late, the tile is in registers for a part of the iteration only.
+        # The read moves to its first use, so that the tile is in registers for a part of the iteration only.
         body.ops.remove(read)
         user = next(k for k, op in enumerate(body.ops) if any(read.result in o.operands for o in op.walk()))
         body.ops.insert(user, read)
@@ -63,7 +65,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
 
 
 def _fetch(loop: For, room: int) -> None:
-    """Say how many iterations ahead the other loads are fetched, and let them go through the buffers that need it."""
+    """Set the number of stages of the loop, and make the other loads fill buffers that can have stages."""
     body = loop.body
     found = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
     while found and 2 * sum(map(_bytes, found)) > room:
@@ -79,7 +81,8 @@ def _loads(body: Region) -> list[TileLoad]:
 
 
 def _through_shared(load: TileLoad, body: Region) -> tuple[BufNew, BufRead]:
-    """Put a buffer after a load: the op that fills it, and the one that reads what all others then use."""
+    """Insert a shared buffer after a load. Returns the op that fills it and the op that reads it for the load's
+    users."""
     t = load.result.type
     assert isinstance(t, TileType)
     made = BufType(t.dtype, t.shape, "shared")

@@ -1,4 +1,4 @@
-"""Which threads do a cooperative op together: those of the role that it stands in, else those of the block."""
+"""Groups: the threads that run a cooperative op together, those of the enclosing role or else of the block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.passes.runner import GpuCompilation
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive warps of a block. `number`: of the role among its siblings, from 1; 0 is the block."""
+    """Consecutive warps of a block. `number`: the number of the role, from 1, or 0 for the block."""
 
     first: int
     warps: int
@@ -24,20 +24,20 @@ class Group:
 
     @property
     def warp_groups(self) -> int:
-        """How many warp groups it consists of; 0 where it is not made of whole ones."""
+        """The number of warp groups of the group; 0 if it does not consist of whole warp groups."""
         whole = WARP_GROUP // WARP
         return 0 if self.first % whole or self.warps % whole else self.warps // whole
 
 
 def count_threads(kernel: Kernel, context: GpuCompilation) -> None:
-    """Set the threads of a block: whole warps for its lanes, unless roles say how many."""
+    """Set the number of threads of a block: the lanes, rounded up to whole warps, or the threads of the roles."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     lanes = -(-kernel.launch.block_dim // WARP) * WARP
     context.threads = lanes if roles is None else block_threads(roles)
 
 
 def role_of(at: Op | Region | None) -> Region | None:
-    """The region of the role that encloses an op or region, or is it."""
+    """The role region that contains an op or region, or the region itself; None outside of roles."""
     while at is not None:
         if isinstance(at, Region) and isinstance(at.parent, Roles):
             return at
@@ -46,7 +46,7 @@ def role_of(at: Op | Region | None) -> Region | None:
 
 
 def group_of(at: Op | Region | None, block_threads: int) -> Group:
-    """The group whose threads run an op or region together. `block_threads`: of the block, whole warps."""
+    """The group whose threads run an op or region together. `block_threads`: the threads of the block, whole warps."""
     region = role_of(at)
     if region is None:
         return Group(0, block_threads // WARP)
@@ -58,7 +58,7 @@ def group_of(at: Op | Region | None, block_threads: int) -> Group:
 
 
 def only_starts_copies(region: Region) -> bool:
-    """Whether a role does nothing that needs more than one of its warps."""
+    """Whether one warp is enough for all ops of a role."""
     return all(_of_one_warp(op) for op in region.walk())
 
 

@@ -1,4 +1,4 @@
-"""The bodies of functions in the place of their calls."""
+"""Inlines calls of functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.passes.simplify import simplify
 
 
 def inline_calls(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place: no `call` is left, and what several of them compute is computed once."""
+    """Rewrite the kernel in place: calls are replaced by their bodies, and common subexpressions are computed once."""
     if any(isinstance(op, Call) for op in kernel.walk()):
         put_in_place(kernel.body)
         simplify(kernel, context)
@@ -23,7 +23,7 @@ def _all(call: Call) -> bool:
 
 
 def put_in_place(region: Region, ends: Callable[[Call], bool] = _all) -> None:
-    """Rewrite the region in place: no `call` that `ends` is left. Other ops stay."""
+    """Rewrite the region in place: calls for which `ends` holds are replaced by their bodies."""
     kept: list[Op] = []
     mapping: dict[Value, Value] = {}
     for op in region.ops:

@@ -1,7 +1,7 @@
-"""What tensor cores multiply: the types of a matmul's terms, by the names that the PTX manual gives them.
+"""The types of a matmul's terms on tensor cores, by their names in the PTX manual.
 
-Operands are taken as they lie in memory or, by warps, widened to a type that holds all of their values. float32 is
-rounded to tf32 only where a matmul asks for it."""
+Operands have the type that they have in shared memory, or, in registers, a wider type with all of their values. float32
+is rounded to tf32 only if the matmul's precision allows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.types import (
 )
 
 STEP_BITS = 256
-"""Of K in a row of one instruction's operand."""
+"""The bits along K of an operand row of one instruction."""
 NAMES: dict[DType, str] = {
     float16: "f16",
     bfloat16: "bf16",
@@ -39,8 +39,8 @@ BYTES = ("s8", "u8")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The types of a matmul. `left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type
-    of the accumulators."""
+    """The types of a matmul. `left`, `right`: the element types of the operands; `bits`: the width of an element;
+    `sum`: the type of the accumulators."""
 
     left: str
     right: str
@@ -49,26 +49,28 @@ class Terms:
 
     @property
     def depth(self) -> int:
-        """Elements of K that one instruction takes at least."""
+        """The number of elements along K that one instruction takes."""
         return STEP_BITS // self.bits
 
 
 def stored_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a matmul whose operands tensor cores read as they lie in shared memory; None where they cannot."""
+    """The terms of a matmul whose operands tensor cores read from shared memory; None if the types have no
+    instruction."""
     a, b, out = _types(op)
     if out.is_float and out.bits <= 32:
         if a == b == float32 and _rounds(op):
             return Terms("tf32", "tf32", 32, float32)
         if a in NAMES and b in NAMES and a.is_float and (a == b or a.bits == b.bits == 8) and a.bits <= 16:
             return Terms(NAMES[a], NAMES[b], a.bits, float32)
-    # Operands of which only one has a sign need a later PTX version than Hopper.
+    # One signed and one unsigned operand need a later PTX version than Hopper's.
     if _is_integer(out) and a == b and NAMES.get(a) in BYTES:
         return Terms(NAMES[a], NAMES[b], 8, int32)
     return None
 
 
 def widened_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a matmul whose operands go through registers; None where no type of theirs holds all values."""
+    """The terms of a matmul whose operands are in registers, widened if needed; None if no type has all their
+    values."""
     a, b, out = _types(op)
     if out is float64:
         return Terms("f64", "f64", 64, float64)
@@ -85,7 +87,7 @@ def widened_terms(op: MatmulLike) -> Terms | None:
 
 
 def _types(op: MatmulLike) -> tuple[DType, DType, DType]:
-    """The scalar types of both operands and of the result."""
+    """The scalar types of the operands and of the result."""
     a, b, out = op.a.type, op.b.type, op.result.type
     assert isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType)
     assert isinstance(out, TileType)
@@ -97,5 +99,5 @@ def _rounds(op: MatmulLike) -> bool:
 
 
 def _is_integer(t: DType) -> bool:
-    """Whether sums of int32 that wrap, cut to the type, are its own."""
+    """Whether a type is an integer type for which sums in int32, truncated to the type, are exact modulo its range."""
     return not t.is_float and not t.is_bool and t.bits <= 32

@@ -1,4 +1,4 @@
-"""Which `tile.matmul_wait` a matmul in flight is complete after."""
+"""Finds the `tile.matmul_wait` after which a matmul in flight is complete."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tegula.ops.linear import TileMatmulWait, in_flight
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A matmul is complete after `wait`. If that wait stands in the next iteration of the loop, `after` is the one that
-    covers the matmul of the last iteration, in the region that holds the loop."""
+    """The waits for a matmul: it is complete after `wait`. If `wait` is in the next iteration of the loop, `after` is
+    the wait after the loop for the matmul of the last iteration."""
 
     wait: Op
     after: Op | None = None
 
 
 def covering_wait(matmul: Op) -> Covered | None:
-    """The first wait that surely covers a matmul; None if there is none in this iteration or the next. Waits in
-    branches and loops of their own are not counted on."""
+    """The first wait that covers a matmul on every path; None if there is none in this iteration or the next. Waits in
+    nested branches and loops are ignored."""
     depth, at = 0, matmul
     while at.parent is not None:
         region = at.parent
@@ -49,7 +49,8 @@ def _after(op: Op, region: Region) -> Sequence[Op]:
 
 
 def _first_wait(ops: Sequence[Op], depth: int) -> tuple[Op | None, int]:
-    """The first wait that leaves fewer matmuls in flight than have been started since; how many have."""
+    """The first wait that covers a matmul after which `depth` others have been started, and the number of matmuls
+    started before it; None if no op is such a wait."""
     for op in ops:
         if isinstance(op, TileMatmulWait) and op.pending <= depth:
             return op, depth

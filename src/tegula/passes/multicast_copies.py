@@ -68,7 +68,7 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
                 group.empty.cluster = True
 
 
-# Where both blocks do the same ---------------------------------------------------------------------------------------
+# Agreement of both blocks --------------------------------------------------------------------------------------------
 
 
 def _is_walk(op: For) -> bool:
@@ -130,7 +130,7 @@ def _may_repeat(loop: For) -> bool:
     return True
 
 
-# What is copied ------------------------------------------------------------------------------------------------------
+# Copies --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

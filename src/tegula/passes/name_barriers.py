@@ -1,4 +1,4 @@
-"""Which of the 16 named barriers of a block each group synchronises at."""
+"""Assigns the 16 named barriers of a block to groups and to barriers of the kernel."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from tegula.ops.schedule import BulkStore, NamedNew
 from tegula.passes.groups import group_of
 
 NAMED_BARRIERS = 16
-"""PTX ISA, "bar, barrier"."""
+"""The number of named barriers of a block (PTX ISA, "bar, barrier")."""
 GROUP_BARRIERS = 8
-"""The first of the barriers that the warp groups of bulk stores synchronise at; the ones below are of roles, 0 of the
-block."""
+"""The first barrier of the warp groups of bulk stores; the barriers below are those of roles, and 0 is the block's."""
 
 
 def own_barriers(op: Op, threads: int) -> list[int]:
-    """The named barriers that the group of an op synchronises at for it."""
+    """The numbers of the named barriers that an op uses for its group."""
     group = group_of(op, threads)
     if isinstance(op, Barrier) and not op.of_warps and group.number and group.warps > 1:
         return [group.number]
@@ -27,8 +26,8 @@ def own_barriers(op: Op, threads: int) -> list[int]:
 
 
 def named_barriers(kernel: Kernel, threads: int) -> dict[Value, int]:
-    """The numbers of the barriers that the kernel makes: the highest that nobody else synchronises at. There may be too
-    few: then numbers are negative, and the checker says so."""
+    """The numbers of the kernel's own named barriers: the highest free ones. If there are too few, numbers are
+    negative, which the checker reports."""
     taken = {name for op in kernel.walk() for name in own_barriers(op, threads)}
     free = _from(NAMED_BARRIERS - 1, taken)
     return {op.result: next(free) for op in kernel.walk() if isinstance(op, NamedNew)}

@@ -1,4 +1,4 @@
-"""Which part of a tile object a view shows, where that is the same at all times."""
+"""Comparison of views of a tile object whose position is constant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tegula.ops.scalar import Const
 
 
 def same_part(a: Value, b: Value) -> bool:
-    """Whether two views show the same elements of one object, in the same order."""
+    """Whether two views have the same elements of one object in the same order."""
     first, second = _path(a), _path(b)
     return first is not None and first == second
 
@@ -24,14 +24,14 @@ def parts_apart(a: Value, b: Value) -> bool:
 
 
 def _starts(view: BufView | BufReshape) -> list[int] | None:
-    """Where a view starts, if at constants."""
+    """The starts of a view if they are constants, else None."""
     starts = view.starts if isinstance(view, BufView) else []
     numbers: list[int] = [v.owner.value for v in starts if isinstance(v.owner, Const)]
     return numbers if len(numbers) == len(starts) else None
 
 
 def _path(view: Value) -> list[Any] | None:
-    """The views that lead from the object to one of it."""
+    """The chain of views from an object to a view of it; None if a start is not constant."""
     path: list[Any] = []
     while isinstance(view.owner, BufView | BufReshape):
         owner, source = view.owner, view.owner.buffer
@@ -45,7 +45,8 @@ def _path(view: Value) -> list[Any] | None:
 
 
 def _box(view: Value) -> list[tuple[int, int]] | None:
-    """The first and the end of the elements along each dimension of the object; for a view of a view, None."""
+    """The range of a view's elements along each dimension of the object, its end excluded; None for a view of a
+    view."""
     owner = view.owner
     if not isinstance(owner, BufView | BufReshape):
         return [(0, n) for n in buffer_type(view.type).shape]

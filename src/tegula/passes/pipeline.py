@@ -1,4 +1,4 @@
-"""The passes, in order: those that every target shares, and those for CPUs."""
+"""The pipelines of passes for all targets and for CPUs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ SETTLE = (
     Pass(contract_fma),
     Pass(keep_rounded),
 )
-"""How a kernel that is about to be differentiated is rounded is decided as `PREPARE` decides it: what runs again in the
-adjoint then gives the same bits, and takes the same paths. What `contract_fma` did not fuse, nothing will."""
+"""The passes before differentiation, which fix the rounding as `PREPARE` does: ops that the adjoint recomputes then
+give the same bits and take the same paths. Ops that `contract_fma` has not fused here are marked and not fused
+later."""
 
 FOR_CPU = (
     Pass(complete_matmuls),
@@ -50,24 +51,24 @@ FOR_CPU = (
     Pass(split_lanes),
     Pass(unroll_late),
 )
-"""Matmuls are complete at once, reads copy nothing; lane-varying code is gathered into lane loops."""
+"""The passes for CPUs: matmuls become synchronous, releases are delayed, lane-varying code is split into lane loops."""
 
 
 def check(kernel: Kernel) -> None:
-    """Errors for cooperative ops that only some threads of a block reach."""
+    """Raise an error for a cooperative op that only some threads of a block reach."""
     run(CHECK, kernel, Compilation())
 
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
-    """Run the passes that each target begins with."""
+    """Run the passes that every target begins with."""
     run(PREPARE, kernel, Compilation(), observe)
 
 
 def settle(kernel: Kernel) -> None:
-    """Run the passes that decide how a kernel is rounded which is about to be differentiated."""
+    """Run the passes that fix the rounding of a kernel before it is differentiated."""
     run(SETTLE, kernel, Compilation())
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
-    """Run the passes for the CPU; which values differ between lanes."""
+    """Run the passes for the CPU. Returns which values are uniform."""
     return run(FOR_CPU, kernel, Compilation(), observe).uniformity

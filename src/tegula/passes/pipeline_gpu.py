@@ -1,6 +1,6 @@
-"""The passes for GPUs, in order, after those that every target shares.
+"""The pipeline of passes for GPUs, which follows the passes of every target.
 
-They are apart from the others because compiling for a CPU does without loading them."""
+It has a module of its own so that compiling for a CPU need not import these passes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tegula.target import CudaTarget
 
 
 def optimises(context: GpuCompilation) -> bool:
-    """Whether passes that only make code faster are run."""
+    """Whether the pipeline includes optimisations: not in debug mode."""
     return not context.debug
 
 
@@ -74,8 +74,8 @@ FOR_GPU = (
     Pass(insert_barriers),
     Pass(unroll_late),
 )
-"""Matmuls of loaded tiles get roles, and short blocks are combined; lane-varying code is gathered, tiles are spread
-over the threads, and barriers order what they share."""
+"""The passes for GPUs: roles for matmuls of loaded tiles, combination of short blocks, splitting of lane-varying code,
+distribution of tiles over threads, allocation of shared memory and barriers."""
 
 
 def for_gpu(
@@ -85,5 +85,6 @@ def for_gpu(
     debug: bool = False,
     schedule: Schedule | None = None,
 ) -> GpuCompilation:
-    """What is known of the kernel then. `schedule`: what was made of the kernel before; it gets no other."""
+    """Run the passes for a GPU and return their context. `schedule`: the schedule that was chosen for the kernel
+    before; no other one is chosen."""
     return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule), observe)

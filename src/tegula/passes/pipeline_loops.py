@@ -1,11 +1,11 @@
-"""Loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some iterations ahead, by asynchronous
-copies into a ring of stages.
+"""Software pipelining of loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some iterations
+ahead, by asynchronous copies into a ring of stages.
 
-A load is fetched ahead if all it is used for is one buffer, its offsets are computed from the loop's index and values
+A load is fetched ahead if its only use is to fill one buffer, its offsets are computed from the loop's index and values
 from outside, no access in the loop may write its array, and elements outside the array are 0. Iteration k waits for its
-own copies, starts those of iteration k + stages - 1 into the stage that iteration k - 1 has read, and works on stage k
-mod stages. Copies are started at the end of an iteration, where they are in the way of nothing; in loops that wait for
-memory and for nothing else, whose loads are marked as `unwritten`, at its start."""
+own copies, starts the copies of iteration k + stages - 1 into the stage that iteration k - 1 has read, and works on
+stage k mod stages. Copies are started at the end of an iteration, so that they do not delay it; in memory-bound loops,
+whose loads are marked as `unwritten`, they are started at the beginning."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import DTYPES, BufType, DType, TileType, bool_, components, element_bytes, int32
 
 LEAST_BYTES = 4
-"""Rows of fewer bytes are not copied asynchronously."""
+"""The granularity of rows that can be copied asynchronously, in bytes."""
 UNSIGNED = tuple(t for t in DTYPES.values() if t.kind == "u")
 
 
 def pipeline_loops(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite pipelined loops of the kernel in place."""
     _region(kernel, kernel.body)
 
 
@@ -44,7 +44,7 @@ def _region(kernel: Kernel, region: Region) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    """A load, the buffer that it fills, and the ops of the loop that its offsets are computed by, in order."""
+    """A load, the buffer that it fills, and the ops of the loop that compute its offsets, in order."""
 
     load: TileLoad
     buffer: BufNew
@@ -52,7 +52,7 @@ class _Fetch:
 
 
 def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
-    """The loads that can be fetched ahead. Only loops from 0 by 1, as `pipelined` makes them."""
+    """The loads that can be fetched ahead; none if the loop does not run from 0 in steps of 1."""
     body = loop.body
     users = uses(body)
     found: list[_Fetch] = []
@@ -77,7 +77,8 @@ def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool
 
 
 def is_copyable(load: TileLoad) -> bool:
-    """Whether an asynchronous copy can do a load: zeros outside, scalars, and rows of a size that copies have."""
+    """Whether an asynchronous copy can do a load: elements outside are 0, elements are scalars, and rows have a
+    multiple of LEAST_BYTES."""
     t = load.result.type
     assert isinstance(t, TileType)
     fill = load.fill.owner
@@ -87,8 +88,8 @@ def is_copyable(load: TileLoad) -> bool:
 
 
 def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:
-    """The ops of the body that the load's array and offsets come from; None if they are not pure, or depend on what the
-    loop carries."""
+    """The ops of the body that compute the load's array and offsets; None if they are not pure or depend on carried
+    values of the loop."""
     wanted = {load.array, *load.offset}
     made: list[Op] = []
     for op in reversed(body.ops[: body.ops.index(load)]):
@@ -110,13 +111,13 @@ def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:
 
 
 class _Pipelining:
-    """Rewrites one loop."""
+    """The rewrite of one loop."""
 
     def __init__(self, loop: For, region: Region, fetches: list[_Fetch]) -> None:
         self.loop, self.region, self.fetches = loop, region, fetches
         self.stages: int = loop.stages
         self.waits = all(f.load.unwritten for f in fetches)
-        """Whether the loop waits for memory, and for nothing else."""
+        """Whether the loop is memory-bound."""
         self.body, self.index = loop.body, loop.index
         self.before = Region()
         self.build = Builder(self.before, loop.loc)
@@ -133,7 +134,7 @@ class _Pipelining:
         del self.loop.stages
 
     def _ring(self, fetch: _Fetch) -> Value:
-        """A buffer with room for all stages."""
+        """The buffer of all stages of a fetch."""
         t = fetch.load.result.type
         assert isinstance(t, TileType)
         whole = TileType(t.dtype, (self.stages, *t.shape))
@@ -150,8 +151,8 @@ class _Pipelining:
             self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
 
     def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
-        """Start the copies of an iteration, if there is one; they form a group in any case. `ahead`: to another stage
-        than the iteration at hand reads."""
+        """Start the copies of the iteration `index` if `runs` holds, and commit a group in any case. `ahead`: the stage
+        is not the one that the current iteration reads."""
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
@@ -177,7 +178,7 @@ class _Pipelining:
         return build.insert(BufView([ring, stage, *[zero] * len(shape)], [made], attrs)).result
 
     def _counters(self) -> tuple[Value, Value]:
-        """The stages that an iteration reads and fills, carried by the loop."""
+        """The carried values of the loop for the stages that an iteration reads and fills."""
         first, last = (self._constant(self.build, n, int32) for n in (0, self.stages - 1))
         return self.loop.append(first), self.loop.append(last)
 

@@ -1,8 +1,8 @@
-"""Tile objects that are only read and overwritten whole become values, carried through control flow.
+"""Promotes tile objects that are only read and overwritten as a whole to values, carried through control flow.
 
-An object stays a buffer where some lane writes an element of it, where a view of it is written, and where lanes make
-views of their own: at places that differ, or in code that only some lanes reach. Part of a value is another value,
-which all lanes of a block make together."""
+An object stays a buffer if lanes write its elements, if a view of it is written, or if lanes make views of their own:
+with starts that differ between lanes, or in divergent code. A part of a value is another value, which all lanes of a
+block make together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_VALUES: dict[type[Op], type[Op]] = {BufGet: TileExtract, BufView: TileSlice, 
 
 
 def promote_buffers(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite the kernel in place: promotable buffers become values."""
     _Promotion(kernel).run()
 
 
@@ -49,7 +49,7 @@ class _Promotion:
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
             elif isinstance(op, While):
-                # A condition's own writes would have to reach the body, which a condition cannot yield to.
+                # A value written in a condition could not be passed to the body: a condition yields a bool only.
                 fixed.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
                 fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
@@ -57,7 +57,7 @@ class _Promotion:
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
-        """Objects of which lanes make views of their own."""
+        """The objects of which lanes make views of their own."""
         known = analyse(self.kernel)
         apart = set(in_divergent_code(self.kernel.body, known))
         for op in self.kernel.walk():
@@ -68,7 +68,7 @@ class _Promotion:
         self._region(self.kernel.body, {})
 
     def _region(self, region: Region, current: dict[Value, Value]) -> None:
-        """`current` maps each promoted object, and each view of one, to its value here."""
+        """Rewrite a region. `current`: the value of each promoted object, and of each view of one, at this point."""
         kept: list[Op] = []
         for op in region.ops:
             op.substitute(self.values)
@@ -78,7 +78,7 @@ class _Promotion:
         region.ops = kept
 
     def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
-        """What takes the op's place."""
+        """The ops that replace an op."""
         if isinstance(op, BufNew) and op.result in self.promoted:
             current[op.result] = op.tile
             return []
@@ -103,8 +103,8 @@ class _Promotion:
     def _derived(
         self, op: BufGet | BufView | BufReshape, value: Value, current: dict[Value, Value]
     ) -> list[Op]:
-        """An element read, or a view of an object that never changes: the same on the value. A view's elements are all
-        there: those of absent lanes are 0."""
+        """The ops that replace a read of an element, or a view of an object that never changes, by the same op on the
+        value. Elements of absent lanes are 0 in views."""
         kind, filled = ON_VALUES[type(op)], list[Op]()
         _, *place = op.operands
         if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
@@ -122,7 +122,7 @@ class _Promotion:
         return [b for b in current if b in inside]
 
     def _control(self, op: Carrier, current: dict[Value, Value]) -> None:
-        """Let the op hand on what the objects hold that are written in it."""
+        """Make the op carry the values of the objects that are written in it."""
         written, before = self._written(op, current), len(op.results)
         if isinstance(op, LoopLike):
             self._loop(op, written, current)

@@ -63,7 +63,7 @@ def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]
 
 
 def _used(op: Op) -> Iterator[Value]:
-    """What an op uses, in its regions too."""
+    """The values that an op and the ops of its regions use."""
     return (v for inner in op.walk() for v in inner.operands)
 
 

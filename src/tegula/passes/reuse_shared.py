@@ -1,9 +1,9 @@
-"""Bytes of shared memory that nothing uses any more are used again where that costs no barrier.
+"""Lets buffers in shared memory share bytes where this needs no additional barrier.
 
-Buffers that lie side by side need the fewest barriers. The life of each is drawn out to the next barrier after its
-last use; buffers whose lives do not overlap then share bytes, and the threads that write the one have synchronised with
-the ones that read the other. Where more barriers would be needed all the same, as from one iteration of a loop to the
-next, all stays."""
+Buffers at disjoint addresses need the fewest barriers. The live range of each buffer is extended to the next barrier
+after its last use; buffers with disjoint live ranges then share bytes, because threads that write one have synchronised
+with threads that read the other. If more barriers would be needed nevertheless, between iterations of a loop for
+example, the allocation is left unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tegula.types import MbarrierType
 
 
 def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
-    """Change the places of buffers and stacks where they take fewer bytes for the same barriers."""
+    """Change the allocation of buffers and stacks if it takes fewer bytes and needs no more barriers."""
     memory = context.shared
     owners = [v.owner for v in memory.places]
     apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.places)
@@ -44,12 +44,13 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int]) -> int:
-    """The first op from a number on before which all threads synchronise, in the region of a buffer; else the last."""
+    """The number of the first op at or after `end` in the region of a buffer before which all threads synchronise; the
+    number of ops if there is none."""
     later = [numbers[op] for op in syncs if op.parent is owner.parent]
     return min((n for n in later if n >= end), default=len(numbers))
 
 
 def _cost(clashes: Iterable[Clash]) -> tuple[int, int]:
-    """Barriers of the group, then those of warps."""
+    """The number of barriers of the group, then the number of all barriers."""
     wide = [not clash.of_warps for clash in clashes]
     return sum(wide), len(wide)

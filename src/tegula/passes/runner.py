@@ -1,8 +1,8 @@
-"""What passes are, what they share, and what runs them.
+"""Passes, their contexts, and the function that runs a pipeline.
 
 A pass takes valid IR and leaves valid IR. A pipeline is a tuple of passes, one for each target (`pipeline.py`,
-`pipeline_gpu.py`). All passes have one signature, `run(kernel, context)`: they change the kernel in place, and raise
-what is wrong with the user's program."""
+`pipeline_gpu.py`). All passes have the signature `run(kernel, context)`: they change the kernel in place, and raise an
+error for a wrong program of the user."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ if TYPE_CHECKING:
     from tegula.target import CudaTarget
 
 Observer = Callable[[str, Kernel], None]
-"""Is told the name of each pass that has run, and shown the kernel."""
+"""A function that is called after each pass with the name of the pass and the kernel."""
 
 
 @dataclass(slots=True)
 class Compilation:
-    """What the passes on one kernel share.
+    """The context of the passes on one kernel.
 
-    Fields without a value are results of analyses. Each is set by an `Analysis` of the pipeline, holds from there to
-    the end, and is kept up to date by the passes that follow; passes before it must not ask for it. `uniformity`: of
-    the values that passes add, those that are not in it are the same in all lanes."""
+    Fields without a default are results of analyses. Each is set by an `Analysis` of the pipeline and kept up to date
+    by the passes after it; passes before it must not read it. `uniformity`: values that passes add and that it does not
+    contain are uniform."""
 
     uniformity: Uniformity = field(init=False)
 
 
 @dataclass(slots=True)
 class GpuCompilation(Compilation):
-    """The same for a GPU: the kernel is spread over the threads of a block.
+    """The context of the passes for a GPU.
 
-    `debug`: reports tell lanes and blocks apart, so that neither are merged. `earlier`: what was made of the kernel
-    automatically before, if anything was; `schedule`: the same after `specialise`. `threads`: of a block; `layouts`: of
-    the tile values over them; `shared`: where buffers lie; `reach`: which threads access what, once that is asked."""
+    `debug`: reports name lanes and blocks, so that these are not merged. `earlier`: the schedule that was chosen for
+    the kernel before, if there is one; `schedule`: the schedule after `specialise`. `threads`: the threads of a block;
+    `layouts`: the distribution of tile values over threads; `shared`: the allocation of shared memory; `reach`: the
+    elements that threads access, computed on demand."""
 
     target: CudaTarget
     debug: bool = False
@@ -64,7 +65,7 @@ def _always(context: Compilation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[Given]):
-    """A step of a pipeline, called as its function. `when`: whether a compilation takes it."""
+    """A step of a pipeline, named like its function. `when`: whether the pass runs for a context."""
 
     run: Callable[[Kernel, Given], None]
     when: Callable[[Given], bool] = _always
@@ -77,14 +78,14 @@ class Pass(Generic[Given]):
 
 @dataclass(frozen=True, slots=True)
 class Analysis(Pass[Given]):
-    """A pass that leaves the kernel as it is: it sets a field of the context, or checks what the user wrote."""
+    """A pass that does not change the kernel: it sets a field of the context or checks the user's program."""
 
 
 def run(
     passes: Sequence[Pass[Context]], kernel: Kernel, context: Context, observe: Observer | None = None
 ) -> Context:
-    """Run the passes in order and verify the kernel before the first and after each; the error names the pass. The
-    context again."""
+    """Run the passes in order, verify the kernel before the first and after each pass, and return the context. The
+    error of the verifier names the pass."""
     fitting: Fitting = {}
     _verify(kernel, fitting, f"before pass {passes[0].name}")
     for step in passes:

@@ -83,7 +83,7 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
     found: list[GroupMma] = []
     for op in matmuls:
-        why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has none"
+        why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has no wgmma"
         if why:
             op.declined = why
         else:
@@ -148,8 +148,8 @@ def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[
     if by is None:
         return ""
     if pipe in in_parts:
-        return f"lies in a ring of which parts are accessed by themselves (line {by.loc.line})"
-    return f"lies in a pipe that a matmul reads which warp groups do not do as one (line {by.loc.line})"
+        return f"lies in a ring with an access other than to a whole stage (line {by.loc.line})"
+    return f"lies in a pipe that a matmul without wgmma also reads (line {by.loc.line})"
 
 
 def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]:
@@ -265,7 +265,7 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
         return "its threads are no whole warp groups"
     if terms is None:
         tf32 = ' (precision="tf32" would do)' if a.dtype == b.dtype == out.dtype == float32 else ""
-        return f"they do not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
+        return f"wgmma does not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if transposed else out.shape
     down, across, high, wide = wgmma_group_tile((rows, columns), groups)
     if (64 * high * down, 8 * wide * across) != (rows, columns):
@@ -294,7 +294,7 @@ def explain_matmuls(kernel: Kernel) -> list[str]:
         if op.unit == "wgmma":
             said = "tensor cores of warp groups (wgmma)"
         else:
-            said = f"{unit}; not those of warp groups: {op.declined}" if op.declined else unit
+            said = f"{unit}; not wgmma: {op.declined}" if op.declined else unit
         lines.append(f"  line {op.loc.line}: {said}")
     return (["matmuls:"] if lines else []) + list(dict.fromkeys(lines))
 

@@ -1,7 +1,7 @@
-"""Tiles of narrow numbers stay narrow until their numbers are needed.
+"""Sinks widening conversions of tiles to their first use.
 
-Matmuls need them narrow: tensor cores multiply 16-bit numbers as exactly as the float32 ones that they are widened to,
-and have none for float32."""
+Matmuls take the narrow tiles: tensor cores multiply 16-bit numbers as exactly as the float32 numbers
+that they are widened to, and tensor cores do not multiply float32."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, scalar_of
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
-"""Ops whose results show elements of a tile in another shape."""
+"""Ops whose results have elements of a tile in another shape."""
 
 
 def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
-    """Move each widening conversion of a whole tile down to its first use: in between the tile takes half of the
-    registers, or fewer, so that more blocks fit the device while lanes wait for a load or for each other. Matmuls take
-    what was widened where tensor cores can multiply it then."""
+    """Move each widening conversion of a tile down to its first use: until then the tile takes at most half of the
+    registers, so that more blocks are resident while lanes wait for loads or barriers. Matmuls take the narrow tiles if
+    tensor cores can multiply these."""
     for op in list(kernel.walk()):
         if isinstance(op, TileMatmul):
             _multiply_narrow(op)
@@ -35,7 +35,8 @@ def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
-    """From the last op to the first, so that a conversion of a converted tile takes that with it."""
+    """Sink the conversions of a region, from the last op to the first, so that a conversion moves together with the
+    conversion of its operand."""
     for at in reversed(range(len(region.ops))):
         op = region.ops[at]
         if _widens(op):
@@ -46,7 +47,8 @@ def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
 
 
 def _multiply_narrow(matmul: TileMatmul) -> None:
-    """Replace both operands by what they were widened from, which has the same values, if the terms become narrower."""
+    """Replace both operands by the tiles from which they were widened, which have the same values, if the terms become
+    narrower."""
     before, (a, b) = widened_terms(matmul), matmul.sides
     matmul.sides = _source(a), _source(b)
     after = widened_terms(matmul)
@@ -55,7 +57,8 @@ def _multiply_narrow(matmul: TileMatmul) -> None:
 
 
 def _source(tile: Value) -> Value:
-    """What a tile, or what it shows elements of, was widened from: the right type, if not the right shape."""
+    """The tile from which a tile, or the source of its elements, was widened. Its type is the narrow one; its shape may
+    differ."""
     owner = tile.owner
     if isinstance(owner, SHAPES):
         return _source(owner.tile)
@@ -79,7 +82,7 @@ def _narrowed(tile: Value) -> Value:
 
 
 def _drop_unused(kernel: Kernel) -> None:
-    """Conversions, and tiles that show others' elements, that nothing uses any more."""
+    """Erase conversions and reshaped tiles that have no uses left."""
     while True:
         used = uses(kernel.body)
         idle = [
@@ -94,7 +97,7 @@ def _drop_unused(kernel: Kernel) -> None:
 
 
 def _within(op: Op, region: Region) -> Op:
-    """The op of a region that holds another op, or is it."""
+    """The op of a region that contains another op, or the op itself."""
     while op.parent is not region:
         assert op.parent is not None and op.parent.parent is not None
         op = op.parent.parent

@@ -1,10 +1,10 @@
-"""Stores of what warp groups have multiplied go through shared memory to bulk copies, piece by piece, where a tensor
-map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows. Additions to an
-array whose previous elements nobody asks for go the same way, by copies that add; others, where no other block adds to
-the same elements, become loads and stores.
+"""Turns stores of matmul results into bulk copies through staging buffers in shared memory, piece by piece, if a tensor
+map can describe the array: a thread holds scattered pairs of elements, whereas a copy writes whole rows. Additions to
+an array whose results are unused become bulk reductions; other additions to elements that no other block adds to become
+loads and stores.
 
-All stores of an array go this way or none: threads and copies reach memory by different ways, which nothing puts in
-order here."""
+Either all stores of an array become bulk copies or none: accesses of threads and of bulk copies belong to different
+proxies, and no fence orders them here."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_bytes, float16, float32
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
-"""Of the part of a tile that one copy takes: what a warp group holds below each other, and a swizzled row."""
+"""The size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the bytes of a
+swizzled row."""
 ADDED = (float32, float16, bfloat16)
-"""What copies add as threads do: each sum rounded to the nearest number, subnormal float32 numbers being 0."""
+"""The types in which bulk reductions add as threads do: sums are rounded to nearest, subnormal float32 numbers are
+0."""
 COPIES = 2
-"""Pieces of a warp group on their way at once."""
+"""The number of pieces of a warp group that are copied at a time."""
 
 
 def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place."""
+    """Rewrite stores and additions of the kernel in place."""
     target, layouts, threads = context.target, context.layouts, context.threads
     homes: dict[Region, list[TileStore | TileAtomic]] = {}
     used = uses(kernel.body)
@@ -55,7 +57,8 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
-    """The arrays that are written otherwise. Additions by threads and by copies may happen in any order."""
+    """The arrays that are written by threads, without those that threads only add to: additions by threads and by
+    copies may happen in any order."""
     for op in kernel.walk():
         if op in staged or (isinstance(op, TileAtomic) and not op.alone):
             continue
@@ -69,7 +72,7 @@ def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Valu
 
 
 def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
-    """Whether an op adds to an array, and nobody asks what was there."""
+    """Whether an op adds to an array and its result, the previous elements, is unused."""
     if not isinstance(op, TileAtomic) or op.result in used:
         return False
     t = op.result.type
@@ -77,7 +80,7 @@ def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
 
 
 def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
-    """A load, a sum and a store in the place of an addition."""
+    """Replace an addition by a load, a sum and a store."""
     array, tile, at = op.array, op.tile, op.offset
     t, region = tile.type, op.parent
     assert isinstance(t, TileType) and isinstance(t.dtype, DType) and region is not None
@@ -98,8 +101,8 @@ def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
 
 
 def piece_of(tile: TileType, transposed: bool) -> TileType:
-    """The part of a tile that one copy takes. `transposed`: whether the tile is spread as the result of a matmul that
-    is done as the transposed one, which may have fewer rows."""
+    """The type of the part of a tile that one copy writes. `transposed`: whether the tile has the layout of the result
+    of a transposed matmul, which may have fewer rows."""
     rows = gcd(PIECE_ROWS, tile.shape[0]) if transposed else PIECE_ROWS
     return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
 
@@ -125,13 +128,14 @@ def _staged(
 
 
 def _is_transposed(tile: TileType, layout: Layout, groups: int) -> bool:
-    """Whether a tile is spread as the result of a matmul that is done as the transposed one."""
+    """Whether a tile has the layout of the result of a transposed matmul."""
     rows, columns = tile.shape
     return layout == wgmma_transposed((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
 
 
 def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, layouts: Layouts) -> None:
-    """One staging buffer for each type of tile; at the end all copies are done."""
+    """Replace the stores of a region by bulk stores, with one staging buffer for each type of tile and a wait for all
+    copies at the end."""
     buffers: dict[TileType, Value] = {}
     made = Region()
     build = Builder(made, stores[0].loc)

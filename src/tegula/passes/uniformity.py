@@ -177,7 +177,7 @@ def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: U
 
 
 def _called(op: Op) -> str:
-    """What the user wrote to get the op."""
+    """The name in the source code of the operation that an op comes from."""
     return op.loc.subject or ("assigning a tile" if op.NAME.startswith("buf.") else op.NAME.replace(".", "_"))
 
 
@@ -201,11 +201,11 @@ def _also(others: list[Op]) -> Notes:
 
 
 SHOWN = 3
-"""How many more ops an error names."""
+"""The number of further ops that an error names."""
 
 
 def _origin(values: list[Value], known: Uniformity) -> Notes:
-    """Where the difference between threads comes from."""
+    """A note with the location where the values that differ between threads are made."""
     seen: set[Value] = set()
     queue = [v for v in values if known.varying(v)]
     while queue:

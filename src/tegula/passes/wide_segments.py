@@ -1,5 +1,5 @@
-"""Exchanges in segments wider than a warp go through shared memory: each lane shows its value in a buffer, and reads
-those that the op asks for."""
+"""Lowers exchanges in segments wider than a warp to shared memory: each lane writes its value to a buffer and reads the
+values that the op needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tegula.types import bool_, int32
 
 
 def wide_segments(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel, whose lane code is split, in place."""
+    """Rewrite a kernel with split lane code in place."""
     replaced: dict[Value, Value] = {}
     _region(kernel.body, kernel, replaced)
     if replaced:
@@ -47,7 +47,7 @@ def _region(region: Region, kernel: Kernel, replaced: dict[Value, Value]) -> Non
 
 
 class _Memory(OpBuilder):
-    """Builds at the end of a region that the group runs together."""
+    """Builds ops at the end of a region that the group runs together."""
 
     __slots__ = ()
 

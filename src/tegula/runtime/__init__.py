@@ -1,1 +1,1 @@
-"""Arrays, devices, launches: what runs around compiled kernels."""
+"""The runtime: arrays, devices, launches."""

@@ -45,10 +45,10 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
             if not built.made.spill_bytes:
                 return built
             reason = (
-                f"its roles need more registers than there are: {built.made.spill_bytes} bytes were spilled"
+                f"its roles need more registers than the GPU has: {built.made.spill_bytes} bytes were spilled"
             )
         except Complaint as e:
-            reason = f"the assembler says of its roles: {str(e).splitlines()[-1]}"
+            reason = f"ptxas rejects its roles: {str(e).splitlines()[-1]}"
         except SharedMemoryExceeded as e:
             reason = f"with roles {e.message}"
         schedule = with_less(kernel, target, spread.schedule, reason)

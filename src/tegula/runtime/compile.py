@@ -80,11 +80,9 @@ class Compiled:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
         if blocks > self.most_blocks:
-            message = (
-                f"kernel {self.kernel.name}: {blocks} blocks are more than it can number, {self.most_blocks}"
-            )
+            message = f"kernel {self.kernel.name}: {blocks} blocks exceed the maximum of {self.most_blocks}"
             raise LaunchError(
-                message, "launch fewer blocks, which tg.persistent_tiles has do more tiles each"
+                message, "launch fewer blocks, each with more tiles, as with tg.persistent_tiles"
             )
         if self.sites:
             run_reporting(self, packed, blocks, threads)

@@ -28,7 +28,7 @@ class Config:
     cache_kernels: bool = True
     """Whether compiled kernels are kept on disk."""
     kernel_cache_dir: str | None = field(default_factory=lambda: os.environ.get("TEGULA_CACHE_DIR"))
-    """Where; None: the user's cache directory. From TEGULA_CACHE_DIR."""
+    """The folder of the kernel cache; None: the user's cache directory. From TEGULA_CACHE_DIR."""
     cpu_target: str = field(default_factory=lambda: os.environ.get("TEGULA_CPU", "native"))
     """The processor that CPU kernels are compiled for: "native", "x86-64-v3", "x86-64-v4"; with "-O0" after it, as in
     "native-O0", they compile in half the time and run several times slower. From TEGULA_CPU."""
@@ -36,12 +36,12 @@ class Config:
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the
     driver's. From TEGULA_PTXAS."""
     check_schedules: str = "error"
-    """What becomes of a GPU kernel whose schedule is refuted or unproved: "error" refuses it, "warning" only warns."""
+    """The reaction to a GPU kernel whose schedule is refuted or unproved: "error" refuses it, "warning" only warns."""
     line_info: bool = field(default_factory=lambda: os.environ.get("TEGULA_LINE_INFO", "0") not in ("", "0"))
-    """Whether GPU code says which Python line each instruction is of, for profilers, sanitizers and debuggers. It is
-    kept on disk apart, by its lines. From TEGULA_LINE_INFO."""
+    """Whether GPU code has line information, the Python line of each instruction, for profilers, sanitizers and
+    debuggers. The lines are part of the key of cached code. From TEGULA_LINE_INFO."""
     deterministic: bool = False
-    """Whether gradients are added up in an order that is the same in every run, whatever that costs."""
+    """Whether gradients are added up in the same order in every run, even if this is slower."""
     block_dim: int = 256
     """Threads per block where neither the launch nor the kernel says."""
     code: int = field(default=0, init=False)
@@ -75,5 +75,5 @@ class Config:
 
 
 _accepted: dict[str, Any] = {}
-"""What was given for switches of other tile languages, which are accepted and change nothing."""
+"""The values of switches of other tile languages, which are accepted and change nothing."""
 config = Config()

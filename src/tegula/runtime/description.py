@@ -1,5 +1,5 @@
-"""What is known of an array besides its address and its elements: what kernels are specialised on, and how it lies in
-memory. Arrays that are alike share it, so that it is worked out once."""
+"""Descriptions of arrays without their address and elements: the properties that kernels are specialised on, and the
+layout in memory. Arrays with equal properties share a description."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def get_device(ident: Device | str | None = None) -> Device:
 
 
 def _absence() -> str:
-    """Why there are no CUDA devices; nothing where there are some."""
+    """The reason why there are no CUDA devices, or "" if there are some."""
     from tegula.runtime.cuda.driver import Unavailable, driver
 
     try:

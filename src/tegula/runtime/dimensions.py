@@ -1,4 +1,4 @@
-"""How large a launch may be."""
+"""Checks of launch dimensions."""
 
 from __future__ import annotations
 

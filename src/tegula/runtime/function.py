@@ -1,4 +1,4 @@
-"""Kernels as functions that return what they write: what `tegula.torch` and `tegula.jax` share.
+"""Kernels as functions that return their outputs, for `tegula.torch` and `tegula.jax`.
 
 Such a function has values as inputs and makes its outputs itself, so that another library can differentiate it."""
 
@@ -71,7 +71,7 @@ class KernelFunction:
         self.block_dim, self.tiled = block_dim, tiled
         self._needs: dict[Any, list[Needs]] = {}
 
-    # What a call is --------------------------------------------------------------------------------------------------
+    # Parts of a call -------------------------------------------------------------------------------------------------
 
     def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
         """The description of each output, and whether a single output is returned by itself instead of in a tuple.
@@ -151,7 +151,7 @@ class KernelFunction:
         return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
 
     def needed(self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
-        """What the adjoint for gradients at `positions` reads. CompileError where there is no gradient."""
+        """The arguments that the adjoint for gradients at `positions` reads. CompileError if there is no gradient."""
         adjoint = adjoint_of(self.kernel, positions)
         ids, pairs = [n for n, _ in packed_arguments(self.kernel, arrays)], overlaps(arrays)
         known = self._needs.setdefault((plan.number, *ids, *pairs, positions), [])
@@ -197,7 +197,8 @@ class KernelFunction:
 
 
 def _composite(dtype: ElementType) -> ElementType | None:
-    """What the last dimensions of another library's array are to be seen as."""
+    """The vector or matrix type as which the last dimensions of another library's array are viewed; None for
+    scalars."""
     return dtype if element_shape(dtype) else None
 
 

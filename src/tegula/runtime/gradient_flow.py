@@ -1,4 +1,4 @@
-"""Where gradients would get lost between the records of a tape."""
+"""Checks that no gradient is lost between the records of a tape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled kernel looks like inside."""
+"""The report of a compiled kernel: launch class, memory, registers, matmuls and roles."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Forms:
 
 
 class KernelChoice:
-    """What launches take in the place of a kernel, and which finds one for the arguments."""
+    """An argument of launches in the place of a kernel, which chooses a kernel for the arguments."""
 
     name: str
     parameters: list[Parameter]

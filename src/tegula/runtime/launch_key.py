@@ -1,4 +1,4 @@
-"""What decisions about launches are remembered by."""
+"""Keys by which decisions about launches are cached."""
 
 from __future__ import annotations
 

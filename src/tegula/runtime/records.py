@@ -1,4 +1,4 @@
-"""What a tape records: launches, and methods of arrays that overwrite elements."""
+"""The records of a tape: launches, and methods of arrays that overwrite elements."""
 
 from __future__ import annotations
 

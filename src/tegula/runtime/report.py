@@ -1,4 +1,4 @@
-"""What a kernel reports to the host while it runs: prints, failed asserts, accesses outside arrays."""
+"""Reports of a running kernel to the host: prints, failed asserts, accesses outside arrays."""
 
 from __future__ import annotations
 

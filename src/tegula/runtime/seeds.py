@@ -1,4 +1,4 @@
-"""The gradients that a tape starts with, and those that arrays hold before."""
+"""The gradients with which a tape starts, and the gradients that arrays have before."""
 
 from __future__ import annotations
 

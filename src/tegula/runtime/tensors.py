@@ -1,5 +1,5 @@
-"""What is special about PyTorch's tensors: dtypes that NumPy lacks, and counters of writes. PyTorch is never imported
-here: who passes a tensor has it."""
+"""PyTorch tensors: dtypes that NumPy lacks, and counters of writes. PyTorch is not imported here, because a caller that
+passes a tensor has imported it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from tegula.types import DTYPES, DType, to_numpy
 
 _NAMES = {"float8_e4m3": "float8_e4m3fn"}
-"""PyTorch's names of types that have another here."""
+"""PyTorch's names of types, where they differ from Tegula's."""
 _known: dict[Any, DType] = {}
-"""By PyTorch's types."""
+"""Tegula's types by PyTorch's types."""
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor of PyTorch."""
+    """Whether a value is a PyTorch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def torch_name(dtype: DType) -> str:
-    """What PyTorch calls a type."""
+    """PyTorch's name of a type."""
     return _NAMES.get(dtype.name, dtype.name)
 
 
@@ -42,18 +42,18 @@ def dtype_of(tensor: Any) -> DType:
 
 
 def host_data(tensor: Any) -> np.ndarray:
-    """The elements of a tensor in the host's memory, shared. RuntimeError for one that needs a gradient."""
+    """A NumPy array on the memory of a host tensor. RuntimeError for a tensor that requires a gradient."""
     wanted = to_numpy(dtype_of(tensor))
     if wanted.isbuiltin != 1:
-        # NumPy knows these types from ml_dtypes, PyTorch does not: bits of the same size are common ground.
+        # PyTorch does not convert to the types of ml_dtypes: the elements are passed as integers of the same size.
         bits = getattr(sys.modules["torch"], f"int{wanted.itemsize * 8}")
         return tensor.view(bits).numpy().view(wanted)
     return tensor.numpy()
 
 
 def count_writes(args: Sequence[Any], writes: Iterable[int]) -> None:
-    """Have PyTorch know of writes to its tensors among some arguments, so that it finds values that a gradient needs
-    and that were overwritten."""
+    """Increment PyTorch's version counters of written tensors, so that PyTorch detects values that a gradient needs and
+    that were overwritten. `writes`: the positions of written arguments."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
@@ -63,13 +63,13 @@ def count_writes(args: Sequence[Any], writes: Iterable[int]) -> None:
             try:
                 torch.autograd.graph.increment_version(tensor)
             except RuntimeError:
-                # Tensors of inference mode have no counter, which older versions of PyTorch say by an error.
+                # Tensors of inference mode have no counter; older versions of PyTorch raise an error.
                 if not tensor.is_inference():
                     raise
 
 
 def versions(args: Sequence[Any]) -> dict[int, int]:
-    """How often each tensor among some arguments was written, by position."""
+    """PyTorch's version counter of each tensor among the arguments, by position."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}

@@ -1,5 +1,5 @@
-"""The standard library, written in the language itself. Importing it fills the registry: a file here is all that a
-function of elements needs."""
+"""The standard library, written in the kernel language. Importing this package imports every module in it, and so fills
+the registry: an element-wise function is added by adding its file."""
 
 from importlib import import_module
 from pkgutil import iter_modules

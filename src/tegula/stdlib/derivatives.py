@@ -1,7 +1,7 @@
 """Derivatives of the functions that are computed from polynomials and bits.
 
-`_f_adjoint` takes the arguments of f, its result and the result's adjoint, and gives what the adjoint of each argument
-grows by. Functions without one are differentiated as they are written."""
+`_f_adjoint` takes the arguments of f, the result of f and the result's adjoint, and returns the increment of each
+argument's adjoint. A function f without an `_f_adjoint` is differentiated through its body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT_PI = sqrt(pi)
 
 @func
 def _kept(g, made):
-    """What was made of the adjoint g and a slope; 0 where g is 0, though the slope be infinite or a NaN."""
+    """`made`, the product of the adjoint g and a slope; 0 where g is 0, even if the slope is infinite or NaN."""
     return tg.where(g == 0.0, g, made)
 
 
@@ -35,7 +35,7 @@ def _hypot_adjoint(x, y, r, g):
 
 @func
 def _length_adjoint(x, r, g):
-    """At 0, where it has no derivative, it is 0."""
+    """The length has no derivative at 0; the gradient there is 0."""
     size = tg.where(r > 0.0, r, g * 0.0 + 1.0)
     return tg.where((r > 0.0) & (g != 0.0), x / size * g, type(x)())
 
@@ -77,8 +77,8 @@ def _cosh_adjoint(x, y, g):
 
 @func
 def _tanh_adjoint(x, y, g):
-    """1 - y y loses its digits where y is near 1: there it is 1 / cosh(x) squared, written with h = exp(-|x|), whose
-    square may be too small where the product with g is not."""
+    """The slope 1 - y y cancels where y is near 1, so 1 / cosh(x)**2 is computed from h = exp(-|x|). g is multiplied by
+    h first: h * h may underflow where g * h * h does not."""
     h = tg.exp(-tg.abs(x))
     near = h * h + 1.0
     return tg._kept(g, g * h * (4.0 * h / (near * near)))
@@ -106,7 +106,8 @@ def _log1p_adjoint(x, y, g):
 
 @func
 def _pow_slopes(x: float32, y: float32, g: float32):
-    """g times the derivatives of x**y, that by y for positive x; a power out of range may have slopes within."""
+    """g times the derivatives of x**y by x and, for positive x, by y. Computed in float64: the slopes may be in the
+    range of float32 where the power is not."""
     wide_x, wide_y, wide_g = tg.float64(x), tg.float64(y), tg.float64(g)
     by_base = wide_g * wide_y * tg._pow_beyond(wide_x, wide_y - 1.0)
     by_exponent = wide_g * tg.float64(tg.log(tg.abs(x))) * tg._pow_beyond(wide_x, wide_y)
@@ -154,7 +155,7 @@ def _acos_adjoint(x, y, g):
 
 @func
 def _atan_adjoint(x, y, g):
-    """1 + x x may be too large: there g is divided by x, and by x + 1 / x."""
+    """For |x| > 1, where 1 + x x may overflow, g is divided by x and then by x + 1 / x."""
     large = tg.abs(x) > 1.0
     first = tg.where(large, x, x * 0.0 + 1.0)
     second = tg.where(large, x + 1.0 / first, 1.0 + x * x)
@@ -163,8 +164,8 @@ def _atan_adjoint(x, y, g):
 
 @func
 def _atan2_adjoint(y, x, r, g):
-    """The squares of x and y may be too large or too small: both are divided by the larger one first. At 0 the angle
-    has no derivative: it is 0."""
+    """The squares of x and y may overflow or underflow, so both are divided by max(|x|, |y|) first. The angle has no
+    derivative at the origin; the gradient there is 0."""
     large = tg.max(tg.abs(x), tg.abs(y))
     some = large > 0.0
     size = tg.where(some, large, large + 1.0)
@@ -185,8 +186,8 @@ def _erfc_adjoint(x, y, g):
 
 @func
 def _times_bell(g, x):
-    """g times 2 / sqrt(pi) exp(-x x), as precise where the square is rounded, and where the exponential alone would be
-    too small: it is multiplied by in two halves."""
+    """g * 2 / sqrt(pi) * exp(-x x), corrected for the rounding error of x x. exp(-x x / 2) is multiplied in twice,
+    because exp(-x x) alone may underflow."""
     square = x * x
     lost = tg.fma(x, x, -square)
     half = tg.exp(-0.5 * square)

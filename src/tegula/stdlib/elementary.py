@@ -9,7 +9,7 @@ from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64, int8, int16, int32, int64
 
 CBRT_BITS_32 = 709958130
-"""Two thirds of the exponent's bias, less what makes the first guess best."""
+"""Two thirds of the exponent's bias, less a constant that minimises the error of the first guess."""
 CBRT_BITS_64 = 715094163 << 32
 
 
@@ -77,14 +77,14 @@ def cbrt(x: float64):  # noqa: F811
 
 @func
 def _cbrt_step(t: float32, a: float32):
-    """Halley's step towards the cube root of a: three times the digits."""
+    """A step of Halley's method towards the cube root of a; triples the number of correct digits of t."""
     cube = t * t * t
     return t * (tg.fma(0.5, a, 0.25 * cube) / tg.fma(0.5, cube, 0.25 * a))
 
 
 @func
 def _cbrt_step(t: float64, a: float64):
-    """Halley's step towards the cube root of a: three times the digits."""
+    """A step of Halley's method towards the cube root of a; triples the number of correct digits of t."""
     cube = t * t * t
     return t * (tg.fma(0.5, a, 0.25 * cube) / tg.fma(0.5, cube, 0.25 * a))
 
@@ -127,7 +127,7 @@ def hypot(x: float32, y: float32):
 
 @func
 def hypot(x: float64, y: float64):  # noqa: F811
-    """The root of x x + y y, without overflow on the way; inf if either is."""
+    """sqrt(x**2 + y**2) without overflow of the squares; inf if x or y is infinite."""
     a, b = tg.abs(x), tg.abs(y)
     large, small = tg.max(a, b), tg.min(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-400
@@ -174,7 +174,7 @@ def mod(x: float32, y: float32):
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float32(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each iteration removes 22 binary digits.
+        # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 22 binary digits.
         n = tg.max(tg._exponent(r) - tg._exponent(b) - 22, tg.int32(0))
         half = n >> 1
         first = tg.bitcast((half + 127) << 23, tg.float32)
@@ -191,9 +191,9 @@ def mod(x: float64, y: float64):  # noqa: F811
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float64(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each iteration removes 50 binary digits, or the 51 that
-        # the largest number has more than 2046 above the least: 2**n is made of two powers, of which 2**1023 is the
-        # last.
+        # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 50 binary digits.
+        # n is at most 2046, as 2**n is the product of two powers and 2**1023 is the largest power of 2 in float64; from
+        # the largest number to the smallest one iteration then removes 51 digits.
         n = tg.min(tg.max(tg._exponent(r) - tg._exponent(b) - 50, tg.int64(0)), tg.int64(2046))
         half = n >> 1
         first = tg.bitcast((half + 1023) << 52, tg.float64)

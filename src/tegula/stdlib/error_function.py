@@ -130,7 +130,7 @@ def erfc(x: float32):
 
 @func
 def erfc(x: float64):  # noqa: F811
-    """1 - erf(x), accurate where that is small."""
+    """1 - erf(x), accurate where the result is small."""
     a = tg.abs(x)
     near = 0.5 - tg.fma(x, tg._poly12(x * x, *ERF_64), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
@@ -159,7 +159,7 @@ def erfinv(x: float32):
 
 @func
 def _log_of_gap(gap: float64):
-    """-log(gap) for 0 < gap <= 1 as a sum of two, the second its rounding error."""
+    """-log(gap) for 0 < gap <= 1 as a sum of two numbers, the second being the rounding error of the first."""
     f, e = tg._log_split(gap)
     high, rest = tg._log_terms(f)
     whole = e * LN2_64[0]
@@ -171,9 +171,10 @@ def _log_of_gap(gap: float64):
 
 @func
 def _erfinv_from(x: float64, w: float64, w_low: float64):
-    """erfinv(x) from -log(1 - x x) = w + w_low, at most 36.1: x times 1, 2 or 4 and a correction.
+    """erfinv(x) from -log(1 - x x) = w + w_low, which is at most 36.1: x times 1, 2 or 4, plus a correction.
 
-    The digits that w and its root lose count: the correction's slope by w is about 1 / 4, by the root about 1."""
+    The rounding errors of w and of its square root matter: the correction's slope is about 1 / 4 by w and 1 by the
+    root."""
     u = w - 2.0
     u2 = u * u
     u4 = u2 * u2

@@ -1,4 +1,4 @@
-"""Exponentials and what is made of them: e**x = p * 2**k with p a polynomial in the remainder of x by ln 2."""
+"""Exponentials and hyperbolic functions: e**x = p * 2**k with p a polynomial in the remainder of x by ln 2."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64, int32, int64
 
 ROUND_32 = 1.5 * 2**23
-"""Adding this rounds to an integer, which is then in the low bits."""
+"""Adding this constant makes a float32 an integer, rounded, in the low bits of the sum."""
 ROUND_64 = 1.5 * 2**52
 ROUND_BITS_32 = 0x4B400000
 ROUND_BITS_64 = 0x4338000000000000
 SHIFTED_32 = ROUND_32 + 2 * 127
-"""Does the same, and adds twice the bias of exponents."""
+"""ROUND_32 plus twice the exponent bias, which is then added to the integer."""
 SPARE = 25
-"""By so many powers of 2 the polynomial is smaller where results are not large: 2**k times as much is a normal number
-for every k that is needed, and one product gives the result, rounded once where it is subnormal too."""
+"""Where results are not large, the polynomial is scaled by 2**-SPARE: the factor 2**(k + SPARE) is then a normal number
+for every k that occurs, so that one multiplication gives the result, rounded once even if it is subnormal."""
 SMALL = 2.0**-SPARE
 LOW_SHIFTED_32 = ROUND_32 + 127 + SPARE
-"""Adding this rounds, and adds the bias of exponents and the power that the polynomial lacks."""
+"""ROUND_32 plus the exponent bias and SPARE, which are then added to the integer."""
 SMALL_EXP_32, SMALL_EXP2_32, SMALL_EXP10_32 = (
     tuple(c * SMALL for c in known) for known in (EXP_32, EXP2_32, EXP10_32)
 )
@@ -55,7 +55,7 @@ def _clamped(x: float32, low: float32, high: float32):
 @func
 def _scaled(p: float32, k: int32):
     """p * 2**k for p within 2**-40 .. 2**40 and -151 <= k <= 129, rounded once: half of k is added to the exponent of
-    p, which stays a normal number. Of k only the low nine bits matter."""
+    p, so that p stays a normal number. Only the low nine bits of k matter."""
     half = k >> 1
     first = tg.bitcast(tg.bitcast(p, tg.int32) + (half << 23), tg.float32)
     return first * tg.bitcast((k - half + 127) << 23, tg.float32)
@@ -93,8 +93,8 @@ def _exp_reduced(x: float64):
 
 @func
 def _exp_parts(x: float32):
-    """p and k with e**x = p * 2**k, for x within -104 .. 90. The low nine bits of k are right; the others hold what
-    rounding left there."""
+    """p and k with e**x = p * 2**k, for x within -104 .. 90. Only the low nine bits of k are valid: the upper bits are
+    those of the constant ROUND_32."""
     t = tg.fma(x, INVERSE_LN2, ROUND_32)
     return tg._exp_tail(x, t - ROUND_32), tg.bitcast(t, tg.int32)
 
@@ -108,7 +108,7 @@ def _exp_tail(x: float32, n: float32):
 
 @func
 def _times_power(p: float32, shifted: int32):
-    """p * 2**k, rounded once, or NaN if p is: k + 254 in the low nine bits, within 2 .. 509."""
+    """p * 2**k, rounded once; NaN if p is NaN. The low nine bits of `shifted` hold k + 254, within 2 .. 509."""
     half = (shifted << 22) & EXPONENT_32
     first = p * tg.bitcast(half, tg.float32)
     return tg.fma(first, tg.bitcast((shifted << 23) - half, tg.float32), 0.0)
@@ -145,8 +145,8 @@ def _exp_of_sum(x: float64, more: float64):
 
 @func
 def _times_low_power(p: float32, shifted: int32):
-    """p * 2**(k + SPARE), rounded once, or NaN if p is: k + 127 + SPARE in the low nine bits, within 1 .. 254. Fused
-    with nothing that follows."""
+    """p * 2**(k + SPARE), rounded once; NaN if p is NaN. The low nine bits of `shifted` hold k + 127 + SPARE, within 1
+    .. 254. The fma keeps the multiplication from being contracted with a later addition."""
     return tg.fma(p, tg.bitcast(shifted << 23, tg.float32), 0.0)
 
 
@@ -175,7 +175,7 @@ def _any_exp(x: float32):
 
 @func
 def _low_exp(x: float32):
-    """The same for x <= 71, with fewer instructions."""
+    """e**x for x <= 71, with fewer instructions than `_any_exp`."""
     near = tg.where(x < -104.0, -104.0, x)
     t = tg.fma(near, INVERSE_LN2, LOW_SHIFTED_32)
     n = t - LOW_SHIFTED_32
@@ -290,7 +290,7 @@ def expm1(x: float32):
     """
     r, low, k = tg._exp_reduced(tg.min(tg.max(x, -20.0), 89.0))
     p = r + tg.fma(r * r, tg._poly4(r, *EXP_32), low)
-    half = tg.bitcast((k + 126) << 23, tg.float32)  # 2**128 would overflow where the result does not
+    half = tg.bitcast((k + 126) << 23, tg.float32)  # 2**(k - 1): 2**k may overflow where the result does not
     result = 2.0 * tg.fma(p, half, half - 0.5)
     return tg.where((tg.abs(x) < 2.0**-60) | tg.isnan(x), x, result)
 
@@ -307,7 +307,7 @@ def expm1(x: float64):  # noqa: F811
 
 @func
 def _half_exp(x: float32):
-    """exp(x) / 2 for x >= 0, without overflow where the half does not."""
+    """exp(x) / 2 for x >= 0, finite also where exp(x) would overflow and its half does not."""
     p, k = tg._exp_parts(tg.min(x, 90.0))
     return tg._scaled(p, k - 1)
 

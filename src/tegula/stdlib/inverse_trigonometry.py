@@ -85,7 +85,7 @@ def acos(x: float64):  # noqa: F811
 
 @func
 def _atan_ratio(y: float32, x: float32):
-    """atan(y / x) for 0 <= y <= x, x > 0: past the root of 2 less 1, relative to pi / 4."""
+    """atan(y / x) for 0 <= y <= x and x > 0. For y / x > sqrt(2) - 1 the polynomial gives the difference to pi / 4."""
     turned = y > x * ROOT2_LESS_1
     t = tg.where(turned, y - x, y) / tg.where(turned, y + x, x)
     z = t * t
@@ -104,7 +104,7 @@ def _atan_ratio(y: float64, x: float64):
 
 @func
 def _atan_octants(small: float32, large: float32, steep: bool_, back: bool_):
-    """atan(small / large), reflected at pi / 4 if steep and then at pi / 2 if back."""
+    """atan(small / large), reflected at pi / 4 if `steep` and then at pi / 2 if `back`."""
     a = tg._atan_ratio(small, large)
     a = tg.where(steep, HALF_PI_32[0] - (a - HALF_PI_32[1]), a)
     return tg.where(back, 2.0 * HALF_PI_32[0] - (a - 2.0 * HALF_PI_32[1]), a)

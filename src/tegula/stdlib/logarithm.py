@@ -25,7 +25,7 @@ from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64
 
 ROOT_HALF_32 = 0x3F3504F3
-"""The bits of the root of 1/2: subtracting them leaves the wanted exponent in the exponent's place."""
+"""The bits of sqrt(1/2): subtracting them from the bits of x leaves e in the exponent field."""
 ROOT_HALF_64 = 0x3FE6A09E667F3BCD
 FRACTION_32 = 2**23 - 1
 FRACTION_64 = 2**52 - 1
@@ -35,7 +35,7 @@ ROUND_BITS_64 = 0x4338000000000000
 
 @func
 def _log_split(x: float32):
-    """f and e, as floats, for positive x."""
+    """f and e as floats, with x = (1 + f) * 2**e, for positive x."""
     small = x < 2.0**-126
     bits = tg.bitcast(tg.where(small, x * 2.0**23, x), tg.int32) - ROOT_HALF_32
     f = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
@@ -52,7 +52,7 @@ def _log_split(x: float64):
 
 @func
 def _log_checked(x: float32, result: float32):
-    """The result for positive x, and what logarithms are elsewhere."""
+    """`result` for positive finite x, else the special values of logarithms: -inf at 0, inf at inf, NaN below 0."""
     edge = tg.where(x == 0.0, tg.float32(-inf), tg.float32(nan))
     return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
 
@@ -82,11 +82,11 @@ def _log_joined(f: float64, e: float64):
 
 @func
 def _log_terms(f: float32):
-    """log(1 + f) as an unevaluated sum of two, the second small."""
+    """log(1 + f) as an unevaluated sum of two numbers, the second small."""
     z = f * f
     half = 0.5 * z
     high = f - half
-    lost = tg.fma(f, f, -z)  # what rounding z dropped
+    lost = tg.fma(f, f, -z)  # the rounding error of z
     rest = tg.fma(-0.5, lost, (f - high) - half)
     return high, tg.fma(z * f, tg._poly7(f, *LOG_32), rest)
 
@@ -125,7 +125,7 @@ def log(x: float64):  # noqa: F811
 
 @func
 def _log_in_base(f: float32, base: float32, base_low: float32, whole: float32, low: float32):
-    """log(1 + f) * (base + base_low) + whole + low; `whole` is 0 or larger than the product."""
+    """log(1 + f) * (base + base_low) + whole + low, where `whole` is 0 or larger than the product."""
     a, b = tg._log_terms(f)
     product = a * base
     rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
@@ -227,7 +227,7 @@ def log1p(x: float64):  # noqa: F811
 
 @func
 def _log_pair(x: float64):
-    """log(x) as a sum of two, to about 2**-66 of its size, for positive finite x."""
+    """log(x) as a sum of two numbers with a relative error of about 2**-66, for positive finite x."""
     f, e = tg._log_split(x)
     g = 2.0 + f
     s = f / g
@@ -253,7 +253,7 @@ def _log_pair(x: float64):
 
 @func
 def _pow_checked(x: float64, y: float64, result: float64):
-    """x**y from |x|**y for the same arguments: signs and special cases."""
+    """x**y from `result`, which is |x|**y: applies the sign and the special cases of C's pow."""
     a = tg.abs(x)
     whole = tg.trunc(y) == y
     half = 0.5 * y
@@ -269,8 +269,8 @@ def _pow_checked(x: float64, y: float64, result: float64):
 
 @func
 def _pow_parts(x: float64, y: float64):
-    """p and k with x**y = p * 2**k, for k a little beyond the range of results; k is 0 where p is 0 or infinite, and
-    where the power is 1."""
+    """p and k with x**y = p * 2**k, where k is clamped to slightly more than the range of results. k is 0 in the
+    special cases, where p alone is the result."""
     log_high, log_low = tg._log_pair(tg.abs(x))
     product = y * log_high
     near = tg.min(tg.max(product, -750.0), 712.0)
@@ -302,7 +302,7 @@ def pow(x: float64, y: float64):
 
 @func
 def _pow_beyond(x: float64, y: float64):
-    """x**y as precise as a float32, from 2**-1000 to 2**1000."""
+    """x**y with the precision of a float32 and a range of 2**-1000 to 2**1000."""
     bits = tg.bitcast(tg.abs(x), tg.int64) - ROOT_HALF_64
     f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
     s = f / (2.0 + f)
@@ -319,12 +319,13 @@ def _pow_beyond(x: float64, y: float64):
 
 @func
 def pow(x: float32, y: float32):  # noqa: F811
-    """x to the power y; the special cases are those of C. Computed in float64, which is no slower than pairs."""
+    """x to the power y; the special cases are those of C. Computed in float64, which is no slower than pairs of
+    float32."""
     return tg.float32(tg._pow_beyond(tg.float64(x), tg.float64(y)))
 
 
 @func
 def _times_power_of(g: float64, x: float64, y: float64):
-    """g * x**y, also where the power alone would be out of range."""
+    """g * x**y, also where x**y alone would be out of range."""
     p, k = tg._pow_parts(x, y)
     return tg._scaled(g * p, k)

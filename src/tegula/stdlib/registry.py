@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass
 from tegula.ops.documented import Family
 
 FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
-"""Names that start with an underscore are parts that several functions share, not for users."""
+"""The overloads of each function. Names that start with an underscore are internal functions of the library."""
 
 
 def func(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,10 +51,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a function of numbers is exactly, and where that is tried. `exact`: of multiprecision numbers (mpmath);
-    `ranges`: where arguments are drawn, one tuple for each argument; `bounds`: the promised error for float32 and
-    float64, in units of the last place; `smooth`: for each argument, where its derivative is compared with
-    differences."""
+    """The exact definition of a scalar function and the intervals in which tests sample it. `exact`: the function of
+    multiprecision numbers (mpmath); `ranges`: for each argument, the intervals to draw it from; `bounds`: the promised
+    error for float32 and float64, in units in the last place; `smooth`: for each argument, the interval in which its
+    derivative is compared with finite differences."""
 
     exact: Callable[..., Any]
     ranges: tuple[tuple[Range, ...], ...]
@@ -63,7 +63,7 @@ class Meaning:
 
 
 MEANINGS: dict[str, Meaning] = {}
-"""Of functions that declare it in their files. Tests have tables with those of others."""
+"""The meanings of functions that declare one in their files; those of the other functions are in tables of tests."""
 
 
 def meaning(
@@ -72,7 +72,8 @@ def meaning(
     smooth: tuple[Range, ...],
     bounds: tuple[float, float] = (2.0, 2.0),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Say what a function of the library is exactly: its accuracy, its gradient and its page follow."""
+    """Declare the exact definition of a library function, from which its accuracy test, its gradient test and its page
+    are derived."""
 
     def declare(exact: Callable[..., Any]) -> Callable[..., Any]:
         MEANINGS[name] = Meaning(exact, ranges, bounds, smooth)
@@ -82,6 +83,6 @@ def meaning(
 
 
 tg: Any = ModuleType("tegula")
-"""What library code calls the language: the compiler resolves `tg.fma` and `tg.exp` by name, as it does for users.
+"""The name of the language in library code: the compiler resolves `tg.fma` and `tg.exp` by name, as in users' kernels.
 
-In Python the module is empty; tests fill it with NumPy implementations and so run the same code on arrays."""
+In Python the module is empty; tests fill it with NumPy implementations and run the library code on arrays."""

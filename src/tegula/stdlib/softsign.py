@@ -28,5 +28,5 @@ def softsign(x):
 
 @meaning("softsign", AROUND, smooth=((-3.0, 3.0),))
 def exact(x):
-    """Of a multiprecision number."""
+    """The softsign of a multiprecision number."""
     return x / (1 + abs(x))

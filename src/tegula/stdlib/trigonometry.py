@@ -23,14 +23,14 @@ from tegula.types import bool_, float32, float64, int32, int64, uint32, uint64
 ROUND_32 = 1.5 * 2**23
 ROUND_64 = 1.5 * 2**52
 NEAR_32 = 1.0e5
-"""Up to here three parts of pi / 2 leave an accurate remainder."""
+"""The largest |x| for which the reduction with pi / 2 in three parts has an accurate remainder."""
 NEAR_64 = 1.0e6
 LOW_HALF = 2**32 - 1
 
 
 @func
 def _quarter_near(x: float32):
-    """The remainder of x by pi / 2 as a sum of two, and the quotient modulo 4, for |x| <= NEAR_32."""
+    """The remainder of x by pi / 2 as a sum of two floats, and the quotient modulo 4, for |x| <= NEAR_32."""
     t = tg.fma(x, TWO_OVER_PI[0], ROUND_32)
     n = t - ROUND_32
     exact = tg.fma(-n, HALF_PI_32[0], x)
@@ -94,7 +94,8 @@ def _two_over_pi(offset: uint32):
 
 @func
 def _quarter_far(x: float32):
-    """The same for larger |x|: a product of integers with the digits of 2 / pi that matter."""
+    """The results of `_quarter_near` for larger |x|: the integer mantissa of x is multiplied by the digits of 2 / pi
+    that affect the quotient modulo 4 and the remainder."""
     bits = tg.bitcast(x, tg.uint32)
     offset = ((bits >> 23) & 255) - 120  # digits above this give multiples of 4
     w0, w1, w2 = tg._two_over_pi(offset)
@@ -155,8 +156,8 @@ def _quarter_far(x: float64):
     carry = tg.where(middle < middle_1, tg.uint64(1), tg.uint64(0))
     top = m * w0 + tg._high_product(m, w1) + carry
     q = tg.int64((top + 0x2000000000000000) >> 62)
-    # The signed fraction in four pieces of 32 bits, of which the sum of two floats is made. Near a multiple of pi / 2
-    # the first two hold as few as 2 bits that count.
+    # The signed fraction in four pieces of 32 bits, which are summed to two floats. Near a multiple of pi / 2 the first
+    # two pieces may have only 2 significant bits.
     first = tg.bitcast((top << 2) | (middle >> 62), tg.int64)
     second = middle << 2
     piece_0 = tg.float64(tg.int32(first >> 32)) * 2.0**-32
@@ -178,7 +179,7 @@ def _quarter_far(x: float64):
 
 @func
 def _quarter(x: float32):
-    """r, its rounding error and the quotient modulo 4, for finite x."""
+    """The remainder r of finite x by pi / 2, the rounding error of r, and the quotient modulo 4."""
     high, low, q = tg._quarter_near(x)
     if tg.abs(x) > NEAR_32:
         high, low, q = tg._quarter_far(x)

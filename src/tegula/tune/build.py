@@ -1,4 +1,4 @@
-"""Compiling candidates side by side: traced kernels go as text to processes that fill the disk cache."""
+"""Compiles candidates in parallel: worker processes get traced kernels as text and fill the disk cache."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tegula.runtime.store import disk_cache
 from tegula.target import get_cuda_target, get_target
 
 ROOT = Path(__file__).parents[2]
-"""Where the package is imported from."""
+"""The folder that the package is imported from."""
 START = 0.6
-"""Seconds that a process takes before it can compile, about."""
+"""The approximate start-up time of a worker process, in seconds."""
 CHECK_TARGET = "sm_90a"
-"""The GPU that schedules are checked for where kernels run on the CPU, whose roles take turns."""
+"""The GPU target that schedules are checked for when kernels run on the CPU, where roles do not run concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A traced kernel to compile: its text, the entry of the disk cache that it becomes ("" for none), and what for.
-    `target`: a CPU's name or a GPU's generation."""
+    """A traced kernel to compile: its text, the key of its entry in the disk cache ("" for none), and the options.
+    `target`: the name of a CPU or the architecture of a GPU."""
 
     text: str
     entry: str
@@ -49,7 +49,7 @@ class Job:
 
 
 def job(kernel: Kernel, device: Device) -> Job:
-    """What to compile for a kernel on a device as `tg.config` is now."""
+    """The job that compiles a kernel for a device with the current `tg.config`."""
     debug, store = config.mode == "debug", disk_cache()
     if device.is_cuda:
         from tegula.runtime.cuda.compile import parts
@@ -67,7 +67,8 @@ def job(kernel: Kernel, device: Device) -> Job:
 
 
 def done(job: Job) -> str:
-    """Compile a kernel, check its schedule if it has roles, and put it into the disk cache; why not, or nothing."""
+    """Compile a kernel, check its schedule if it has roles, and put it into the disk cache. Returns the error, or
+    ""."""
     try:
         return _built(job)
     except TegulaError as error:
@@ -97,7 +98,7 @@ def _built(job: Job) -> str:
 
 
 def _check(kernel: Kernel) -> None:
-    """ScheduleRefuted or ScheduleUnproved for roles that do not pass the checker for a GPU."""
+    """Raise ScheduleRefuted or ScheduleUnproved for a kernel with roles whose schedule the checker does not accept."""
     from tegula.check.schedule import check_schedule
     from tegula.passes.pipeline import prepare
     from tegula.passes.pipeline_gpu import for_gpu
@@ -107,15 +108,15 @@ def _check(kernel: Kernel) -> None:
 
 
 def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = START) -> list[str]:
-    """Do jobs, here or in processes if that is faster; for each why it cannot be done, or nothing.
+    """Do jobs in this process, or in worker processes if that is faster; for each job the error, or "".
 
-    `start`: the seconds that a process takes before it does its first job."""
+    `start`: the start-up time of a worker process, in seconds."""
     begun = time.perf_counter()
     said: list[str] = []
     for k, each in enumerate(jobs):
         taken, left = time.perf_counter() - begun, len(jobs) - k
         many = min(len(os.sched_getaffinity(0)), left)
-        # The rest takes as long as what was done so far, about.
+        # The estimate for the jobs left assumes the mean time of the jobs done so far.
         if k and each.entry and many > 1 and sys.executable and taken / k * left * (1 - 1 / many) > start:
             return said + _in_processes(jobs[k:], many, advance)
         said.append(done(each))
@@ -124,7 +125,7 @@ def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = S
 
 
 def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -> list[str]:
-    """The same, with so many processes that take the jobs one by one."""
+    """The results of `build_all` from `many` worker processes, which take the jobs one by one."""
     left: queue.SimpleQueue[int] = queue.SimpleQueue()
     for k in range(len(jobs)):
         left.put(k)
@@ -157,7 +158,7 @@ def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -
 
 
 class Worker:
-    """A process that compiles: one line in for each job, one line out."""
+    """A worker process, which reads a line for each job and answers it with a line."""
 
     def __init__(self) -> None:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -171,7 +172,7 @@ class Worker:
         self.alive = True
 
     def do(self, job: Job) -> str:
-        """Have a job done; why it cannot be, or nothing."""
+        """Have the process do a job. Returns the error, or ""."""
         try:
             self._pipe(self.process.stdin).write(encoded(job) + "\n")
             self._pipe(self.process.stdin).flush()

@@ -1,4 +1,4 @@
-"""The candidates of a tuned kernel: what is asked for, and the kernel for each."""
+"""The candidates of a tuned kernel: their values and their kernels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from tegula.lang.definition import FuncDef
 from tegula.runtime.kernel import Kernel, variant
 
 BLOCK = "block_dim"
-"""A candidate's number of threads per block: the one value that belongs to the launch."""
+"""The name of a candidate's number of threads per block, the one value that is an argument of the launch."""
 Values = Mapping[str, Any]
 VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel, the values that it was made with, and the threads per block that it is launched with, if they are
-    among the values."""
+    """A kernel, the values that it was made with, and the number of threads per block if the values have one."""
 
     values: Values
     kernel: Kernel
@@ -34,15 +33,15 @@ class Candidate:
 
 
 def described(values: Values) -> str:
-    """Values in one line, equal in every process."""
+    """Values as one line of text that is the same in every process."""
     return ", ".join(f"{name}={spoken(value)}" for name, value in values.items())
 
 
 def combinations(
     configs: Sequence[Values] | None, lists: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
 ) -> list[dict[str, Any]]:
-    """The values of every candidate: the given ones, or all combinations of the lists; those that `where` holds for.
-    TuningError if there are none."""
+    """The values of every candidate: `configs`, or all combinations of `lists`, for which `where` holds.
+    TuningError where none is left."""
     if (configs is None) == (not lists):
         what = "candidates are given either as lists of values or as configs=[...]"
         raise TuningError(what, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
@@ -67,7 +66,7 @@ def _products(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def called(function: Callable[..., Any], values: Values, what: str) -> Any:
-    """What a function of a candidate's values returns; it may take some of them only."""
+    """The result of a function for a candidate's values, of which the function may take only some."""
     code = getattr(function, "__code__", None)
     if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -84,8 +83,8 @@ def called(function: Callable[..., Any], values: Values, what: str) -> Any:
 
 
 def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
-    """The candidates of a kernel, whose variables get the values, or of a function that makes kernels of them.
-    TuningError for names that it does not have."""
+    """The candidates of a kernel, whose captured variables get the values, or of a function that makes kernels from
+    them. TuningError for names that the kernel or function does not have."""
     if isinstance(made_of, Kernel):
         return [_with_constants(made_of, v) for v in values]
     if isinstance(made_of, FuncDef) or not callable(made_of):
@@ -127,7 +126,7 @@ def _made(function: Callable[..., Any], values: Values) -> Candidate:
 
 
 def source_of(made_of: Any) -> str:
-    """The text of a kernel or of the function around it; where Python does not keep it, its name."""
+    """The source of a kernel or of the function around it, or its name where Python does not keep the source."""
     if isinstance(made_of, Kernel):
         try:
             return ast.unparse(made_of.definition.source.tree)

@@ -1,4 +1,4 @@
-"""Timing candidates: bursts of work in turn, with pauses on a GPU, whose clock falls under a steady load."""
+"""Times candidates in turn by bursts of launches, with pauses on a GPU, whose clock drops under a steady load."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.stream import Stream
 
 BURST, PAUSE = 4e-3, 20e-3
-"""Seconds of work, and of idleness before it on a GPU."""
+"""The seconds of work in a turn, and of the pause before it on a GPU."""
 REPEATS, FIRST = 9, 3
-"""How often each candidate has its turn, and after how many turns only those near the best go on."""
+"""The number of turns of each candidate, and the number after which only candidates near the best continue."""
 NEAR, FAR = 1.2, 8.0
-"""How many times the best's time they may take, and a candidate to have a turn at all."""
+"""The largest ratio to the best time for candidates that continue, and for candidates that have a turn at all."""
 MOST_CALLS = 200
 SPENT = 1.0
-"""Seconds for all turns of a candidate, about: slow kernels have fewer."""
+"""The approximate limit of all turns of a candidate, in seconds: slow kernels have fewer turns."""
 
 Call = Callable[[], None]
 
 
 class Clock(Protocol):
-    """Seconds of one of so many calls of `call`, each after a call of `before`, whose time does not count."""
+    """Measures the seconds per call of `call`, each after a call of `before`, whose time is not included."""
 
     def __call__(self, call: Call, before: Call | None, calls: int) -> float: ...
 
 
 @dataclass(slots=True)
 class Runner:
-    """A candidate that is timed: what runs it, seconds per call in each turn, how many calls are a turn."""
+    """A candidate that is timed: the function that launches it, the seconds per call of each turn, the calls per
+    turn."""
 
     call: Call
     seconds: list[float] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Runner:
 def timed(
     calls: Sequence[Call], before: Call | None, clock: Clock, advance: Callable[[], None] = lambda: None
 ) -> list[float]:
-    """Seconds per call of each candidate, the median of its turns. `before`: what must happen before each call."""
+    """The seconds per call of each candidate, the median of its turns. `before`: called before each call, not timed."""
     runners = [Runner(call) for call in calls]
     for runner in runners:
         once = max(clock(runner.call, before, 1), 1e-9)
@@ -61,7 +62,7 @@ def timed(
     for r in near:
         r.seconds.clear()
     for k in range(repeats):
-        # The order rotates, so that nobody is always the first.
+        # The order is reversed in every other turn, so that no candidate is always first.
         for r in near if k % 2 else reversed(near):
             r.seconds.append(clock(r.call, before, r.calls))
         if k + 1 == FIRST:
@@ -77,7 +78,7 @@ def clock_for(device: Device) -> Clock:
 
 
 def cpu_clock(call: Call, before: Call | None, calls: int) -> float:
-    """The seconds that calls take on the CPU, without those of `before`."""
+    """The seconds per call on the CPU, without the time of `before`."""
     total = 0.0
     for _ in range(calls):
         if before is not None:
@@ -89,7 +90,7 @@ def cpu_clock(call: Call, before: Call | None, calls: int) -> float:
 
 
 class GpuClock:
-    """By events of the device, around recorded launches, so that the host's time is not in it."""
+    """Times recorded launches by events of the device, so that the host's time is not included."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -114,7 +115,7 @@ class GpuClock:
         return get_event_elapsed_time(start, end) * 1e-3 / calls
 
     def _recorded(self, parts: tuple[Call, ...], calls: int, stream: Stream) -> Graph:
-        """So many calls as one launch, which was started once: the driver prepares it then."""
+        """A graph of `calls` calls that was launched once, because the driver prepares a graph at its first launch."""
         from tegula.runtime.cuda.graph import ScopedCapture
 
         with ScopedCapture(self.device) as recorded:

@@ -1,4 +1,4 @@
-"""What was chosen, kept on disk next to the compiled kernels."""
+"""Remembers the choices of tuning in the disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tegula.target import get_target
 
 
 def digest(text: str) -> str:
-    """A hash of a text, as text."""
+    """The SHA-256 of a text in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def described_device(device: Device) -> str:
-    """What makes a device faster or slower than others, and the compilers for it."""
+    """The properties that a device's speed depends on, and its compiler, as text."""
     if device.is_cuda:
         return f"{device.name} {device.arch} {device.sm_count} {ptx.identity(config.ptxas)}"
     return f"{get_target(config.cpu_target).key} {len(os.sched_getaffinity(0))}"
 
 
 class ResultStore:
-    """The choice for everything that it depends on. `parts`: that, besides Tegula's sources and llvmlite."""
+    """The remembered choice for one key. `parts`: what the choice depends on besides Tegula's sources and llvmlite."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self.store = disk_cache()
         self.name = self.store.key(["tuned", *parts]) if self.store is not None else ""
 
     def get(self, kernels: Sequence[str]) -> int | None:
-        """The position that was chosen; None if none was, or if the kernel at that position is another one now.
+        """The position of the chosen candidate; None if there is no choice or the candidate's kernel has changed.
 
         `kernels`: a digest of each candidate's IR."""
         entry = self.store.get(self.name) if self.store is not None else None
@@ -46,6 +46,6 @@ class ResultStore:
         return chosen
 
     def put(self, chosen: int, kernel: str) -> None:
-        """Keep which candidate was chosen for a class of launches."""
+        """Remember the position and the digest of the candidate that was chosen for a class of launches."""
         if self.store is not None:
             self.store.put(self.name, Entry({"chosen": chosen, "kernel": kernel}, b""))

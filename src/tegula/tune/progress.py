@@ -1,4 +1,4 @@
-"""What a terminal shows while candidates are compiled and timed; nothing where the output is no terminal."""
+"""The progress of compiling and timing candidates, shown on a terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Progress:
-    """A line for each step, with how much of it is done. Without the package rich, and where errors do not go to a
-    terminal, it shows nothing."""
+    """A progress bar for each step on standard error. Nothing is shown without the package rich, or if standard error
+    is no terminal."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -28,12 +28,12 @@ class Progress:
         return self
 
     def step(self, what: str, total: int) -> None:
-        """Begin a step of so many parts."""
+        """Begin a step that has `total` parts."""
         if self.bar is not None:
             self.task = self.bar.add_task(f"{self.title}: {what}", total=total)
 
     def advance(self) -> None:
-        """A part of the step is done."""
+        """Report that one more part of the step is done."""
         if self.bar is not None:
             self.bar.advance(self.task)
 

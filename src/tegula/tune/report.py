@@ -1,4 +1,4 @@
-"""What tuning found out, for people."""
+"""The report of tuning: the time of each candidate, or the reason why it was dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tegula.tune.candidates import Candidate
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of one candidate: seconds of a launch, or why it was not timed."""
+    """The outcome of one candidate: the seconds of a launch, or the reason why the candidate was dropped."""
 
     candidate: Candidate
     seconds: float | None = None
@@ -19,8 +19,8 @@ class Outcome:
 
 @dataclass(slots=True)
 class TuningReport:
-    """The candidates' outcomes for one class of launches, in the order of the candidates, and which one was chosen.
-    `remembered`: the choice is from the disk, and nothing was run."""
+    """The outcomes for one class of launches in the order of the candidates. `chosen`: the position of the candidate
+    that was chosen; `remembered`: the choice was read from the disk cache, and no candidate was run."""
 
     kernel: str
     launch: str
@@ -50,10 +50,10 @@ def _order(outcome: Outcome) -> float:
 
 
 def reasons(dropped: Sequence[Outcome]) -> list[str]:
-    """Why candidates were dropped: a line for each, with the first line of what was said."""
+    """A line for each dropped candidate, with the first line of the reason."""
     return [f"  dropped: {o.candidate}: {first_line(o.dropped)}" for o in dropped]
 
 
 def first_line(text: str) -> str:
-    """The first line, which of a compiler's error says the place and what is wrong."""
+    """The first line of a text; in a compile error, the location and the message."""
     return text.strip().partition("\n")[0]

@@ -10,18 +10,18 @@ TOLERANCE = {
     "float64": 1e-11, "float32": 1e-4, "float16": 2.0**-9, "bfloat16": 2.0**-6, "float8_e4m3": 0.25,
     "float8_e5m2": 0.5,
 }  # fmt: skip
-"""How far two numbers may be apart, relative to the larger one plus the root of the mean square of all: sums in another
-order, rounded to the type."""
+"""The default tolerance by dtype: the difference of two numbers relative to the larger one plus the root mean square of
+all numbers. It allows for sums in another order, rounded to the dtype."""
 CHUNK = 1 << 22
-"""Elements that are compared at once."""
+"""The number of elements that are compared at a time."""
 
 Result = Sequence[tuple[str, np.ndarray]]
 """The arrays that a kernel wrote, each with the name of its element type."""
 
 
 def difference(one: Result, other: Result, tolerance: float | None) -> float:
-    """How far two results are apart, in units of what is allowed: up to 1 they agree. Infinite where one has a NaN or
-    an infinity that the other does not have, and where integers differ."""
+    """The largest difference of two results divided by the tolerance; results agree up to 1. Infinite if only one of
+    them has a NaN or an infinity at a position, or if integers differ."""
     return max(
         (_apart(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(one, other, strict=True)), default=0.0
     )
@@ -59,7 +59,7 @@ def _mean_square(a: np.ndarray) -> float:
 
 
 def _chunks(a: np.ndarray) -> Iterator[np.ndarray]:
-    """The elements, as float64 or float32."""
+    """The elements in chunks, as float64 if they are float64, else as float32."""
     flat = np.ascontiguousarray(a).reshape(-1)
     wide = np.float64 if a.dtype == np.float64 else np.float32
     for start in range(0, max(flat.size, 1), CHUNK):
@@ -67,7 +67,8 @@ def _chunks(a: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def agreeing(results: Sequence[Result], tolerance: float | None) -> list[list[int]]:
-    """The positions of results in groups that agree with their first one; the largest group first."""
+    """The positions of results in groups, each of results that agree with the group's first; the largest group
+    first."""
     groups: list[list[int]] = []
     for k, result in enumerate(results):
         home = next((g for g in groups if difference(results[g[0]], result, tolerance) <= 1.0), None)

@@ -1,4 +1,4 @@
-"""Running candidates on the arguments of a launch, which are as before when it is over."""
+"""Runs candidates on the arguments of a launch and restores the arrays afterwards."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tegula.tune.results import Result
 from tegula.types import scalar_of
 
 UNLIKELY = 0x5A
-"""What integers hold before a candidate writes them."""
+"""The value of integer elements before a candidate runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A launch of any candidate. `arguments`: arrays of ours and numbers; `tiled`: a block for each element of
-    `dim`."""
+    """The arguments of a launch, for any candidate. `arguments`: tg.arrays and numbers; `tiled`: whether the launch has
+    a block for each element of `dim`."""
 
     dim: Any
     arguments: tuple[Any, ...]
@@ -46,7 +46,7 @@ class Request:
         return dim, candidate.block_dim if candidate.block_dim is not None else self.block_dim
 
     def traced(self, candidate: Candidate) -> tuple[Kernel, Device]:
-        """The IR that a launch of the candidate runs, and where."""
+        """The IR that a launch of the candidate runs, and the device."""
         dim, given = self.shape(candidate)
         dims = tuple(dim) if isinstance(dim, Sequence | np.ndarray) else (dim,)
         if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and given is None:
@@ -66,8 +66,8 @@ class Request:
 
 
 class Trial:
-    """The arrays that candidates write, and what they held. `used`: positions of those whose old elements count, so
-    that every run must find them again."""
+    """The arrays that candidates write, with copies of their elements. `used`: the positions of arrays whose old
+    elements are read, so that they must be restored before every run."""
 
     def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
         self.request = request
@@ -78,13 +78,13 @@ class Trial:
         self.before = {k: clone(request.arguments[k], requires_grad=False) for k in self.written}
 
     def restore(self) -> None:
-        """Give the arrays what they held."""
+        """Restore the elements of the written arrays."""
         for k, kept in self.before.items():
             copy(self.request.arguments[k], kept)
 
     @property
     def renew(self) -> Callable[[], None] | None:
-        """What must happen before each run; None if nothing."""
+        """A function that restores the arrays before a timed run; None if there is nothing to restore."""
         if not self.used:
             return None
         pairs = [(self.request.arguments[k], self.before[k]) for k in self.used]
@@ -96,8 +96,8 @@ class Trial:
         return again
 
     def result(self, candidate: Candidate, wait: Callable[[], None]) -> Result:
-        """What the candidate writes, to arrays that hold what no kernel writes by chance where old elements do not
-        count. RunError and others as a launch raises them; `wait` raises what was found on a GPU."""
+        """The arrays that the candidate wrote. Arrays whose old elements are not read are filled with unlikely values
+        first. Raises the errors of the launch, RunError among them; those of kernels on a GPU are raised by `wait`."""
         self.restore()
         for k in self.written:
             if k not in self.used:
@@ -109,7 +109,7 @@ class Trial:
 
 
 def spoil(a: array) -> None:
-    """Fill an array with what a kernel does not write by chance; booleans stay as they are."""
+    """Fill an array with a value that a kernel is unlikely to write; booleans are left unchanged."""
     kind = scalar_of(a.dtype).kind
     if kind != "b":
         a.fill_(float("nan") if kind == "f" else UNLIKELY)
@@ -134,7 +134,7 @@ def accessed(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
 
 
 def is_lost(device: Device) -> bool:
-    """Whether a kernel did something after which nothing runs on the device in this process."""
+    """Whether a fault has ended the use of the device in this process."""
     if not device.is_cuda:
         return False
     from tegula.runtime.cuda.context import context

@@ -1,4 +1,4 @@
-"""`tg.autotune`: a kernel of which launches run the fastest form."""
+"""`tg.autotune`: a kernel whose launches run the fastest of several candidates."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tegula.tune.results import Result, agreeing
 from tegula.tune.trial import Request, Trial, is_lost
 
 DIVISORS = 10
-"""Lengths that differ in a power of two that divides them, up to 2**10, are of different classes."""
+"""Two lengths are in different classes if their largest power-of-two divisors, capped at 2**DIVISORS, differ."""
 NAMED = 4
-"""Of candidates that fail, so many are named in an error."""
+"""The number of failed candidates that an error names."""
 
 
 class Tuned(KernelChoice):
-    """Stands for the fastest of several kernels in `launch` and `launch_tiled`. `reports`: what was found out for each
-    class of launches, the latest last."""
+    """The argument of `launch` and `launch_tiled` that stands for the fastest of several kernels. `reports`: the tuning
+    report of each class of launches, the latest last."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Tuned(KernelChoice):
         return self._chosen[kind]
 
     def forget(self) -> None:
-        """Tune again at the next launch of each class, whatever is remembered in memory; the disk still is."""
+        """Drop the choices in memory, so that the next launch of each class reads the disk cache or tunes again."""
         self._chosen.clear()
         self._variants.clear()
 
@@ -134,7 +134,7 @@ class Tuned(KernelChoice):
     # Classes of launches ---------------------------------------------------------------------------------------------
 
     def _class(self, args: Sequence[Any]) -> list[Any]:
-        """What launches have in common that run the same candidate."""
+        """The key of a class: launches with equal keys run the same candidate."""
         if self.key is None:
             return [(a.launch_id, *map(_length_class, a.shape)) if type(a) is array else () for a in args]
         exact = [args[self._names.index(name)] for name in self.key]
@@ -142,7 +142,7 @@ class Tuned(KernelChoice):
         return [*ids, *((*a.shape,) if type(a) is array else a for a in exact)]
 
     def _spoken_class(self, args: Sequence[Any]) -> str:
-        """The same in words, equal in every process."""
+        """The class of a launch as text that is the same in every process."""
         pairs = list(zip(self._names, args, strict=True))
         if self.key is not None:
             pairs = [(name, value) for name, value in pairs if name in self.key]
@@ -153,7 +153,7 @@ class Tuned(KernelChoice):
     # Tuning ----------------------------------------------------------------------------------------------------------
 
     def _report(self, request: Request) -> TuningReport:
-        """What is remembered for a launch, or found out by running the candidates."""
+        """The report for a launch, from the remembered choice or from running the candidates."""
         spoken = self._spoken_class(request.arguments)
         report = TuningReport(self.name, spoken, [Outcome(c) for c in self.candidates])
         traced, device = self._traced(request, report)
@@ -176,7 +176,8 @@ class Tuned(KernelChoice):
         return report
 
     def _traced(self, request: Request, report: TuningReport) -> tuple[list[KernelIR | None], Device]:
-        """The IR of each candidate; None, with the reason in the report, for one that cannot be."""
+        """The IR of each candidate and the device; None, with the reason in the report, for candidates that cannot be
+        traced."""
         traced: list[KernelIR | None] = []
         device = CPU
         for outcome in report.outcomes:
@@ -195,7 +196,8 @@ class Tuned(KernelChoice):
     def _built(
         self, traced: Sequence[KernelIR | None], device: Device, report: TuningReport, progress: Progress
     ) -> list[int]:
-        """Compile the candidates and check the schedules of those with roles; the positions of those that can run."""
+        """Compile the candidates and check the schedules of those with roles. Returns the positions of the candidates
+        that can run."""
         whole = [(k, made) for k, made in enumerate(traced) if made is not None]
         progress.step("compiling", len(whole))
         for (k, _), said in zip(
@@ -213,8 +215,8 @@ class Tuned(KernelChoice):
         report: TuningReport,
         progress: Progress,
     ) -> None:
-        """Run the candidates, compare what they write, time those that agree, and note the fastest."""
-        # What other libraries have queued on the arrays is done before, and what follows sees them as they were.
+        """Run the candidates, compare their results, time those that agree, and set the report's choice."""
+        # Work that other libraries have queued on the arrays must be complete before the trial changes them.
         synchronize_device(device)
         trial = Trial(request, [made for k in built if (made := traced[k]) is not None])
         if not trial.written:
@@ -248,8 +250,8 @@ class Tuned(KernelChoice):
                 synchronize_device(device)
 
     def _agreeing(self, results: Mapping[int, Result], report: TuningReport) -> list[int]:
-        """The candidates whose results most agree on; the others are dropped, with a warning. TuningError where there
-        are none, or as many of one opinion as of another."""
+        """The candidates in the largest group of equal results; the others are dropped with a warning. TuningError if
+        there is none, or if two groups are equally large."""
         import warnings
 
         if not results:
@@ -279,7 +281,7 @@ class Tuned(KernelChoice):
         return error
 
     def _forbid_recording(self, device: Device, request: Request) -> None:
-        """TuningError where launches are being recorded, which run nothing."""
+        """Raise TuningError while launches are recorded, because candidates cannot run then."""
         if not device.is_cuda:
             return
         from tegula.runtime.cuda.graph import recording
@@ -294,7 +296,7 @@ def _runner(request: Request, candidate: Candidate) -> Callable[[], None]:
 
 
 def _length_class(n: int) -> tuple[int, int]:
-    """Lengths up to the next power of two that are multiples of the same power of two."""
+    """The class of a length: the exponents of the next power of two and of the largest power of two that divides it."""
     return (n - 1).bit_length() if n > 0 else -1, min((n & -n).bit_length() - 1, DIVISORS)
 
 

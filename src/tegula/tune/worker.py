@@ -1,5 +1,5 @@
-"""A process that compiles kernels for another: it reads jobs as lines of JSON, and answers each with its
-error, if any."""
+"""A worker process that compiles kernels: it reads jobs as lines of JSON and answers each with a line, the error or an
+empty text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tegula.tune.build import decoded, done
 
 
 def main() -> None:
-    """Compile the jobs that are read as lines of text, and answer each with a line."""
-    # What compilers print must not be taken for an answer.
+    """Compile the jobs on standard input, one per line, and answer each with a line."""
+    # Compilers may print to standard output, which is redirected so that their text is not read as an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:

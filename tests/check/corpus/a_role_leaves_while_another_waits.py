@@ -1,4 +1,4 @@
-"""The role that fetches returns where the other one still takes items."""
+"""The producer role returns while the consumer role still waits for items."""
 
 ITEM = 14
 KIND = "deadlock"

@@ -1,4 +1,4 @@
-"""A barrier counts the four warps of a warp group, of which one has the role."""
+"""A barrier counts four warps, but the role has one warp of the warp group."""
 
 ITEM = 2
 KIND = "arrivals"

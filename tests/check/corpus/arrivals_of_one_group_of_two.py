@@ -1,4 +1,4 @@
-"""A merged group of two warp groups releases stages of a barrier that counts one."""
+"""A merged role of two warp groups releases stages at a barrier that counts one warp group."""
 
 ITEM = 22
 KIND = "arrivals"

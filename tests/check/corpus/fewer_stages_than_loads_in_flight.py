@@ -1,4 +1,4 @@
-"""A role fills one more item of a pipe than it has stages before the other role pops one."""
+"""A role fills one item more than a pipe has stages before the other role pops an item."""
 
 ITEM = 5
 KIND = "deadlock"

@@ -1,4 +1,4 @@
-"""A role takes its first item without asking whether there is one."""
+"""A role takes its first item without testing whether there is one."""
 
 ITEM = 4
 KIND = "deadlock"

@@ -1,4 +1,4 @@
-"""Items that a copy fills and items that threads fill have one barrier, which counts the threads of the latter."""
+"""Items that copies fill and items that threads fill share a barrier, which counts the arrivals of threads."""
 
 ITEM = 15
 KIND = "arrivals"

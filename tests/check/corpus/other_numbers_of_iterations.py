@@ -1,4 +1,4 @@
-"""One role takes an item more than the other one fills."""
+"""One role waits for one item more than the other role fills."""
 
 ITEM = 16
 KIND = "deadlock"

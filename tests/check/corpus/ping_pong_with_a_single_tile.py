@@ -1,4 +1,4 @@
-"""Two roles take tiles in turn; the second one waits for a turn that nobody gives if there is a tile less."""
+"""Two roles take tiles in turn; with one tile less, the second role waits for a turn that never starts."""
 
 ITEM = 19
 KIND = "deadlock"

@@ -1,4 +1,4 @@
-"""A role fills stages without waiting until matmuls have read them."""
+"""A role fills stages without waiting for matmuls that read them."""
 
 ITEM = 7
 KIND = "race"

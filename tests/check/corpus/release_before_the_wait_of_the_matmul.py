@@ -1,4 +1,4 @@
-"""A stage is released while the last matmul, which reads it, may be in flight."""
+"""A stage is released while the last matmul that reads it may still be in flight."""
 
 ITEM = 8
 KIND = "race"

@@ -1,4 +1,4 @@
-"""A buffer is written again before the copy from it has read it."""
+"""A buffer is overwritten before the copy from it has read it."""
 
 ITEM = 12
 KIND = "race"

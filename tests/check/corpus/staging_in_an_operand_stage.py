@@ -1,4 +1,4 @@
-"""Results leave through a stage that the other role fills for the next tile."""
+"""Results are staged in an operand stage that the other role fills for the next tile."""
 
 ITEM = 13
 KIND = "race"

@@ -1,1 +1,1 @@
-"""Schedules spoiled in every place and in every way: what the checker says of them, and whether they fail."""
+"""Mutants of schedules: one change at every place, the checker's verdicts, and the replays."""

@@ -1,4 +1,4 @@
-"""What the checker and the replay say of a mutant."""
+"""The checker's verdict and the replay of a mutant."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tegula.interp.engines.state import ReplayFailed
 from tegula.interp.engines.trace import Wrong
 
 ORDERS = 40
-"""Of each launch, of which there are five."""
+"""The number of orders of each of the five launches."""
 
 
 @dataclass(slots=True)
 class Judged:
-    """A mutant: `status`, `kind`, `message` by the checker, and whether it has `passed`; `failure` by the replay, ""
-    for none. `same`: its acts are those of the kernel itself; `other`: every order stores the same, which is not what
-    the kernel stores."""
+    """A mutant: `status`, `kind`, `message` of the checker's verdict, and whether it has `passed`; `failure`: the
+    replay's failure, "" for none. `same`: its events are those of the kernel; `other`: all orders store the same, but
+    not what the kernel stores."""
 
     subject: str
     operator: str
@@ -37,17 +37,17 @@ class Judged:
 
     @property
     def missed(self) -> bool:
-        """It fails, and passes."""
+        """Whether the mutant fails in a replay but passes the checker."""
         return self.passed and bool(self.failure)
 
     @property
     def alarm(self) -> bool:
-        """It does not pass, and does not fail."""
+        """Whether the mutant does not pass the checker and does not fail."""
         return not self.passed and not self.failure and not self.other
 
 
 class Judge:
-    """Judges mutants of one kernel. What the kernel itself does and stores in each launch is known first."""
+    """Judges the mutants of one kernel; the kernel's own events and results in each launch are computed first."""
 
     def __init__(self, subject: Subject, count: int = ORDERS) -> None:
         self.subject, self.count = subject, count
@@ -61,7 +61,7 @@ class Judge:
         self.mutants = list(mutants(subject))
 
     def all(self, part: int = 0, parts: int = 1) -> Iterator[Judged]:
-        """Every so manieth mutant."""
+        """The verdicts on every `parts`-th mutant."""
         for mutant in self.mutants[part::parts]:
             yield self.judge(mutant)
 
@@ -77,7 +77,8 @@ class Judge:
         return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
 
     def replayed(self) -> tuple[str, bool, bool]:
-        """The first failure; whether the acts are those of the kernel; whether it stores something else."""
+        """The first failure, whether the events are those of the kernel, and whether the results differ from the
+        kernel's."""
         every, other = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:
@@ -106,7 +107,7 @@ def _roles(launch: EngineLaunch) -> list[int]:
 
 
 def graph(launch: EngineLaunch) -> Any:
-    """What each warp does, where memory is named in the order of its first use."""
+    """The events of each warp, with memory named in the order of its first use."""
     names: dict[int, int] = {}
 
     def cells(x: Any) -> Any:
@@ -131,7 +132,7 @@ REASONS = {
     "aliasing": "what keeps the barrier from being a phase ahead is not one of the arrivals that end it",
     "stage": "a stage is read after its release, and never filled again",
 }
-"""Why the checker does not prove what does not fail, by the kind of what it says."""
+"""The reasons why mutants that do not fail are unproved, by the kind of the message."""
 
 
 def reason(judged: Judged) -> str:

@@ -17,7 +17,7 @@ EVENTS = (
     "mbarrier.wait", "mbarrier.arrive", "mbarrier.expect", "bulk.load", "bulk.wait", "bulk.store", "fence.async",
     "group.mma_wait", "barrier",
 )  # fmt: skip
-"""What schedules consist of."""
+"""The ops of schedules."""
 GROUPS = {
     "mbarrier.wait": "wait", "mbarrier.arrive": "arrive", "mbarrier.expect": "expect", "fence.async": "fence",
     "bulk.load": "copy", "bulk.wait": "commit", "group.mma_wait": "commit", "barrier": "barrier",
@@ -27,7 +27,8 @@ GROUPS = {
 
 @dataclass(slots=True)
 class Mutant:
-    """`operator`: its class, for the table; `what`: the change in words; `apply`: makes it."""
+    """A mutant. `operator`: its class, for the table; `what`: the change as text; `apply`: the function that makes
+    it."""
 
     operator: str
     what: str
@@ -35,7 +36,7 @@ class Mutant:
 
 
 def mutants(subject: Subject) -> Iterator[Mutant]:
-    """All mutants of a kernel, always in the same order."""
+    """All mutants of a kernel, in a fixed order."""
     for operator in (
         drops,
         doubles,
@@ -55,7 +56,7 @@ def mutants(subject: Subject) -> Iterator[Mutant]:
 
 @dataclass(slots=True)
 class Saved:
-    """A kernel as it was."""
+    """A copy of a kernel's ops, from which the kernel is restored."""
 
     kernel: Kernel
     places: dict[Value, SharedAllocation]
@@ -84,14 +85,14 @@ def saved(subject: Subject) -> Saved:
 
 
 def _sites(subject: Subject, *names: str) -> list[Op]:
-    """The ops of these names, but for barriers that order a role's own memory: those are derived, and no part of what
-    is proved."""
+    """The ops with these names, except barriers that order a role's own memory: these are derived and not part of the
+    proof."""
     found = [op for op in subject.kernel.walk() if op.NAME in names]
     return [op for op in found if op.NAME != "barrier" or "bulk" in op.attrs.get("reason", "")]
 
 
 def _label(subject: Subject, op: Op) -> str:
-    """The op, what it is about, where, and which of those."""
+    """A text with the op, its barrier or buffer, its role, and its number among equal ops."""
     about = " ".join(v.name or "?" for v in op.operands if isinstance(v.type, MbarrierType | BufType))
     alike = [o for o in _sites(subject, op.NAME)]
     return f"{op.NAME} {about} #{alike.index(op)}".replace("  ", " ")
@@ -168,8 +169,8 @@ def _loud(op: Op) -> bool:
 
 
 def moves(subject: Subject) -> Iterator[Mutant]:
-    """Each event past the next one, two, ... before and after it in its region, to the ends of the region, and out of
-    the loop or branch."""
+    """Each event moved past one, two, ... events before and after it in its region, to the ends of the region, and out
+    of the loop or branch."""
     for op in _sites(subject, *EVENTS):
         ops = _ops(op)
         at = ops.index(op)
@@ -231,7 +232,7 @@ def _out(subject: Subject, op: Op, holder: Op, by: int, where: str) -> Mutant:
 
 
 def retargets(subject: Subject) -> Iterator[Mutant]:
-    """Events of other barriers, and of other buffers of the same shape."""
+    """Events on other barriers, and on other buffers of the same shape."""
     for op in _sites(subject, *EVENTS):
         for k, v in enumerate(op.operands):
             if isinstance(v.type, MbarrierType):
@@ -254,7 +255,7 @@ def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, spoken:
 
 
 def _counters(subject: Subject, op: Op, k: int) -> list[Value]:
-    """The other stages or phases that the role counts, at the same loop."""
+    """The other stages or phases that the role counts in the same loop."""
     value = op.operands[k]
     region = value.owner if isinstance(value.owner, Region) else None
     if region is None:
@@ -341,7 +342,7 @@ def bytes_(subject: Subject) -> Iterator[Mutant]:
 
 
 def commits(subject: Subject) -> Iterator[Mutant]:
-    """How many matmuls may be in flight, whether a matmul is waited for, what a wait for stores waits for."""
+    """Other numbers of matmuls in flight, matmuls with and without waits, and other kinds of waits for stores."""
     for op in _sites(subject, "group.mma_wait"):
         for pending in {0, 1, 2, op.attrs["pending"] + 1} - {op.attrs["pending"]}:
             yield _attribute(subject, "commit", op, "pending", pending)
@@ -365,7 +366,7 @@ def budgets(subject: Subject) -> Iterator[Mutant]:
 
 
 def addresses(subject: Subject) -> Iterator[Mutant]:
-    """Buffers and barriers on top of others, moved a little, or to where nothing is."""
+    """Buffers and barriers that overlap others, are moved by a few bytes, or lie in unused memory."""
     places = subject.parts.shared.places
     end = max(p.offset + p.size for p in places.values())
     for v, place in places.items():

@@ -1,4 +1,4 @@
-"""The kernels whose schedules are spoiled, and the launches that they are replayed in."""
+"""The kernels whose schedules are mutated, and the launches in which they are replayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ bf16, f32 = ml_dtypes.bfloat16, np.float32
 
 @dataclass(slots=True)
 class Subject:
-    """A lowered kernel, and arguments of its launches: what they are called, and how they are made."""
+    """A lowered kernel, and the names and makers of its launches' arguments."""
 
     name: str
     kernel: Kernel

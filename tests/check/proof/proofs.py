@@ -1,4 +1,4 @@
-"""Proofs of kernels, and where they end."""
+"""Proofs of kernels, and the points where they end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outcome(made: Any) -> str:
 
 
 def pipe(first: str, second: str) -> Any:
-    """A kernel of which one role fills a pipe in one loop, and the other takes from it in another."""
+    """A kernel with a role that fills a pipe in one loop and a role that pops it in another loop."""
     return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
     with tg.ws(0):

@@ -1,5 +1,5 @@
-"""What the prover and the verifier say of numbers, against all numbers: conditions with quotients and remainders,
-facts, and ops on integers of 8 bits, which wrap."""
+"""Statements of the prover and the verifier about numbers, checked for all numbers: conditions with quotients and
+remainders, facts, and ops on integers of 8 bits, which wrap."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ WORLDS = list(worlds())
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
 def test_conditions(arithmetic: Any, seed: int) -> None:
-    """What is decided is so in every world where the facts hold."""
+    """A decided condition holds in every world in which the facts hold."""
     source, decided = random.Random(seed), 0
     for _ in range(150):
         facts = [condition(source, source.choice((0, 0, 1))) for _ in range(source.randint(0, 3))]
@@ -205,7 +205,7 @@ def test_conditions(arithmetic: Any, seed: int) -> None:
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
 def test_compound_facts(arithmetic: Any, seed: int) -> None:
-    """So is what follows from facts that say several things, or one of several."""
+    """So do conclusions from conjunctions and disjunctions of facts."""
     source, decided = random.Random(f"compound {seed}"), 0
     for _ in range(100):
         facts = [compound(source, source.choice((0, 1, 2))) for _ in range(source.randint(1, 4))]
@@ -224,7 +224,7 @@ def test_compound_facts(arithmetic: Any, seed: int) -> None:
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("which", ["min", "max"])
 def test_products_of_extremes(arithmetic: Any, which: str) -> None:
-    """The greater of two numbers is no less than one of them; products with it may be."""
+    """A maximum is not less than either number, but products with it may be."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
     m = a.pick(which, a.number(0), y)
@@ -235,7 +235,7 @@ def test_products_of_extremes(arithmetic: Any, which: str) -> None:
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 def test_alternatives(arithmetic: Any) -> None:
-    """What excludes all of several conditions but one shows that one; a remainder that is known leaves a quotient."""
+    """If all alternatives but one are excluded, that one holds; a known remainder leaves a quotient."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
     above, below = a.at_least(x), a.at_least(a.plus(a.number(-1), x, -1))
@@ -253,7 +253,7 @@ def test_alternatives(arithmetic: Any) -> None:
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 7, 12])
 def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
-    """Those that are counted on are those of the item, and no others are."""
+    """The stages and parities of items are those that are counted, and no others."""
     a = arithmetic()
     x = a.symbol("x")
     stage = a.mod(x, stages)
@@ -272,7 +272,7 @@ def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
 
 
 def strip(a: Any, n: int, r: int, holds: bool) -> tuple[Any, Any]:
-    """What is 0 where x is the number with remainder r in strip y, and what is not negative before that."""
+    """An expression that is 0 where x has remainder r in strip y, and not negative below that."""
     x, y = a.symbol("x"), a.symbol("y")
     above = a.plus(a.plus(x, y, -n), a.number(n - 1 - r))
     a.assume(a.at_least(above))
@@ -286,8 +286,8 @@ def strip(a: Any, n: int, r: int, holds: bool) -> tuple[Any, Any]:
 @pytest.mark.parametrize("n", [2, 3, 5, 48])
 @pytest.mark.parametrize("r", [0, 1])
 def test_strips(arithmetic: Any, n: int, r: int) -> None:
-    """Of a number in a strip of n, a remainder that is known says which it is; one that it does not have says which it
-    is not, and nothing of the others."""
+    """For a number in a strip of n, a known remainder determines the number; an excluded remainder excludes that number
+    and no other."""
     a = arithmetic()
     last, before = strip(a, n, r, True)
     assert a.decide(a.is_zero(last)) is True
@@ -324,7 +324,7 @@ EXPRESSIONS = (
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_ops_that_wrap(dtype: str) -> None:
-    """The term of a number, with numbers for the parameters, is what the ops give."""
+    """The term of a number, evaluated for numbers in the place of parameters, is the result of the ops."""
     numbers = np.array([0, 1, 2, 3, 5, 7, 8, 100, 126, 127, 128, 129, 200, 254, 255], np.uint8).view(dtype)
     for expression in EXPRESSIONS:
         kernel, parts = lowered(bytes_kernel(expression.format(t=dtype), dtype))
@@ -341,7 +341,7 @@ def test_ops_that_wrap(dtype: str) -> None:
 
 
 def keyed(atoms: verifier.Atoms, x: Any) -> Any:
-    """A term of the verifier as one of the prover, by what certificates call them."""
+    """A term of the verifier as a term of the prover, by the names in certificates."""
     if isinstance(x, bool | int | str):
         return x
     if x and isinstance(x[0], str):
@@ -394,7 +394,7 @@ CONDITIONS: dict[str, Any] = {
 
 
 def bare(program: Program) -> dict[str, Any]:
-    """What a certificate says of a pipe, but for the proof."""
+    """The claims of a certificate about a pipe, without the proof."""
     chains = [[0, 1, 0, [[0, 0], [1, 1]]], [1, 0, 1, [[1, 1], [0, 0]]]]
     rings = [
         [
@@ -407,7 +407,7 @@ def bare(program: Program) -> dict[str, Any]:
 
 
 def by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
-    """What the ops themselves give."""
+    """The results of the ops themselves."""
     known = {kernel.params[k]: np.asarray([v]) for k, v in values.items()}
 
     def of(v: Any) -> Any:

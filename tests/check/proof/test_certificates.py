@@ -37,7 +37,7 @@ def at(x: Any, path: Path) -> Any:
 
 
 def others(x: Any) -> list[Any]:
-    """What may stand there instead."""
+    """Replacements of a part of a certificate."""
     if isinstance(x, bool):
         return [not x]
     if isinstance(x, int):
@@ -48,7 +48,7 @@ def others(x: Any) -> list[Any]:
 
 
 def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
-    """Every number, name and list of a certificate is another one, each in turn."""
+    """Copies of a certificate with one number, name or list replaced."""
     for path in places(certificate):
         was = at(certificate, path)
         for new in others(was):
@@ -59,9 +59,9 @@ def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def says_no_more(path: Path) -> bool:
-    """Whether a place may be changed so that a label says less of states, or what it says follows all the same: facts;
-    a longer lag that is short enough; that more is accessed than is; which of two roles that decide alike is asked; a
-    wait that begins with item 0."""
+    """Whether a change at a place of a certificate only weakens a label, or leaves it provable: facts; a longer lag
+    that is short enough; more accesses than there are; another of two roles with equal decisions; a wait that begins
+    with item 0."""
     field = next((k for k in reversed(path) if isinstance(k, str)), "")
     splits = path[-1] == 1 and field in ("tree", "start")
     return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)
@@ -106,7 +106,7 @@ TWINS = {
 
 @pytest.mark.parametrize("name", TWINS)
 def test_the_certificate_of_another_kernel(name: str) -> None:
-    """Also where it claims to be of this one."""
+    """The certificate is refused even if it claims to be of this kernel."""
     kernel, spoil = TWINS[name]
     made, parts, certificate = certified(kernel)
     spoil(made, parts)
@@ -116,6 +116,6 @@ def test_the_certificate_of_another_kernel(name: str) -> None:
 
 
 def test_of_the_lowered_kernel() -> None:
-    """Matmuls that are waited for an iteration late, in registers of which the next iteration has others."""
+    """Matmuls are waited for one iteration late, in registers that the next iteration does not use."""
     made, parts = lowered_late(gemm())
     assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))

@@ -1,4 +1,4 @@
-"""Blocks that fetch tiles for each other: both do the same, or it is not proved."""
+"""Blocks of a 2-CTA cluster that fetch tiles for each other: the schedule is proved only if both do the same."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def shared(kernel: Kernel) -> BulkLoad:
 
 
 def freed_in_one(kernel: Kernel) -> None:
-    """A stage is given back in one block only."""
+    """A stage is released in one block only."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew):
             op.cluster = False
 
 
 def always_shared(kernel: Kernel) -> None:
-    """Other tiles are taken for the same."""
+    """Different tiles are fetched as if they were the same."""
     op = shared(kernel)
     assert op.parent is not None
     true = S.Const([], [bool_], {"type": bool_, "value": True})
@@ -46,7 +46,7 @@ def always_shared(kernel: Kernel) -> None:
 
 
 def odd_end(kernel: Kernel) -> None:
-    """One block may iterate once more than the other."""
+    """One block may run one iteration more than the other."""
     for end in [op for op in kernel.walk() if isinstance(op, ClusterEnd)]:
         for op in kernel.walk():
             op.operands = [end.number if v is end.result else v for v in op.operands]

@@ -1,4 +1,4 @@
-"""What roles do where data says so: tiles that another role draws, and chains of pipes."""
+"""Roles whose behaviour depends on data: tiles that another role draws, and chains of pipes."""
 
 from __future__ import annotations
 

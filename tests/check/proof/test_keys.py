@@ -1,4 +1,4 @@
-"""Items that stay in use while a key stays, and what loops make of the facts about them."""
+"""Items that are in use while a key is unchanged, and facts about them in loops."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 
 @pytest.mark.parametrize(("one", "two"), [(3, 3), (1, 1), (2, 1)])
 def test_pipes_with_as_many_stages(one: int, two: int) -> None:
-    """A stage is that of the barrier that it is used at, in inner loops too."""
+    """A stage is that of the barrier at which it is used, also in inner loops."""
     right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
     assert outcome(lowered(kernel(right))) == "proved"
     assert outcome(lowered(kernel(wrong))) != "proved"
@@ -169,6 +169,6 @@ LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int)
 
 
 def test_how_far_a_role_is_ahead_of_what_it_accesses() -> None:
-    """At its first items it has handed nothing over, later on three less than it has read."""
+    """For its first items the role has released nothing; later it has released three items less than it has read."""
     assert outcome(lowered(kernel(LATE.format(item="k")))) == "proved"
     assert outcome(lowered(kernel(LATE.format(item="(k - 3)")))) != "proved"

@@ -1,5 +1,4 @@
-"""Loops of two roles that are written differently: those that agree in every launch that satisfies the guards, and
-those that do not."""
+"""Pairs of loops that are written differently: some agree in every launch that satisfies the guards, others do not."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def indented(text: str, by: int) -> str:
 
 
 def placed(loops: str, body: str) -> str:
-    """Loops around a body that stands where they say BODY."""
+    """Loops around a body, which replaces the word BODY."""
     out = [
         indented(body, len(line) - len(line.lstrip())) if line.strip() == "BODY" else line
         for line in loops.split("\n")
@@ -213,7 +212,7 @@ def test_loops_that_do_not(name: str) -> None:
 
 
 def ahead(by: int, first: int, rest: str) -> Any:
-    """A role fills one pipe before the other one, by so many items, and the rest when it is through."""
+    """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
     return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     rows = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
     more = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
@@ -235,7 +234,7 @@ def ahead(by: int, first: int, rest: str) -> Any:
 
 @pytest.mark.parametrize("by", range(3))
 def test_a_role_that_is_ahead(by: int) -> None:
-    """As many items as the other pipe has stages, less one, and never one that the rest does not make up for."""
+    """The role may be ahead by at most one item less than the other pipe has stages, and must fill the rest."""
     assert outcome(lowered(ahead(by, by, f"tg.min({by}, count)"))) == "proved"
     assert outcome(lowered(ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
     assert outcome(lowered(ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
@@ -267,7 +266,7 @@ def test_guards_only_where_needed() -> None:
 
 
 def test_guards_are_about_the_launch() -> None:
-    """Whatever the host cannot compute, or the kernel does not assert, is no guard."""
+    """Conditions that the host cannot compute, or that the kernel does not assert, are no guards."""
     kernel, parts = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
     certificate = prove(kernel, parts)
     verify(kernel, parts, certificate)

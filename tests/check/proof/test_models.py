@@ -1,4 +1,4 @@
-"""Models of what the prover knows: everything known holds in them, so that what is false in one does not follow."""
+"""Models of the prover's facts: all facts hold in them, so a condition that is false in one does not follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rings that are handed over otherwise than from one role that fills to some that read, and what looks like them."""
+"""Rings with other handovers than from one producer role to some consumer roles, and wrong variants of them."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_what_looks_like_them(name: str) -> None:
 
 
 def by_threads(after: int) -> str:
-    """The outcome for a pipe that threads copy to, if they arrive so many ops sooner than they have waited for that."""
+    """The outcome for a pipe that threads copy to if they arrive some ops before they have waited for their copies."""
 
     @tg.kernel
     def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):

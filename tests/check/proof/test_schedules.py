@@ -1,4 +1,4 @@
-"""What is proved, and what is not: schedules that are right, in the ways that people write them, and wrong ones."""
+"""Right schedules in users' idioms are proved, and wrong ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient through what an atomic gives back."""
+"""A gradient through the value that an atomic operation returns."""
 
 import tegula as tg
 

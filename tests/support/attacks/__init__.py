@@ -1,11 +1,11 @@
-"""Generated schedules, wrong and right, and an oracle for them that knows nothing of the compiler.
+"""Generated schedules, wrong and right, and an oracle that is independent of the compiler.
 
-rows                    what attacks are sorted by
+rows                    the rows that attacks are sorted by
 program, walks          loops over items in forms that agree, or differ in some launches; stages and phases
-rings, pipes            who fills stages and what becomes of what they hold
-scheduler, clusters     numbers of tiles that are drawn; blocks that fetch for each other
-triggers, faults        conditions that seldom hold, and what is spoiled where they do
-lowered                 what is spoiled after a program has been lowered
-attack                  all of it, by number
+rings, pipes            the roles that fill stages, and the uses of their items
+scheduler, clusters     tiles whose numbers are drawn at run time; blocks that fetch for each other
+triggers, faults        conditions that seldom hold, and the changes that are made where they hold
+lowered                 changes of a program after lowering
+attack                  attacks by number
 translate, simulate     the text of a kernel, run on integers in many orders
-judge                   what the checker says, and what replays do"""
+judge                   the checker's verdict, and replays"""

@@ -1,4 +1,4 @@
-"""Attacks by number: a schedule that is wrong in some launch, or one that is right in all."""
+"""Attacks by number: a schedule that is wrong in some launch, or a schedule that is right in all."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tegula.passes.runner import GpuCompilation
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`rows`: what it belongs to; `name`: its parts; `args`: of the launch that goes wrong, empty if it is right;
-    `fault`: what the simulation says of that; `guarded`: a guard on factors and matmuls of trip counts may exclude it;
-    `twin`: the right program that it was, where there is one; `sizes`: launches of a right one; `row`: that
-    it was asked for; `spoiled`: what was done to it after it had been lowered."""
+    """A schedule. `rows`: the rows that it belongs to; `name`: its parts; `args`: of the faulty launch, empty if it is
+    right; `fault`: found by the simulation of this launch; `guarded`: a guard on the factors of trip counts may exclude
+    it; `twin`: the right program, if there is one; `sizes`: launches of a right one; `row`: the requested row;
+    `spoiled`: the change after lowering."""
 
     seed: int
     rows: tuple[str, ...]
@@ -44,14 +44,14 @@ class Attack:
     spoiled: Spoiled | None = None
 
     def verdict(self) -> tuple[str, str]:
-        """What the checker says, and why."""
+        """The checker's verdict and its reason."""
         if self.spoiled is None:
             return judge.verdict(self.text, self.args)
         wrong = (lambda: judge.values(self.text, self.args)) if self.args else None
         return lowered.verdict(*self._lowered(), wrong)
 
     def replay(self, args: Args, count: int) -> str:
-        """What goes wrong in so many orders of a launch."""
+        """The fault in a number of orders of a launch, or ""."""
         if self.spoiled is None:
             return judge.replay(self.text, args, count)
         return judge.replayed(*self._lowered(), judge.values(self.text, args), count, self.spoiled.block)
@@ -81,7 +81,7 @@ CLASS_OF_RING = {
 
 
 def simulate(text: str, args: Args, orders: int = 8, seed: int = 0) -> str:
-    """What goes wrong; nothing for a launch that is refused or too long."""
+    """The fault of a launch, or ""; "" for a launch that is refused or too long."""
     try:
         return simulated(text, args, orders, seed)
     except (Refused, Endless):
@@ -89,7 +89,7 @@ def simulate(text: str, args: Args, orders: int = 8, seed: int = 0) -> str:
 
 
 def launch(rng: Random, walk: Walk, items: int, more: Args) -> Args:
-    """Arguments with at least so many items, and with others in their place."""
+    """The arguments of a launch with at least a number of items, with some replaced."""
     sized = walk.sized(rng, items)
     args = defaults(4 * items + 40)
     for name, value in sized.items():
@@ -116,7 +116,7 @@ SIZES = (0, 1, 2, 3, 5, 9, 17, 40)
 
 
 def _pair(rng: Random, row: str, wrong: bool) -> tuple[Walk, str, Program]:
-    """A walk and a ring, of which one is of the row if that is a class."""
+    """A walk and a ring, one of which is of the row's class if the row is a class."""
     names = tuple(n for n in MAKERS if CLASS_OF_RING.get(n) == row) or tuple(MAKERS)
     makers, weights = WALKS_OF.get(row, walks.MAKERS), None
     if row == "sliding window":
@@ -202,7 +202,7 @@ def wrong(seed: int, row: str = "") -> Attack:
 
 
 def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
-    """Something is done to what a right program is lowered to."""
+    """A change of the lowered form of a right program."""
     walk, name, made = _pair(rng, row, False)
     what = lowered.spoils(rng, row)
     if "clusters" in what.rows:
@@ -230,7 +230,7 @@ def _in_pairs(rng: Random, seed: int, row: str, what: Spoiled) -> Attack | None:
 
 
 def _replayed(found: Attack) -> Attack | None:
-    """If it goes wrong in a replay, with what goes wrong."""
+    """The attack if it fails in a replay, with the failure."""
     try:
         fault = found.replay(found.args, 14)
     except (AssertionError, CompileError):
@@ -272,11 +272,11 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
 
 
 Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
-"""Rows, parts, launches that may go wrong, and the right program's text if there is one."""
+"""The rows, the parts, the launches that may be faulty, and the right program's text if there is one."""
 
 
 def _in_walks(rng: Random, row: str) -> Found:
-    """Two roles make other numbers of iterations."""
+    """Two roles with different numbers of iterations."""
     walk, name, made = _pair(rng, row, True)
     rows = _rows(
         walk, name, "O3", "O8", "corpus 4", "corpus 16", *(("corpus 17",) if "data" in walk.row else ())
@@ -344,8 +344,8 @@ CLOSED = (
 
 
 def _started_anew(rng: Random, wrong: bool) -> Found:
-    """Two loops one after the other, that both count their items from 0: right if the first one ends where it began,
-    which an assert says."""
+    """Two consecutive loops that both count their items from 0; right if an assert says that the first loop ends with
+    the stage and phase of its start."""
     walk = walks.one_loop(rng, False)
     name = rng.choice(CLOSED)
     made = MAKERS[name](rng, walk)
@@ -369,7 +369,7 @@ def _started_anew(rng: Random, wrong: bool) -> Found:
 
 
 def _excluded(rng: Random, wrong: bool) -> Found:
-    """An assert excludes the launches in which a line is spoiled, or only some of them."""
+    """An assert that excludes all launches in which a line is changed, or only some of them."""
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
     walk, name, made = _pair(rng, "", False)
     what, names = trigger(rng, walk, True), free(walk)

@@ -1,5 +1,5 @@
-"""Two CTAs that fetch for each other: programs that get such pairs, ways to spoil them, and what two
-blocks then do, counted on integers."""
+"""Two CTAs that fetch for each other: programs that get such clusters, changes of them, and a simulation of the two
+blocks on integers."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def stuck(
     frees: bool = True,
     most: int = 10_000,
 ) -> str:
-    """What goes wrong where each CTA of a cluster fetches and takes so many items. `shared`: whether a block thinks, of
-    an item, that both copy the same; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
+    """The fault of a cluster in which each CTA fetches and takes a number of items. `shared`: whether a block assumes
+    that both copy the same item; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
     fetched, taken, got = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
     for _ in range(most):
         moved = False
@@ -81,7 +81,7 @@ def stuck(
 
 
 def _ordered(stages: int, items: int) -> str:
-    """One block as far ahead as it may be."""
+    """An order in which one block is as far ahead as possible."""
     return stuck((items, items), stages, lambda b, k: True, frees=False) or (
         f"block 0 may be {stages} items ahead of what block 1 has released" if items > stages else ""
     )
@@ -99,7 +99,7 @@ def _insert(op: Op, new: Op) -> Value:
 
 
 def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
-    """What is spoiled, and what two blocks do then."""
+    """The changes, and the simulation of two blocks with each."""
     kind = rng.randrange(4)
     tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
     which = rng.random()

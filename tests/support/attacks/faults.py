@@ -12,11 +12,10 @@ from tegula.dataclass import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`rows`: the obligations and entries of the corpus that it breaks; `spoil`: False if the program has no place for
-    it;
-    `whole`: its condition is of a launch, not of an item; `harmless`: to the last or
-    the first items, as many as there are stages; `weight`: how often it is taken. Those count most that need no branch,
-    because nothing in their text says that there is a case to be looked at."""
+    """A fault. `rows`: the obligations and corpus entries that it breaks; `spoil`: the change, False if the program has
+    no place for it; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for the last or the
+    first items, as many as there are stages; `weight`: its frequency, which is largest for faults without a branch,
+    because their text shows no special case."""
 
     name: str
     rows: tuple[str, ...]
@@ -84,7 +83,7 @@ def twice(*tags: str) -> Spoil:
 
 
 def early(tag: str, *over: str) -> Spoil:
-    """A line comes before others where the condition holds."""
+    """Move a line in front of others if the condition holds."""
 
     def spoil(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
@@ -101,7 +100,7 @@ def early(tag: str, *over: str) -> Spoil:
 
 
 def later(tag: str, over: str) -> Spoil:
-    """A line comes after another one where the condition holds."""
+    """Move a line after another one if the condition holds."""
 
     def spoil(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])]
@@ -118,7 +117,7 @@ def later(tag: str, over: str) -> Spoil:
 
 
 def changed(pattern: str, by: str, *tags: str) -> Spoil:
-    """Part of a line is another one where the condition holds; `by` has the condition as {at}, the part as {old}."""
+    """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
     def spoil(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
@@ -147,7 +146,7 @@ def constant(rng: Random, program: Program, at: str) -> bool:
 
 
 def elsewhere(*tags: str, last: bool = False) -> Spoil:
-    """A line is about another stage; `last`: only the last place that it names, where copies are counted."""
+    """Make a line use another stage; `last`: only at the last occurrence, where copies are counted."""
 
     def spoil(rng: Random, program: Program, at: str) -> bool:
         if (stages := program.stages) <= 1:
@@ -180,7 +179,7 @@ fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", we
 
 @fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
 def both_moved(rng: Random, program: Program, at: str) -> bool:
-    """All of a role's."""
+    """Move all lines of a role."""
     if (stages := program.stages) <= 1:
         return False
     role = rng.choice(program.roles)
@@ -319,7 +318,7 @@ def late_key(rng: Random, program: Program, at: str) -> bool:
 
 @fault("given back before the last read of a key", "O5", "key change")
 def early_key(rng: Random, program: Program, at: str) -> bool:
-    """By the role that reads, in the iteration before the change."""
+    """The role that reads releases in the iteration before the key changes."""
     found = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
     if not found:
         return False
@@ -336,7 +335,7 @@ def early_key(rng: Random, program: Program, at: str) -> bool:
 
 @fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
 def other_count(rng: Random, program: Program, at: str) -> bool:
-    """One role arrives once more, or does not."""
+    """One role arrives once more or once less."""
     found = [(r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text]
     if not found:
         return False
@@ -374,7 +373,7 @@ def no_token(rng: Random, program: Program, at: str) -> bool:
 
 @fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", whole=True)
 def fewer(rng: Random, program: Program, at: str) -> bool:
-    """Of a role; where the condition holds, it leaves before its loop's body has run."""
+    """A role leaves before its loop's body runs, if the condition holds."""
     role = rng.choice(program.roles)
     if role.elected:
         return False
@@ -399,7 +398,7 @@ def unwaited(rng: Random, program: Program, at: str) -> bool:
 
 @fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
 def one_more(rng: Random, program: Program, at: str) -> bool:
-    """To a stage that nobody waits for any more."""
+    """One copy more, to a stage that no role waits for."""
     found = [(r, k) for r, k in places(program, "expect") if not r.elected]
     if not found:
         return False
@@ -497,7 +496,7 @@ def slips(rng: Random, program: Program, at: str) -> bool:
 
 @fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", whole=True, weight=9)
 def starts_elsewhere(rng: Random, program: Program, at: str) -> bool:
-    """All roles count their items from another number: stages turn over before phases do."""
+    """All roles count their items from another number: stages wrap before phases change."""
     stages = program.stages
     users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]
     if stages < 2 or not users or "k >=" in str(users) or len(users) < len(program.roles):

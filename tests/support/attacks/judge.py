@@ -1,4 +1,4 @@
-"""What becomes of a generated schedule: whether it compiles, what the checker says, what replays of its launches do."""
+"""Judges a generated schedule: whether it compiles, the checker's verdict, and replays of its launches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST = 4096
 
 
 def kernel_of(text: str) -> Any:
-    """The kernel of a text; CompileError, when it is checked."""
+    """The kernel of a text; CompileError when it is checked."""
     names: dict[str, Any] = {"tg": tg}
     exec(text, names)
     return tg.kernel(source=text)(names["kernel"])
@@ -61,7 +61,8 @@ def _given(arguments: Sequence[Any], leaf: Leaf) -> int:
 
 
 def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
-    """What is `said`, "refused" where the kernel does not compile, "crash" for any other error; and why."""
+    """The verdict: the checker's status, "refused" if the kernel does not compile, "crash" for any other error; and the
+    reason."""
     try:
         found = kernel_of(text).check()
     except tg.CompileError as e:
@@ -72,7 +73,7 @@ def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
 
 
 def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
-    """A kernel as a GPU with bulk copies gets it, for arrays of which so much is known (packed ones)."""
+    """A kernel lowered for a GPU with bulk copies, for arrays with the given properties (packed by default)."""
     types = argument_types(kernel, ())
     access = tuple(known or PACKED if isinstance(t, ArrayType) else None for t in types)
 
@@ -96,7 +97,7 @@ def values(text: str, args: Args) -> list[Any]:
 
 
 def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
-    """What goes wrong in one of so many orders of a block; "unknown" where the launch cannot be replayed."""
+    """The fault in a number of orders of a block; "unknown" if the launch cannot be replayed."""
     made = prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
     try:
         launch = EngineLaunch(made, args, (block + 1, parts.threads), block)

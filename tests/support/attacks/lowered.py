@@ -1,5 +1,5 @@
-"""Right schedules that are spoiled after they have been lowered: what the language does not let kernels say, and what
-pipes are made of. A spoiled place goes wrong always, or where a condition holds that is made of ops."""
+"""Right schedules that are changed after lowering: faults that kernels cannot express, and faults in the lowered form
+of pipes. A fault occurs always, or under a condition that is built from ops."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, bool_, int32
 
 Spoil = Callable[[Kernel, GpuCompilation], bool]
-"""False if there is no place for it."""
+"""A change of a lowered kernel; it returns False if the kernel has no place for it."""
 SPARE = "v"
 """A parameter that right programs do not use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """`args`: what the condition needs besides so many `items`; `block`: the one that goes wrong, of two if it is 1."""
+    """A changed kernel. `args`: the arguments that the condition needs besides the number of `items`; `block`: the
+    faulty one of two blocks."""
 
     name: str
     rows: tuple[str, ...]
@@ -76,7 +77,7 @@ def _found(kernel: Kernel, names: Sequence[str]) -> list[Op]:
 
 
 def _insert(op: Op, new: Op) -> Op:
-    """In front of an op."""
+    """Insert an op in front of another."""
     assert op.parent is not None
     new.loc, new.parent = op.loc, op.parent
     op.parent.ops.insert(op.parent.ops.index(op), new)
@@ -92,7 +93,7 @@ def _cmp(op: Op, kind: str, a: Value, b: Value) -> Value:
 
 
 def _index(op: Op) -> Value | None:
-    """Of the innermost loop around an op."""
+    """The index of the innermost loop around an op."""
     region = op.parent
     while region is not None and region.parent is not None:
         if isinstance(region.parent, For) and region.args[0].type == int32:
@@ -156,7 +157,7 @@ def _in_odd_blocks(condition: Condition) -> Condition:
 
 
 def conditions(rng: Random) -> tuple[str, Condition, Args, int]:
-    """Its text, itself, and the arguments and items by which it holds."""
+    """Conditions: the text, the builder, and the arguments and items for which they hold."""
     number, t = rng.choice((23, 4711, -(2**31), 1 << 20)), rng.choice((5, 9, 17, 24))
     return rng.choice(
         [
@@ -180,7 +181,7 @@ SKIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "wait for matmuls": (("group.mma_wait",), ("O7", "O5", "corpus 8", "corpus 21")),
     "wait for stores": (("bulk.wait",), ("O8", "O5", "corpus 12", "corpus 18")),
 }
-"""Ops that may be left out, and what that breaks."""
+"""Ops that may be dropped, and the rows that this breaks."""
 
 
 def skipped(rng: Random, row: str) -> Spoiled:
@@ -216,7 +217,8 @@ def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
     return True
 
 
-# What the language does not let kernels say ---------------------------------------------------------------------------
+# Changes that kernels cannot express
+# -----------------------------------------------------------------------------------
 
 
 def no_publication(rng: Random, row: str) -> Spoiled:
@@ -230,7 +232,7 @@ def no_publication(rng: Random, row: str) -> Spoiled:
 
 
 def on_top(rng: Random, row: str) -> Spoiled:
-    """A buffer, or a barrier, starts in the last bytes of another one."""
+    """Let a buffer or a barrier start in the last bytes of another one."""
     first, second, whole = rng.random(), rng.random(), rng.random() < 0.3
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
@@ -253,7 +255,7 @@ def on_top(rng: Random, row: str) -> Spoiled:
 
 
 def other_arrivals(rng: Random, row: str) -> Spoiled:
-    """A barrier counts warps that do nothing, or those of one warp group of two."""
+    """A barrier that counts idle warps, or one of two warp groups."""
     which, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
@@ -268,7 +270,7 @@ def other_arrivals(rng: Random, row: str) -> Spoiled:
 
 
 def other_registers(rng: Random, row: str) -> Spoiled:
-    """More than a block has, or others in one warp group."""
+    """More registers than a block has, or other numbers in one warp group."""
     number, which = rng.choice((256, 248, 20, 100, 264)), rng.random()
 
     def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
@@ -290,5 +292,5 @@ IMPOSSIBLE = {
 
 
 def spoils(rng: Random, row: str) -> Spoiled:
-    """One that breaks a row."""
+    """A change that breaks a row."""
     return IMPOSSIBLE.get(row, skipped)(rng, row)

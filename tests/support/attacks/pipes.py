@@ -44,7 +44,7 @@ def pushed(rng: Random, walk: Walk) -> Program:
 
 @ring("two pipes")
 def two(rng: Random, walk: Walk) -> Program:
-    """One role each, taken together."""
+    """Two pipes with one role each, popped together."""
     body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
     roles = [
@@ -97,7 +97,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
 
 @ring("one pipe ahead of another")
 def ahead(rng: Random, walk: Walk) -> Program:
-    """A role fills one pipe some items before the other; the rest when it is through."""
+    """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
     stages = rng.choice((2, 3, 4))
     by = rng.randrange(1, stages + 1)
     first = Role('tg.role("fetch", warps=1)', walk.first, [

@@ -1,5 +1,5 @@
-"""Programs of schedules that are put together from parts: loops over items, stages and phases, lines with tags by which
-faults find them."""
+"""Programs of schedules composed of parts: loops over items, stages and phases, lines with tags by which faults find
+them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROW = 32
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Of a loop's body. `tag`: what it is there for."""
+    """A line of a loop's body. `tag`: its purpose."""
 
     tag: str
     text: str
@@ -36,8 +36,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A way to go over items: `before`, and loops one after the other, each opened and closed by lines. In them `k` is
-    the number of the item."""
+    """A way to iterate over items: `before`, and consecutive loops, each opened and closed by lines. In the loops `k`
+    is the number of the item."""
 
     loops: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     before: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Staging:
 
 @dataclass(slots=True)
 class Role:
-    """`elected`: one thread does all of the body."""
+    """A role. `elected`: one thread runs the whole body."""
 
     head: str
     form: Form
@@ -92,7 +92,7 @@ class Role:
         return [f"with {self.head}:", *shifted(out or ["pass"])]
 
     def tagged(self, tag: str) -> int:
-        """Where the line with a tag is; -1 if there is none."""
+        """The position of the line with a tag; -1 if there is none."""
         return next((k for k, line in enumerate(self.body) if line.tag == tag), -1)
 
     def copy(self) -> Role:
@@ -122,7 +122,7 @@ class Program:
 
     @property
     def stages(self) -> int:
-        """Of the first barriers, or the first pipe; 0 if there are none."""
+        """The number of stages of the first barriers or the first pipe; 0 if there are none."""
         found = re.search(r"stages=(\d+)", "\n".join(self.made))
         return int(found.group(1)) if found else 0
 
@@ -142,7 +142,7 @@ def shifted(lines: Sequence[str], by: int = 4) -> list[str]:
 
 
 def stagings(rng: Random, stages: int) -> Staging:
-    """A right way to say them."""
+    """A right way to compute stages and phases."""
     S = stages
     ways = [
         Staging(start=(f"s = k % {S}", f"phase = k // {S} & 1")),
@@ -171,7 +171,8 @@ def stagings(rng: Random, stages: int) -> Staging:
 
 
 def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
-    """One that is wrong from some item on, or where an argument is large. Items that show it; arguments."""
+    """A way that is wrong from some item on, or for a large argument; with the items that show it, and the
+    arguments."""
     S = stages
     top, big = rng.choice((17, 40, 64, 100, 130, 200)), rng.choice((2**31 // S + 5, 2**30 + 1, 2**31 - 7))
     ways: list[tuple[Staging, int, Args]] = [
@@ -243,7 +244,7 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
 
 
 def defaults(items: int) -> Args:
-    """Arguments that kernels may have besides those that their loops are about."""
+    """Arguments that kernels may have besides those of their loops."""
     count = items + 70
     return {
         "x": None, "y": None, "a": None, "b": None, "out": None, "n": 1, "m": 1, "c": 0, "d": 1, "e": 0, "u": 0, "v": 0,
@@ -253,4 +254,4 @@ def defaults(items: int) -> Args:
 
 
 Sized = Callable[[Random, int], Args]
-"""Arguments of a launch with at least so many items."""
+"""A function of the arguments of a launch with at least a number of items."""

@@ -1,4 +1,4 @@
-"""Rings of stages in shared memory: who fills them, and what becomes of what they hold."""
+"""Rings of stages in shared memory: the roles that fill them, and the uses of their items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PANEL = 64 * 64 * 2
 """Bytes of a stage of an operand."""
 Maker = Callable[[Random, Walk], Program]
 MAKERS: dict[str, Maker] = {}
-"""By name; the first role goes over the first form of the walk, the last one over the second."""
+"""The rings by name; the first role iterates over the first form of the walk, the last role over the second."""
 
 
 def ring(name: str) -> Callable[[Maker], Maker]:
@@ -41,14 +41,14 @@ def _bars(full: int, empty: int, stages: int, names: tuple[str, str] = ("full", 
 
 
 def room(rng: Random, stages: int, empty: str = "empty") -> Line:
-    """The wait of the one who fills."""
+    """The producer's wait for a free stage."""
     ways = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
             f"if k >= {stages}:\n    tg.mbarrier_wait({empty}, s, phase ^ 1)"]  # fmt: skip
     return Line("room", rng.choice(ways))
 
 
 def fetcher(rng: Random) -> tuple[str, bool]:
-    """The head of a role that fetches, and whether one thread of it must be elected."""
+    """The head of a role that fetches, and whether one of its threads must be elected."""
     return rng.choice(
         [("tg.ws(0)", True), ("tg.ws(0, registers=24)", True), ('tg.role("fetch", warps=1)', False)]
     )
@@ -114,7 +114,7 @@ def fetch_and_read(rng: Random, walk: Walk) -> Program:
 
 @ring("fetch and read, one arrives for all")
 def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
-    """The warps synchronise before one of them gives the stage back."""
+    """The warps synchronise before one of them releases the stage."""
     stages = _stages(rng)
     made = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -140,7 +140,7 @@ def two_readers(rng: Random, walk: Walk) -> Program:
 
 @ring("two fetchers")
 def two_fetchers(rng: Random, walk: Walk) -> Program:
-    """Each announces its own bytes, on one pair of barriers."""
+    """Each role announces its own bytes, at one pair of barriers."""
     stages = _stages(rng)
     made = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -279,7 +279,7 @@ def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
 
 @ring("write and multiply")
 def write_and_multiply(rng: Random, walk: Walk) -> Program:
-    """Threads fill what tensor cores read."""
+    """Threads write tiles that tensor cores read."""
     stages = rng.choice((1, 2, 3))
     made = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
     load = "tg.tile_load({}, shape=(64, 64), offset=(0, k * 64))"
@@ -298,7 +298,7 @@ def write_and_multiply(rng: Random, walk: Walk) -> Program:
 
 @ring("late release")
 def late_release(rng: Random, walk: Walk) -> Program:
-    """Some items late; the last ones are given back after the loop, or never."""
+    """Stages are released some items late; the last ones after the loop, or never."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
     made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
@@ -354,7 +354,7 @@ def chain(rng: Random, walk: Walk) -> Program:
 
 @ring("feedback")
 def feedback(rng: Random, walk: Walk) -> Program:
-    """What one role makes of an item goes back to the one that sent it, some items late."""
+    """The result of one role for an item goes back to the sender, some items late."""
     stages = rng.choice((1, 2, 3))
     made = [_rows("ring", stages), _rows("other", stages), "full, ready = "
             f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.made]  # fmt: skip
@@ -419,7 +419,7 @@ def named(rng: Random, walk: Walk) -> Program:
 
 @ring("ping-pong")
 def ping_pong(rng: Random, walk: Walk) -> Program:
-    """Two roles that write to one tile in turn, and copy it out."""
+    """Two roles that write one tile in turn and copy it out."""
     made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
 

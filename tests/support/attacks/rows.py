@@ -1,5 +1,5 @@
-"""What attacks are sorted by: classes of right schedules, obligations of a proof, and ways to go wrong that are known.
-Each attack is for one row and may belong to others."""
+"""The rows that attacks are sorted by: classes of right schedules, obligations of a proof, and known kinds of faults.
+Each attack is made for one row and may belong to others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CLASSES = (
     "max against parts", "preconditions", "late release", "chained roles", "key change", "named barriers",
     "expert mbarriers", "clusters",
 )  # fmt: skip
-"""Of schedules: what their roles have to have in common, and how."""
+"""Classes of schedules: the agreement between their roles, and how it is established."""
 
 OBLIGATIONS = {
     "O1": "stages and phases are those of the item",

@@ -1,4 +1,5 @@
-"""Blocks that draw the numbers of their tiles while they run: one role draws, and tells the others through a pipe."""
+"""Blocks that draw the numbers of their tiles at run time: one role draws, and sends the numbers to the others through
+a pipe."""
 
 from __future__ import annotations
 
@@ -25,13 +26,14 @@ def _drawing(rng: Random, more: str) -> list[str]:
 
 
 def _working(more: str, bound: str, work: str, own: str = "") -> list[str]:
-    """`own`: where the role draws a number itself, in place of the one that it was told."""
+    """A role that works on tiles. `own`: the position at which the role draws a number itself, instead of using the one
+    it was sent."""
     drawn = [f"if {own}:", *shifted(DRAW)] if own else []
     return [TAKE, f"while {more}:", *shifted([f"for q in range({bound}):", f"    {work}", TAKE, *drawn])]
 
 
 def scheduler(rng: Random, at: str = "") -> tuple[str, str]:
-    """The text of a kernel and what was spoiled in it; `at`: where, nothing for one that is right."""
+    """The text of a kernel and the change in it; `at`: the place of the change, "" for a right schedule."""
     more, bound = rng.choice(("t < n", "not t >= n", "n - t > 0" if not at else "t < n")), rng.choice(BOUNDS)
     conditions, bounds, name, own = [more] * 3, [bound] * 2, "", ""
     if at:

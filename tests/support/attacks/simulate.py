@@ -1,6 +1,6 @@
-"""A launch of a schedule on integers: barriers count arrivals and bytes, copies, matmuls and stores end when they
-like, and who knows of whose accesses is kept in vector clocks. A role moves as one; what single warps do is not seen,
-but an arrival of one thread tells nothing of what the others have done since the role last synchronised.
+"""A simulation of a launch of a schedule on integers: barriers count arrivals and bytes; copies, matmuls and stores end
+at any time; vector clocks record which accesses are known to whom. A role moves as a whole; an arrival by one thread
+makes known only accesses of other threads before the role's last synchronisation.
 
 It reads the text of kernels, so that it shares nothing with the compiler, its checker or its interpreter."""
 
@@ -19,7 +19,7 @@ Clock = dict[Any, int]
 
 
 class Fault(Exception):
-    """What goes wrong. `kind`: deadlock, race, fence, arrivals, bytes, unwritten, unfinished, in-flight, stage."""
+    """A fault. `kind`: deadlock, race, fence, arrivals, bytes, unwritten, unfinished, in-flight, stage."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -37,7 +37,7 @@ def join(a: Clock, b: Clock) -> None:
 
 
 class Known:
-    """What is known to be over, and what of it is fenced."""
+    """The events that are known to be over, and those that are fenced."""
 
     __slots__ = ("all", "fenced")
 
@@ -54,7 +54,7 @@ class Known:
 
 
 class Barrier:
-    """One stage. `key`: in clocks, the phases of it that are known to have ended."""
+    """One stage of a barrier. `key`: the clock entry of its phases that are known to have ended."""
 
     def __init__(self, count: int, key: Any) -> None:
         self.count = self.pending = count
@@ -81,9 +81,8 @@ class Barrier:
 
 
 class Access:
-    """Of a stage. `engine`, `time`: known to whom has the engine at that time or later in his clock; `role`: of
-    threads,
-    -1 for copies and tensor cores."""
+    """An access of a stage. `engine`, `time`: the access is known to all who know the engine at that time or later;
+    `role`: of threads, -1 for copies and tensor cores."""
 
     __slots__ = ("engine", "role", "time")
 
@@ -112,7 +111,7 @@ class Cell:
 
 
 class Item:
-    """In a pipe."""
+    """An item in a pipe."""
 
     __slots__ = ("known", "landed", "popped", "value")
 
@@ -128,8 +127,9 @@ class PipeState:
 
 
 class Role:
-    """`known`: what it knows; `synced`: its own time when all its threads last synchronised; `matmuls`, `done`:
-    started, over; `groups`: of copies out that are closed; `open`: those that are in none."""
+    """A role. `known`: the events that it knows; `synced`: its own time at the last synchronisation of its threads;
+    `matmuls`, `done`: the numbers of started and of complete matmuls; `groups`: closed groups of copies out; `open`:
+    copies in no group."""
 
     def __init__(self, number: int, warps: int, steps: Any) -> None:
         self.number, self.warps, self.steps = number, warps, steps
@@ -141,7 +141,7 @@ class Role:
 
 
 class Run:
-    """One order of one launch. `copies`: when they land."""
+    """One order of one launch. `copies`: the times when copies complete."""
 
     def __init__(
         self, made: Schedule, args: dict[str, Any], seed: int, copies: str, block: int, blocks: int
@@ -161,7 +161,8 @@ class Run:
     # Turns ------------------------------------------------------------------------------------------------------------
 
     def play(self, ranks: list[int] | None) -> None:
-        """Fault, Endless, Refused. `ranks`: the roles, those first that go on when they can; None: any."""
+        """Run the launch; raises Fault, Endless or Refused. `ranks`: the roles in order of priority; None: any
+        order."""
         for role in self.roles:
             self._advance(role, None)
         while True:
@@ -225,7 +226,7 @@ class Run:
         copy.barrier.settle()
 
     def _at_the_end(self) -> None:
-        """All roles have ended: what they started is over, and someone knows."""
+        """Check, after all roles have ended, that all work that they started is over and known to a role."""
         for role in self.roles:
             if role.done < role.matmuls or role.read_groups < role.groups or role.open:
                 raise Fault("unfinished", f"matmuls or stores of role {role.number}")
@@ -340,7 +341,8 @@ class Run:
         return True, None
 
     def _told(self, role: Role, elected: bool) -> Known:
-        """What an arrival says: one thread knows of the others what they had done when they last synchronised."""
+        """The events that an arrival makes known: by one thread, those of the other threads before their last
+        synchronisation."""
         if not elected or role.warps == 1:
             return role.known
         known = role.known.copy()
@@ -462,7 +464,7 @@ DOES: dict[str, Callable[..., tuple[bool, Any]]] = {
 def fault(
     text: str, args: dict[str, Any], orders: int = 8, seed: int = 0, block: int = 0, blocks: int = 1
 ) -> str:
-    """What goes wrong in one of so many orders of a launch; nothing if all end. Refused, Endless."""
+    """The first fault in a number of orders of a launch; "" if all end. Raises Refused and Endless."""
     made = schedule(text)
     ranks = list(range(len(made.warps)))
     rng = random.Random(seed)

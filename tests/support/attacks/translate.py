@@ -1,7 +1,7 @@
-"""The text of a kernel with roles as Python generators, one for each role, that yield what they do to barriers, pipes
-and shared tiles. Integers wrap as the language says.
+"""The text of a kernel with roles translated to Python generators, one for each role, which yield the operations on
+barriers, pipes and shared tiles. Integers wrap as in the language.
 
-Only what the generated schedules are written in is known: scalars, loops, branches, one tile of each kind of work."""
+Only the constructs of generated schedules are supported: scalars, loops, branches, one tile of each kind of work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VIEWED = {"tile_load_async": (1,), "tile_store_async": (1,), "tile_matmul": (0, 
 
 
 class Refused(Exception):
-    """An assert of the kernel fails, or it reads outside of an array: such a launch says nothing."""
+    """Raised if an assert of the kernel fails or it reads outside of an array: such a launch proves nothing."""
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def computed(name: str, a: Any, b: Any) -> Any:
 
 
 def element(array: Any, index: Any) -> Any:
-    """Of an array or a tile."""
+    """An element of an array or a tile."""
     if isinstance(array, Tile):
         return array.value
     at = index if isinstance(index, tuple) else (index,)
@@ -102,7 +102,8 @@ def element(array: Any, index: Any) -> Any:
     return array[index].item()
 
 
-# What kernels hold ----------------------------------------------------------------------------------------------------
+# Values in kernels
+# -----------------------------------------------------------------------------------------------------
 
 
 class Tile:
@@ -113,7 +114,7 @@ class Tile:
 
 
 class Ring:
-    """A shared tile, of stages or as a whole. `units`: tensor cores multiply it where it lies."""
+    """A shared tile, with stages or without. `units`: tensor cores read it directly."""
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         self.shape, self.units = tuple(shape), dtype.bits == 16
@@ -121,7 +122,7 @@ class Ring:
 
 
 class View:
-    """A stage of a ring, or all of it (-1)."""
+    """A stage of a ring, or the whole ring (-1)."""
 
     def __init__(self, ring: Ring, stage: Any) -> None:
         self.ring, self.stage = ring, stage if isinstance(stage, int) else -1
@@ -166,7 +167,7 @@ def _walk(grid: Sequence[int], block: int, blocks: int, raster: int = 8) -> Iter
 
 
 class Language:
-    """What kernels call `tg`. `block`, `blocks`: which of how many."""
+    """The object that kernels call `tg`. `block`, `blocks`: the number of the block, and of all blocks."""
 
     bfloat16, float16, float32, int32 = (
         _Type(16, real=True),
@@ -209,7 +210,7 @@ class Language:
         return typed(32, True, abs(x))
 
     def atomic_add(self, array: Any, index: int, by: int) -> int:
-        """As if no other block took part."""
+        """An atomic addition, as if there were no other block."""
         old = self.counts.get((id(array), index), 0)
         self.counts[id(array), index] = old + by
         return old
@@ -236,7 +237,7 @@ class Language:
 
 
 class _Roles(ast.NodeTransformer):
-    """Rewrites scalars everywhere; in roles also what they do and the shared tiles that they read."""
+    """Rewrites scalars everywhere, and in roles also their operations and the shared tiles that they read."""
 
     def __init__(self, rings: set[str]) -> None:
         self.rings, self.role, self.elected = rings, -1, False
@@ -379,7 +380,7 @@ class Schedule:
         self.name = kernel.name
 
     def roles(self, args: dict[str, Any], block: int = 0, blocks: int = 1) -> list[Iterator[Any]]:
-        """What each role does in a launch with these arguments. Refused."""
+        """The operations of each role in a launch with the arguments. Raises Refused."""
         language = Language(block, blocks)
         names: dict[str, Any] = {
             "tg": language, "float": language.float32, "int": language.int32, "_computed": computed,
@@ -397,7 +398,7 @@ class Schedule:
 
 
 def _made(statement: ast.stmt, maker: str) -> list[str]:
-    """The names that a statement binds to what `tg.maker` makes."""
+    """The names that a statement binds to the results of `tg.maker`."""
     if not isinstance(statement, ast.Assign):
         return []
     target, value = statement.targets[0], statement.value

@@ -1,4 +1,4 @@
-"""Conditions that hold in few iterations of few launches, and the arguments by which they do."""
+"""Conditions that hold in few iterations of few launches, and the arguments for which they hold."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """`text`: of the condition; `items`: how many must be there; `args`: of a launch in which it holds; dictionaries
-    for arrays, of elements that differ."""
+    """A condition. `text`: its text; `items`: the number of items that it needs; `args`: of a launch in which it holds,
+    with dictionaries of special elements for arrays."""
 
     text: str
     items: int
@@ -34,7 +34,7 @@ Made = tuple[str, int, Args]
 Maker = Callable[[Random, Sequence[str], str], Made]
 OF_ITEMS: dict[Maker, int] = {}
 OF_LAUNCHES: dict[Maker, int] = {}
-"""With how often they are taken. A maker gets names of free parameters and the number of items."""
+"""The makers of triggers with their weights. A maker gets names of free parameters and the number of items."""
 
 
 def of_items(weight: int) -> Callable[[Maker], Maker]:
@@ -58,7 +58,7 @@ def _chosen(rng: Random, of: dict[Maker, int]) -> Maker:
 
 
 def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
-    """`launches`: of the whole launch, not of one item."""
+    """A random trigger. `launches`: a condition of the whole launch, not of an item."""
     names = free(walk)
     rng.shuffle(names)
     text, items, args = _chosen(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
@@ -296,7 +296,7 @@ def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 def filled(args: Args, more: Args) -> Args:
-    """Arguments with others in their place; of arrays, some elements."""
+    """Arguments with some replaced; in arrays, some elements."""
     out = dict(args)
     for name, value in more.items():
         if isinstance(value, dict):

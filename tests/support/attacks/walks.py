@@ -15,10 +15,10 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """`first`, `second`: the forms of two roles; `sized`: arguments for a number of items; `count`: how many there are,
-    if that has a short name; `made`: lines before the roles; `asserts`; `special`: the arguments by which the forms
-    differ, none if they are alike; `guarded`: they differ only where a factor of a trip count is negative, or a matmul
-    too large for 32 bits, so that a guard may exclude it."""
+    """A pair of loops. `first`, `second`: the forms of two roles; `sized`: the arguments for a number of items;
+    `count`: the name of their number, if it has one; `made`: lines before the roles; `asserts`; `special`: the
+    arguments for which the forms differ, none if they always agree; `guarded`: they differ only if a factor of a trip
+    count is negative or the trip count exceeds 32 bits, so that a guard may exclude it."""
 
     row: str
     name: str
@@ -42,7 +42,7 @@ def walk(maker: Maker) -> Maker:
 
 
 def _rows(rng: Random, items: int) -> tuple[int, int]:
-    """Two factors whose matmul is at least so many."""
+    """Two factors that give at least a number of items."""
     m = rng.choice((1, 2, 3, 5, 7, 16))
     return -(-items // m) + rng.randrange(2), m
 
@@ -67,7 +67,7 @@ def plain(rng: Random, bound: str = "n") -> Form:
 
 @walk
 def one_loop(rng: Random, wrong: bool) -> Walk:
-    """The same bound in two ways."""
+    """One bound, computed in two ways."""
     a, b = form("for k in range(n):"), plain(rng)
 
     def sized(rng: Random, items: int) -> Args:
@@ -408,7 +408,7 @@ def alike(rng: Random, wrong: bool) -> Walk:
 
 @walk
 def residues(rng: Random, wrong: bool) -> Walk:
-    """Every d-th iteration of one role against a division of the other's bound."""
+    """Every d-th iteration of one role, against a division of the other's bound."""
     d = rng.choice((2, 3, 4, 5, 8, 16, 48))
     r = rng.randrange(d)
     a = counted("for q in range(n):", f"    if q % {d} == {r}:")
@@ -582,7 +582,7 @@ def conditioned(rng: Random, wrong: bool) -> Walk:
 
 @walk
 def overwritten(rng: Random, wrong: bool) -> Walk:
-    """Both roles look at an element that one of them changes; or at one that nobody changes."""
+    """Both roles read an element that one of them changes, or an element that none changes."""
     changed = rng.choice(("flags[q]", "flags[n - 1]")) if wrong else "g[q]"
     value = rng.choice(("flags[q] - 1", "0", "flags[q] // 2"))
     when = rng.choice(("", "", "    if q % 16 == 13:\n        ", "    if g[q] == 0:\n        "))

@@ -83,7 +83,7 @@ class Model:
         return int(min(max(x, limits[0]), limits[1]))
 
     def changed(self, key: Any, x: int) -> Model:
-        """The same model, but for one number."""
+        """A copy of the model with one number changed."""
         return Model(self.kind, {**self.given, key: x})
 
     # Repair ----------------------------------------------------------------------------------------------------------

@@ -66,12 +66,12 @@ class Iteration:
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
-        """The same iteration, with one more turn for one role."""
+        """This iteration with one more turn of role r."""
         depth, turn = self.parts[r]
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """The same iteration, joined by one of another role, which is about to begin."""
+        """This iteration with the next turn of another role added."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
@@ -254,7 +254,7 @@ class Search(Forms):
         longer = stop.longer(r) if r in stop.parts else stop.with_role(state, r)
         c = self.machine.condition(state, r)
         if c is None:
-            raise Stuck("threads may decide this differently", self.machine.op(state, r), r)
+            raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
 
         def on(s: State) -> Tree:
             if not self.machine.step(s, r):
@@ -328,7 +328,7 @@ class Search(Forms):
             if self.machine.spot(state, r).at < 0 and not (stop and r in stop.parts and stop.back(state, r)):
                 c = self.machine.condition(state, r)
                 if c is None:
-                    raise Stuck("threads may decide this differently", self.machine.op(state, r), r)
+                    raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
                 heads.append((r, c))
         conditions = dict(heads)
         problem = self._waiting(state)
@@ -415,7 +415,7 @@ class Search(Forms):
     def _waiting(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
             if not self.machine.ended(state, r):
-                return Stuck("it is not known that this goes on", self.machine.op(state, r), r)
+                return Stuck("no proof that this wait ends", self.machine.op(state, r), r)
         return Stuck("the roles do not end together")
 
     # Loops -----------------------------------------------------------------------------------------------------------

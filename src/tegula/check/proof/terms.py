@@ -19,7 +19,7 @@ LONGEST = 8_000
 
 
 class TooLong(Exception):
-    """A term that is beyond the prover."""
+    """A term that the prover cannot express."""
 
 
 class Atom:
@@ -119,7 +119,7 @@ class Sum:
 
     @property
     def value(self) -> int | None:
-        """The integer that the polynomial is; None if an atom occurs."""
+        """The value of a constant polynomial; None if an atom occurs."""
         if not self.parts:
             return 0
         return self.parts.get((), None) if len(self.parts) == 1 else None
@@ -416,7 +416,7 @@ def held_by(t: Any) -> tuple[Any, Any]:
 
 
 def range_of_function(what: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The least and the greatest result of a function `what`: as launches limit it, or as its type does."""
+    """The least and the greatest result of a function `what`: the limits of launches, or of its type."""
     if what[0] == "logical_blocks" and what[2] == 2:
         return 1, inf
     return LAUNCH.get(what[0], held_by(DTYPES.get(what[3])))

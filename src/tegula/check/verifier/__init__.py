@@ -130,7 +130,7 @@ class Verifier(Obligations):
         kind, *rest = tree[-1]
         if kind == "split":
             c = self._next(rest[0]) if isinstance(rest[0], int) else self.read(rest[0], self.state.bound)
-            self.need(c is not None, "threads may decide this differently")
+            self.need(c is not None, "the condition may differ between threads")
             here = self.state
             for side, subtree in ((c, rest[1]), (negated(c), rest[2])):
                 self.state = here.copy()
@@ -248,25 +248,32 @@ class Verifier(Obligations):
                 numeric = v.type is not DTYPES["bool"]
                 self.need(
                     found is not None and (found == x or (numeric and same(found, x))),
-                    f"{v} is not as the label says",
+                    f"{v} differs from its value in the label",
                 )
         for found, expected in ((role.arrived, wanted.arrived), (role.waited, wanted.waited)):
             self.need(found.keys() == expected.keys(), wrong)
-            self.need(all(same(p, expected[b]) for b, p in found.items()), "an item is not as the label says")
+            self.need(
+                all(same(p, expected[b]) for b, p in found.items()),
+                "the phase of a barrier differs from the label",
+            )
         self.need(not role.open and not role.filled, "bytes are outstanding where a label is reached")
         spare = len(wanted.flights) - len(role.flights)
         self.need(
-            spare >= 0 and len(wanted.copies) >= len(role.copies), "more is in flight than the label says"
+            spare >= 0 and len(wanted.copies) >= len(role.copies),
+            "more matmuls or copies are in flight than in the label",
         )
         for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
-            self.need(held is other and self._alike(keys, others), "another matmul is in flight")
+            self.need(
+                held is other and self._alike(keys, others), "the matmul in flight differs from the label"
+            )
             for v, k in role.flying.items():
                 self.need(
-                    k != n or wanted.flying.get(v) == m, "a tile is in flight that the label does not name"
+                    k != n or wanted.flying.get(v) == m,
+                    "a matmul's tile is in flight that is not in the label",
                 )
         rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
         for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
-            self.need(self._alike(keys, others), "another copy is in flight")
+            self.need(self._alike(keys, others), "the copy in flight differs from the label")
         weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
         weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
         self.need(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
@@ -303,7 +310,7 @@ class Verifier(Obligations):
 def _nth(items: Sequence[Any], k: int) -> Any:
     """The element of a sequence that a certificate names by its index; Rejected where there is none."""
     if not 0 <= k < len(items):
-        raise Rejected("the certificate names something that there is not")
+        raise Rejected("the certificate has an index out of range")
     return items[k]
 
 

@@ -80,10 +80,10 @@ class Clusters:
         assert op.both is not None
         equal = list(_equations(op.both))
         if not all(self._twins(a, b) for a, b in equal):
-            return "the two CTAs of a cluster may differ in what they copy for each other"
+            return "the two CTAs of a cluster may differ in the values that their shared copies use"
         known = {a for a, _ in equal}
         if not all(self._given(v, known) for v in op.offset):
-            return "the two CTAs of a cluster may copy different tiles for each other"
+            return "the two CTAs of a cluster may copy different tiles"
         return ""
 
     def _twins(self, mine: Value, other: Value) -> bool:

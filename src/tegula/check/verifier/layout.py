@@ -218,7 +218,7 @@ class Layout:
             elected: dict[int, set[bool]] = {}
             for op in region.walk():
                 if op in self.known.divergent and any(self._acts(o) for o in op.walk()):
-                    raise Rejected("threads of a role part here, around what the role does to barriers", op)
+                    raise Rejected("threads of a role diverge here, around operations on barriers", op)
                 for e in E.events(op, Anything(self)):
                     b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                     if isinstance(e, E.Wait | E.NamedWait):

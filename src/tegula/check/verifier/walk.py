@@ -353,7 +353,7 @@ class Walk(ABC):
 
     def decided(self, c: Cond) -> bool:
         """The truth of a condition that decides control flow; Rejected where it does not follow from the facts."""
-        self.need(c is not None, "threads may decide this differently")
+        self.need(c is not None, "the condition may differ between threads")
         answer = self.state.facts.decide(c)
         if answer is None:
             self.reject("the certificate does not say which way this goes")
@@ -366,7 +366,7 @@ class Walk(ABC):
         self.op = loop
         if isinstance(loop, For):
             step, i, stop = self.value(loop.step), f.env[loop.index], self.value(loop.stop)
-            self.need(None not in (step, i, stop), "threads may decide this differently")
+            self.need(None not in (step, i, stop), "the condition may differ between threads")
             up = self.decided(at_least(plus(step, number(-1))))
             return at_least(plus(plus(*((stop, i) if up else (i, stop)), -1), number(-1)))
         assert isinstance(loop, While)

@@ -1,4 +1,4 @@
-"""Which ops are lowered together: ops that apply the same computation to independent tiles share their branches."""
+"""Groups of ops that are lowered together: ops that apply one computation to independent tiles share their branches."""
 
 from __future__ import annotations
 

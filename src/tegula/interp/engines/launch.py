@@ -113,7 +113,10 @@ class EngineLaunch:
                 break
             whole.op(op, present)
         if whole.made:
-            raise Wrong("barrier", f"{whole.made[0].result.name} is used before threads see that it was made")
+            raise Wrong(
+                "barrier",
+                f"{whole.made[0].result.name} is used before its initialisation is visible to all threads",
+            )
         self.machines: list[Recorder] = []
         for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
             here = slice(first * WARP, (first + warps) * WARP)

@@ -250,7 +250,7 @@ class EngineReplay:
         self.flown |= bit
         self._ordered(warp, step, what, before, fenced)
 
-    # What is in memory ----------------------------------------------------------------------------------------------
+    # Memory ---------------------------------------------------------------------------------------------------------
 
     def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
         """The term that a buffer at `base` holds: of one tile, or of a mixture."""

@@ -34,9 +34,10 @@ PREFIX = "adj_"
 def differentiate(
     kernel: Kernel, positions: tuple[int, ...], access: tuple[AccessClass | None, ...]
 ) -> Kernel:
-    """The kernel that reads the gradients of what a kernel wrote and adds to those of what it read. Its parameters are
-    the kernel's own, then a gradient for each array at `positions`, with its access class. The forward kernel is
-    changed; it has no roles. NoGradient and OverwrittenArray where there is no right gradient."""
+    """The adjoint kernel: it reads the gradients of arrays that the forward kernel writes, and adds to the gradients of
+    arrays that it reads. Its parameters are those of the forward kernel, then a gradient for each array at `positions`,
+    with its access class. The forward kernel has no roles, and is changed. NoGradient and OverwrittenArray if the
+    gradient cannot be computed."""
     check(kernel)
     _name_carried(kernel)
     settle(kernel)
@@ -58,7 +59,7 @@ def differentiate(
         f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
     )
     adjoint.captured = kernel.captured
-    # The sweep leaves ops that use what is not there, and that nothing uses.
+    # The reverse sweep leaves dead ops, some of which use values that are not in the adjoint kernel.
     put_in_place(body)
     erase_dead(adjoint, objects=True)
     gradients = _unshared(adjoint, len(kernel.params))
@@ -72,7 +73,7 @@ def erase_unused(kernel: Kernel, context: Compilation) -> None:
 
 
 def check_replayed(kernel: Kernel, context: Differentiation) -> None:
-    """NoGradient and OverwrittenArray for values that the gradient needs and that running ops again does not give."""
+    """Raise NoGradient or OverwrittenArray for values that the gradient needs and that cannot be recomputed."""
     forward = context.forward
     assert forward is not None
     written = [forward.params[k] for k in range(len(forward.params)) if _is_written(forward, k)]
@@ -96,25 +97,27 @@ ADJOINT = (
     Analysis(check_replayed),
     Pass(own_gradients),
 )
-"""What the sweep has made becomes an adjoint: it does nothing that it need not, and adds plainly where it can. What
-maps take without making anything of it is not needed either."""
+"""The passes after the reverse sweep: unused inputs of maps, dead ops and dead writes are erased, and atomic additions
+become plain ones where one block owns the gradient."""
 
 
 def _name_carried(kernel: Kernel) -> None:
-    """Give what loops carry the names of the objects that hold it in them."""
+    """Give tiles carried by loops the names of the objects that hold them in the loops."""
     for op in kernel.walk():
         if isinstance(op, BufNew) and isinstance(op.tile.owner, Region):
             op.tile.name = op.tile.name or op.result.name
 
 
 def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointStep]:
-    """The launches that an adjoint kernel, which is changed, becomes so that blocks own what they add to. `count`: the
-    parameters of its forward kernel, which come first; `ordered`: as many additions as possible in a fixed order."""
+    """Split an adjoint kernel, which is changed, into launches in which blocks own the gradients that they add to.
+    `count`: the number of parameters of the forward kernel, which come first; `ordered`: make as many additions as
+    possible in a fixed order."""
     return gather(adjoint, adjoint.params[count:], _unshared(adjoint, count), ordered)
 
 
 def check_order(steps: Sequence[AdjointStep]) -> None:
-    """NoGradient for an addition of gradients whose order is not fixed where blocks and lanes run side by side."""
+    """Raise NoGradient for an addition of gradients whose order is not fixed, because blocks and lanes run
+    concurrently."""
     for step in steps:
         found = among_blocks(step.kernel) or among_lanes(step.kernel)
         if found is not None:
@@ -124,7 +127,7 @@ def check_order(steps: Sequence[AdjointStep]) -> None:
 
 
 def _unshared(adjoint: Kernel, first: int) -> list[Value]:
-    """The gradient arrays whose bytes no other array of the launch has."""
+    """The gradient arrays that share no memory with other arrays of the launch."""
     return [
         p
         for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
@@ -133,7 +136,7 @@ def _unshared(adjoint: Kernel, first: int) -> list[Value]:
 
 
 def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) -> None:
-    """Refuse arrays without a gradient through which one would have to flow."""
+    """Raise NoGradient for arrays without a gradient through which a gradient would have to flow."""
     for op in kernel.walk():
         for effect in op.effects():
             root = memory_root(effect.value) if effect.value is not None else None
@@ -141,7 +144,7 @@ def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) ->
                 continue
             if root in activity:
                 name = kernel.param_names[kernel.params.index(root)]
-                why = f"'{name}' holds what depends on arrays with gradients, but has none itself"
+                why = f"'{name}' depends on arrays with gradients, but has no gradient itself"
                 raise NoGradient(op.loc, op=named(op), why=why, help="make it with requires_grad=True")
 
 

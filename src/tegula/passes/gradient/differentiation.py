@@ -1,4 +1,4 @@
-"""What the passes on an adjoint kernel share."""
+"""The context of the passes on an adjoint kernel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Differentiation(Compilation):
-    """What is known of an adjoint kernel. `gradients`: the array parameters that the adjoint adds to and whose bytes
-    no other array of the launch has; `replays`: its loops that run others again; `forward`: the kernel that it is the
-    adjoint of."""
+    """The context of an adjoint kernel. `gradients`: the gradient arrays that share no memory with other arrays of the
+    launch; `replays`: the loops that recompute forward loops; `forward`: the forward kernel."""
 
     gradients: Sequence[Value]
     replays: Sequence[LoopReplay] = ()

@@ -153,7 +153,7 @@ class _Owner:
             return [v for v, k in self.numbers.items() if k == owner]
         return self.backwards[owner] or [owner.index]
 
-    # Whose tile it is ------------------------------------------------------------------------------------------------
+    # Owners of tiles -------------------------------------------------------------------------------------------------
 
     def _find_owner(self) -> None:
         where = window(self.atomic)
@@ -194,7 +194,7 @@ class _Owner:
             and constant(op.a.owner.b) == 1
         ]
 
-    # What it depends on ----------------------------------------------------------------------------------------------
+    # Dependences -----------------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[Op]:
         """The ops that the tile and its offset depend on, in program order, without the loops around the atomic."""
@@ -217,7 +217,7 @@ class _Owner:
                 pending += _free(owner)
         for op in ops:
             if _is_long(op) and any(loop not in set(_around(op)) for loop in self.across):
-                raise _NoOwner("what it is made of would be computed again for each tile")
+                raise _NoOwner("a long computation of its value would be repeated for each tile")
             for inner in op.walk():
                 self._check_reads(inner)
         return sorted(ops, key=self.order.__getitem__)
@@ -227,15 +227,15 @@ class _Owner:
         one writes anything."""
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None:
-                raise _NoOwner("what it is made of is overwritten")
+                raise _NoOwner("an array that its value is computed from is overwritten")
             array = memory_root(effect.value)
             if array not in self.adjoint.params:
-                raise _NoOwner("what it is made of is overwritten")
+                raise _NoOwner("an array that its value is computed from is overwritten")
             known = self.adjoint.access[self.adjoint.params.index(array)]
             shared = [self.adjoint.params[k] for k in (known.aliases if known else ())]
             writers = {a: list(self._writers(a)) for a in (array, *shared)}
             if any(writers[a] for a in shared):
-                raise _NoOwner("what it is made of is overwritten")
+                raise _NoOwner("an array that its value is computed from is overwritten")
             if writers[array]:
                 self._check_cleared(op, array, writers[array])
 
@@ -249,18 +249,18 @@ class _Owner:
         cleared by one block."""
         found_accesses = accesses_of(self.adjoint, array)
         if not apart_in_blocks(self.adjoint, found_accesses):
-            raise _NoOwner("what it is made of is overwritten")
+            raise _NoOwner("an array that its value is computed from is overwritten")
         taken = window(load)
         for store in writers:
             written = window(store)
             if taken is None or written is None:
-                raise _NoOwner("what it is made of is overwritten")
+                raise _NoOwner("an array that its value is computed from is overwritten")
             common = [op for op in _around(load) if op in set(_around(store))]
             after = self.order[store] > self.order[load]
             if after and (not common or moves_on(load, store, taken, written, self.ranges)):
                 continue
             if not apart(load, store, taken, written):
-                raise _NoOwner("what it is made of is overwritten")
+                raise _NoOwner("an array that its value is computed from is overwritten")
 
     # The kernel ------------------------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class Hazards:
             found is Hazard.DATA and any(r in self.masked for r in op.results)
         )
 
-    # What a value may be ---------------------------------------------------------------------------------------------
+    # Infinities and NaNs of a value ----------------------------------------------------------------------------------
 
     def of(self, x: Value) -> Hazard:
         """The hazard of a value."""
@@ -132,7 +132,7 @@ class Hazards:
         """Whether a call is an exponential of a number that is never above 0."""
         return call.name in POWERS and self.prover.bounds(call.arguments[0])[1] <= 0.0
 
-    # What a value is at least -----------------------------------------------------------------------------------------
+    # Lower bounds of a value ------------------------------------------------------------------------------------------
 
     def above(self, x: Value) -> float:
         """A lower bound of a value, NaN disregarded."""

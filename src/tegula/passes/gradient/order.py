@@ -1,4 +1,4 @@
-"""Additions of gradients whose order is not fixed."""
+"""Finds additions of gradients whose order is not fixed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.ops.tile import TileAtomic
 
 
 def among_blocks(kernel: Kernel) -> Op | None:
-    """An addition that several blocks may make to one element; None if there is none."""
+    """An op by which several blocks may add to one element; None if there is none."""
     for op in kernel.walk():
         if isinstance(op, ArrayAtomic) or (isinstance(op, TileAtomic) and not op.alone):
             return op
@@ -20,7 +20,7 @@ def among_blocks(kernel: Kernel) -> Op | None:
 
 
 def among_lanes(kernel: Kernel) -> Op | None:
-    """An addition that several lanes of a block may make to one element; None if there is none."""
+    """An op by which several lanes of a block may add to one element; None if there is none."""
     for op in kernel.walk():
         if isinstance(op, ArrayAtomic | BufUpdate) and not in_one_lane(op):
             return op
@@ -28,7 +28,7 @@ def among_lanes(kernel: Kernel) -> Op | None:
 
 
 def in_one_lane(op: Op) -> bool:
-    """Whether an op runs in one lane at most: a condition around it holds an index of the lane equal to one number."""
+    """Whether an op runs in at most one lane, because an enclosing condition compares a lane index for equality."""
     at = op.parent
     while at is not None and at.parent is not None:
         outer = at.parent

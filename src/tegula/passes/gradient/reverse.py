@@ -49,7 +49,7 @@ class Reverse(ForwardReplay):
         self.hazards = hazards
         self.replays = []
 
-    # What ops ask for ------------------------------------------------------------------------------------------------
+    # Queries of ops' adjoints ----------------------------------------------------------------------------------------
 
     def plain(self, value: Value) -> Value:
         found = self.scope.primal(value)

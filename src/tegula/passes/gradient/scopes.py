@@ -1,4 +1,4 @@
-"""What the adjoint kernel holds for the forward kernel's values, region by region."""
+"""Scopes: the adjoint kernel's values, adjoints and gradients for the forward kernel's values, region by region."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tegula.ir import Op, Region, Value
 
 
 class GradientScope:
-    """A region of the adjoint kernel that runs a region of the forward kernel again and then backwards.
+    """A region of the adjoint kernel that recomputes a region of the forward kernel and then reverses it.
 
-    `primals`: forward values computed again here; `shadows`: the gradients of memory; `totals` and `parts`: what the
-    adjoints of forward values have grown by here, for the block and for each lane; `accumulators`: tile objects that
-    adjoints of tiles grow in; `iterations`: how often the `while` loops here ran; `entries`: what tile objects held
-    before the loops here; `branches`: what was computed in the branches of each `if` here."""
+    `primals`: the recomputed forward values; `shadows`: the gradients of memory; `totals` and `parts`: the increments
+    of adjoints of forward values, for the block and for each lane; `accumulators`: the tile objects that accumulate
+    adjoints of tiles; `iterations`: the trip counts of `while` loops; `entries`: the contents of tile objects before
+    loops; `branches`: the scopes of the branches of each `if`."""
 
     def __init__(self, region: Region, outer: GradientScope | None = None) -> None:
         self.region = region
@@ -29,14 +29,14 @@ class GradientScope:
         self.branches: dict[Op, list[GradientScope]] = {}
 
     def outward(self) -> Iterator[GradientScope]:
-        """The scope and those around it, innermost first."""
+        """The scope and its outer scopes, innermost first."""
         scope: GradientScope | None = self
         while scope is not None:
             yield scope
             scope = scope.outer
 
     def primal(self, value: Value) -> Value | None:
-        """The value of the adjoint kernel that stands for one of the forward kernel, if there is one."""
+        """The recomputed value of a forward value, if there is one."""
         return next((s.primals[value] for s in self.outward() if value in s.primals), None)
 
     def shadow(self, memory: Value) -> Value | None:
@@ -48,30 +48,30 @@ class GradientScope:
         return next(s.iterations[loop] for s in self.outward() if loop in s.iterations)
 
     def entry(self, loop: Op, memory: Value) -> Value:
-        """What a memory held when a loop began."""
+        """The content of a memory at the start of a loop."""
         return next(s.entries[loop, memory] for s in self.outward() if (loop, memory) in s.entries)
 
     def computed(self) -> Iterator[dict[Any, Value]]:
-        """Every table of values that were computed here and in the branches here."""
+        """The tables of values that were computed in this scope and in its branches."""
         yield from (self.primals, self.iterations, self.entries)
         for scopes in self.branches.values():
             for scope in scopes:
                 yield from scope.computed()
 
     def recall(self, other: GradientScope) -> None:
-        """Know what was computed in another scope, whose values can be seen from here."""
+        """Add the values that were computed in another scope and are visible in this one."""
         self.primals.update(other.primals)
         self.iterations.update(other.iterations)
         self.entries.update(other.entries)
         self.branches.update(other.branches)
 
     def accumulator(self, tile: Value) -> Value | None:
-        """The buffer in which the adjoint of a tile is added up, if there is one."""
+        """The buffer that accumulates the adjoint of a tile, if there is one."""
         return next((s.accumulators[tile] for s in self.outward() if tile in s.accumulators), None)
 
 
 class Primals(MutableMapping[Value, Value]):
-    """The primals of a scope and of those around it, as the mapping that cloning takes."""
+    """The primals of a scope and its outer scopes as one mapping, for cloning ops."""
 
     def __init__(self, scope: GradientScope) -> None:
         self.scope = scope

@@ -1,4 +1,4 @@
-"""Sums of tiles over the iterations of loops."""
+"""A builder of sums of tiles over the iterations of loops."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tegula.types import ArrayType, DType, ElementType, TileType, float32, scala
 
 
 class SumBuilder(GradientBuilder):
-    """Builds kernels that add up tiles. `levels`: in how many loops each value is."""
+    """Builds kernels that add up tiles. `levels`: the loop depth of each value."""
 
     __slots__ = ("levels",)
 
     levels: dict[Value, int]
 
     def grown(self, total: Value, more: Value) -> Value:
-        """total + more; a matmul is added by the op that makes it, and a matmul's transpose is one too."""
+        """total + more. If `more` is a matmul or the transpose of one, the sum is the accumulator of that matmul."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
@@ -51,7 +51,8 @@ class SumBuilder(GradientBuilder):
         self.store(array, after, at, bounds_check)
 
     def add_alone(self, array: Value, total: Value, at: Sequence[Value]) -> None:
-        """array[at] += total, rounded before, where nobody else adds; by copies that add, on GPUs that have them."""
+        """array[at] += total, where total is rounded first and no other block adds; GPUs may do it by bulk
+        reductions."""
         assert isinstance(array.type, ArrayType)
         tile = self.converted(total, scalar_of(array.type.dtype))
         self.emit(TileAtomic, [array, tile, *at], {"op": "add", "bounds_check": True, "alone": True})
@@ -77,7 +78,7 @@ class SumBuilder(GradientBuilder):
         return tile if scalar_of(tile.type.dtype) == to else self.as_scalar(tile, to)
 
     def unrounded(self, tile: Value, wide: DType) -> Value:
-        """What a tile was rounded from, of a type that sums are made in."""
+        """The tile of the type `wide` from which a tile was rounded, if there is one, else the tile."""
         owner = tile.owner
         if isinstance(owner, TilePermute | TileReshape):
             inner = self.unrounded(owner.tile, wide)
@@ -86,7 +87,7 @@ class SumBuilder(GradientBuilder):
         return tile if source is None or _scalar(source) != wide else source
 
     def narrow(self, tile: Value, wide: DType) -> Value:
-        """What a tile was widened from, where the matmul that takes it would do that itself."""
+        """The narrow tile from which a tile was widened, if a matmul can take it, else the tile."""
         owner = tile.owner
         if isinstance(owner, TilePermute):
             inner = self.narrow(owner.tile, wide)
@@ -98,7 +99,7 @@ class SumBuilder(GradientBuilder):
 
 
 def cast_from(tile: Value) -> Value | None:
-    """The tile of floats that this one is in another type."""
+    """The float tile of which a tile is a conversion to another type, if it is one."""
     owner = tile.owner
     if not isinstance(owner, TileMap) or len(owner.inputs) != 1:
         return None
@@ -110,7 +111,7 @@ def cast_from(tile: Value) -> Value | None:
 
 
 def _transposed_from(tile: Value) -> Value | None:
-    """The tile that this one is the transpose of."""
+    """The tile of which a tile is the transpose, if it is one."""
     owner = tile.owner
     return owner.tile if isinstance(owner, TilePermute) and owner.perm == (1, 0) else None
 
@@ -121,7 +122,7 @@ def _scalar(tile: Value) -> DType:
 
 
 def is_plain(matmul: TileMatmul) -> bool:
-    """Whether it is a matmul of two tiles and nothing else."""
+    """Whether a matmul only multiplies two tiles of floats: alpha is 1, and the accumulator is 0."""
     zero = matmul.c.owner
     return (
         constant(matmul.alpha) == 1
@@ -132,11 +133,11 @@ def is_plain(matmul: TileMatmul) -> bool:
 
 
 def summed_in(t: ElementType) -> ElementType:
-    """The type that sums of elements are made in."""
+    """The type in which elements are summed: float32 for narrower floats."""
     scalar = scalar_of(t)
     return with_scalar(t, float32) if scalar.is_float and scalar.bits < 32 else t
 
 
 def constant(value: Value) -> float | None:
-    """The number that a value is, if it is a constant."""
+    """The number of a constant; None for other values."""
     return value.owner.value if isinstance(value.owner, Const) else None

@@ -49,7 +49,7 @@ def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) ->
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
         if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
-            raise Declined("where a tile is loaded depends on this", op.loc)
+            raise Declined("the offset of a loaded tile depends on this", op.loc)
     return region
 
 

@@ -1,4 +1,4 @@
-"""Why a kernel keeps one role."""
+"""The reason why a kernel gets no automatic roles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tegula.source import UNKNOWN, Location
 
 
 class Declined(Exception):
-    """The kernel stays as it is; `loc` is where the reason stands."""
+    """Raised if a kernel gets no automatic roles, with the `reason` and the location `loc` of the op that prevents
+    them."""
 
     def __init__(self, reason: str, loc: Location = UNKNOWN) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Checks that no op of a kernel belongs to a single lane, whose meaning would depend on the number of threads."""
+"""The check that no op of a kernel acts per lane: the meaning of such a kernel depends on the number of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPORTS = (Print, PrintTile)
 
 
 def check_lane_code(kernel: Kernel) -> None:
-    """Declined unless all lanes of a block do the same, and together."""
+    """Raise Declined unless all lanes of a block execute the same ops on the same values."""
     launch = kernel.launch
     if launch.partial:
         raise Declined("the last block of the launch has fewer lanes than the others")
@@ -25,14 +25,14 @@ def check_lane_code(kernel: Kernel) -> None:
         if isinstance(op, Roles):
             raise Declined("the kernel has roles of its own", op.loc)
         if isinstance(op, BlockIndex | BlockCount):
-            raise Declined("the kernel numbers its blocks itself", op.loc)
+            raise Declined("the kernel reads the index or the number of its blocks", op.loc)
         if isinstance(op, Assert):
             why = "and does not follow from the arguments of the launch alone"
-            raise Declined(f"this reports which lane and block arrived here, {why}", op.loc)
+            raise Declined(f"this assertion reports its lane and block, {why}", op.loc)
         if isinstance(op, REPORTS):
-            raise Declined("this reports which lane and block arrived here", op.loc)
+            raise Declined("this op reports its lane and block", op.loc)
         if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:
-            raise Declined("each lane does this by itself", op.loc)
+            raise Declined("this op acts per lane", op.loc)
         varies = not isinstance(op, Tid) and any(known.varying(v) for v in (*op.operands, *op.results))
         if varies:
-            raise Declined("this differs between the lanes of a block", op.loc)
+            raise Declined("this value differs between the lanes of a block", op.loc)

@@ -1,4 +1,4 @@
-"""Which launch indices a value is computed from."""
+"""Analysis of the launch indices that values depend on."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
 
 
 def bounds_vary(kernel: Kernel) -> bool:
-    """Whether blocks differ in how often their loops run."""
+    """Whether trip counts of loops may differ between blocks."""
     return any(launch_indices(op.decisive) for op in kernel.walk() if isinstance(op, LoopLike))

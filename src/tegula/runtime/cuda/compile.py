@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CudaCompiled:
-    """A kernel ready to be launched on one device. `function`: the driver's handle; `shared_bytes`: dynamic shared
-    memory of a block; `threads`: of a block; `sites`: the places that report to the host; `writes`: the positions of
-    the array parameters that it may write; `registers`, `spill_bytes`: as ptxas says, 0 where the driver compiled."""
+    """A kernel compiled for one device. `function`: the driver's handle; `shared_bytes`: dynamic shared memory of a
+    block; `threads`: threads of a block; `sites`: the source locations that report to the host; `writes`: the positions
+    of the array parameters that the kernel may write; `registers`, `spill_bytes`: as reported by ptxas, 0 if the driver
+    compiled the PTX."""
 
     kernel: Kernel
     name: str
@@ -46,49 +47,54 @@ class CudaCompiled:
     stream: Stream
     """The device's default stream."""
     maps: TensorMaps | None
-    """What follows the arguments."""
+    """The tensor maps, which follow the arguments of a launch."""
     captured: tuple[Captured, ...] = ()
-    """What it was made from besides its source (see `lang.captures`)."""
+    """The captured objects that the code depends on (see `lang.captures`)."""
 
     configurations: dict[int, bytes] = field(default_factory=dict)
-    """Of launches to the default stream, by the number of blocks; none of a kernel that reports (see
-    `launch_on_device`)."""
+    """Configurations of launches in the default stream, by the number of blocks; empty for a kernel that reports to the
+    host (see `launch_on_device`)."""
 
     most_blocks: int | None = None
-    """How many CTAs are worth starting; None: as many as the launch has."""
+    """The largest number of CTAs to start; None: one for each block of the launch."""
 
     placed: bool = False
-    """Whether they find their places in the launch by numbers of 32 bits."""
+    """Whether CTAs compute their block index in 32 bits, so that a launch has at most MOST_BLOCKS blocks."""
 
     overlaps: bool = False
-    """Whether it waits for the launches before it by itself, and may start while they end."""
+    """Whether the kernel waits for earlier launches itself, so that it may start while they end (programmatic dependent
+    launch)."""
 
     clustered: bool = False
-    """Whether neighbouring CTAs work in 2-CTA clusters."""
+    """Whether neighbouring CTAs form 2-CTA clusters."""
 
     guards: LaunchGuards | None = None
-    """What its arguments must satisfy."""
+    """The guards that the arguments must satisfy."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is asked before a launch, nor reported by it."""
+        """Whether launches have no guards to check and report nothing to the host."""
         return not self.sites and self.guards is None
 
     launch = launch_on_device
-    __eq__, __hash__ = object.__eq__, object.__hash__  # each is itself, as the forms for CPUs are
+    __eq__, __hash__ = (
+        object.__eq__,
+        object.__hash__,
+    )  # compared by identity, as kernels compiled for CPUs are
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
-    """A traced kernel, which the passes change, for a device; from the disk cache where it was compiled before.
+    """Compile a traced kernel, which the passes change in place, for a device, or load it from the disk cache.
 
-    `text`: the kernel as the cache knows it. SharedMemoryExceeded for tiles that do not fit a block of the device."""
+    `text`: the kernel's text, part of the cache key. SharedMemoryExceeded for tiles that do not fit a block of the
+    device."""
     made_for = target(device.ordinal)
     entry, from_cache = kept(parts(kernel, text, debug), made_for, lambda: build(kernel, made_for, debug))
     return _ready(kernel, entry, device, from_cache)
 
 
 def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
-    """Everything that a kernel's code depends on, besides the target and the tools."""
+    """The texts that a kernel's code depends on, besides the target and the tools."""
     return [
         text,
         str(debug),
@@ -100,7 +106,7 @@ def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
 
 
 def _lines(kernel: Kernel) -> list[str]:
-    """Where each op was written, and what that was inlined at."""
+    """The source location of each op, followed by the locations that it was inlined at."""
     return [" ".join(map(str, op.loc.chain())) for op in kernel.walk()]
 
 
@@ -150,7 +156,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
 
     where, data = context(device.ordinal), entry.metadata
     module = loaded(where, entry)
-    # Bounds of trip counts are named by the verdict alone: a launch in the fast way asks for nothing.
+    # Only the verdict reports bounds of trip counts: a launch on the fast path checks no guards.
     asserts = [row for row in data["schedule"]["guards"] if row[0] == "assert"]
     return CudaCompiled(
         kernel=kernel,

@@ -1,4 +1,4 @@
-"""Devices as the driver sees them: their properties, and the context in which everything on one happens."""
+"""Devices and their contexts in the CUDA driver: properties, calls and errors."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHA
 )
 
 RESIDENT_THREADS, RESIDENT_SHARED, RESIDENT_REGISTERS = 39, 81, 82
-"""Of a multiprocessor."""
+"""The driver's attributes of a multiprocessor: threads, bytes of shared memory, registers."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that every block takes besides its own."""
+"""Bytes of shared memory that the hardware reserves for every block."""
 
-# After these the driver refuses everything until the process ends.
+# Errors after which the driver refuses every call until the process ends.
 FAULTS = {
-    214: "an error of the memory that could not be corrected",
+    214: "an uncorrectable memory error",
     700: "an access outside of any array",
-    702: "a kernel ran too long",
-    710: "an assertion",
-    714: "a broken stack",
+    702: "a launch timeout",
+    710: "a failed assertion",
+    714: "a corrupted stack",
     715: "an illegal instruction",
-    716: "an access at an address that is not aligned",
-    717: "an access in the wrong memory space",
-    718: "a jump to a wrong address",
-    719: "a kernel failed",
+    716: "a misaligned access",
+    717: "an access to the wrong address space",
+    718: "a jump to an invalid address",
+    719: "a launch failure",
 }
 _HELP = {
     OUT_OF_MEMORY: "; delete arrays, or use smaller ones",
     900: "; it is not possible while launches are recorded: do it before capture_begin",
-    901: "; the recorded launches were spoilt by an operation that cannot be recorded",
+    901: "; the recording was invalidated by an operation that cannot be recorded",
     906: "; the default stream cannot take part while launches are recorded on another stream",
 }
 
 
 class Context:
-    """What happens on one device: its memory pool, and what is known about its state.
+    """The context of one device, with its memory pool, its faults and its dropped modules.
 
     `recent`: the names of the kernels launched since the device was last idle, for the message of a fault."""
 
@@ -70,13 +70,14 @@ class Context:
         self.ordinal = ordinal
         self.driver = driver()
         self.fault = _earlier_fault()
-        """What ended the use of the device, perhaps on another one: the driver gives a process none any more then."""
+        """The fault that ended the use of all devices of the process, on this or another device; None if there was
+        none."""
         self.check_usable()
         self.device = _out(ctypes.c_int, "cuDeviceGet", ordinal)
         self.handle: int = _out(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
         self.launch_kernel = self.driver.cuLaunchKernelEx
         self.recent: deque[str] = deque(maxlen=8)
-        # With one device, a wrong context of the calling thread is seen by the launch itself.
+        # With one device, a launch itself fails if the calling thread has no context.
         self.alone = device_count() == 1
         self.plain = self.alone
         launch, current = address(self.launch_kernel), address(self.driver.cuCtxGetCurrent)
@@ -85,12 +86,12 @@ class Context:
             address(self.driver.cuTensorMapReplaceAddress),
         )
         self.known = words("Q", [usable, self.alone, self.handle, launch, current, replace])
-        """For the machine code of launches, as `backend.launcher.DEVICE` says."""
+        """The device's variables for the machine code of launches (see `backend.launcher.DEVICE`)."""
         self.dropped = DroppedModules(self)
         self._keep_freed_memory()
 
     def _keep_freed_memory(self) -> None:
-        """Have the pool keep what is freed, for the next arrays, instead of giving it back at each synchronisation."""
+        """Have the pool keep freed memory for the next arrays instead of releasing it at each synchronisation."""
         if not self.attribute(MEMORY_POOLS):
             raise RunError(f"device cuda:{self.ordinal} has no memory pools, which Tegula needs")
         pool = _out(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", self.device)
@@ -100,7 +101,7 @@ class Context:
     # Calls ---------------------------------------------------------------------------------------------------------
 
     def enter(self) -> int | None:
-        """Make the context that of the calling thread for good; what it had before, None if there was none."""
+        """Make this the calling thread's current context. Returns the context to restore, or None."""
         found = ctypes.c_void_p()
         self.driver.cuCtxGetCurrent(ctypes.byref(found))
         if found.value == self.handle:
@@ -109,13 +110,13 @@ class Context:
         return found.value
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver in this context; RunError if it fails, or if the device had a fault before.
+        """Call a driver function in this context; RunError if it fails, or if the device had a fault before.
 
-        The calling thread gets back the context that it had for another device."""
+        Afterwards the calling thread's context for another device is restored."""
         self.check(self.status(name, *arguments))
 
     def status(self, name: str, *arguments: Any) -> int:
-        """Call a function of the driver in this context; its error code."""
+        """Call a driver function in this context and return its error code."""
         if self.fault is not None:
             self.check_usable()
         before = self.enter()
@@ -125,8 +126,8 @@ class Context:
         return code
 
     def allocate(self, size: int) -> int:
-        """The address of new memory, in the order of the default stream; `make` without what it does for any function,
-        because new arrays wait for it."""
+        """The address of new memory, allocated in the order of the default stream. The call is written out instead of
+        using `make`, because its latency counts for every new array."""
         if self.fault is not None:
             self.check_usable()
         made = ctypes.c_uint64()
@@ -139,15 +140,15 @@ class Context:
         return made.value
 
     def submit(self, function: Any, *arguments: Any) -> None:
-        """Call a function that puts work into a stream. With one device the calling thread's context is looked at only
-        if the driver refuses, which saves a call."""
+        """Call a driver function that enqueues work in a stream. With one device the calling thread's context is set
+        only if the call fails, which saves a call."""
         if self.fault is not None:
             self.check_usable()
         before = None if self.alone else self.enter()
         code = function(*arguments)
         if code:
             if code in (INVALID_CONTEXT, INVALID_HANDLE):
-                # This thread has had no context yet, or another library's.
+                # This thread has no context, or the context of another library.
                 self.enter()
                 code = function(*arguments)
             self.check(code)
@@ -155,13 +156,13 @@ class Context:
             self.driver.cuCtxSetCurrent(before)
 
     def make(self, kind: Any, name: str, *arguments: Any) -> Any:
-        """Call a function whose first argument takes what it makes, and return that."""
+        """Call a driver function whose first argument is an output of type `kind`, and return the output."""
         made = kind()
         self.call(name, ctypes.byref(made), *arguments)
         return made.value
 
     def is_done(self, name: str, handle: int) -> bool:
-        """What a query function says: whether the work is complete."""
+        """Whether the work of a stream or event is complete, by a query function of the driver."""
         code = self.status(name, handle)
         if code != NOT_READY:
             self.check(code)
@@ -170,14 +171,14 @@ class Context:
     # Errors --------------------------------------------------------------------------------------------------------
 
     def check_usable(self) -> None:
-        """RunError where a fault has ended the use of the device."""
+        """Raise RunError if a fault has ended the use of the device."""
         if self.fault is not None:
             raise RunError(
                 f"device cuda:{self.ordinal} cannot be used any more in this process, after: {self.fault}"
             )
 
     def check(self, code: int) -> None:
-        """RunError for an error code, naming the kernels that may have caused it."""
+        """Raise RunError for an error code, naming the kernels that may have caused it."""
         if code == 0:
             return
         said = text(code, self.driver)
@@ -204,12 +205,12 @@ class Context:
     # Properties ----------------------------------------------------------------------------------------------------
 
     def attribute(self, which: int) -> int:
-        """A number that the driver knows of the device."""
+        """An attribute of the device by its number in the driver."""
         return attribute(self.ordinal, which)
 
     def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
-        """How many blocks the device holds at once that have so many threads, bytes of shared memory, and registers a
-        thread (0: few)."""
+        """The number of blocks that are resident on the device at once. `threads`, `shared_bytes`: of a block;
+        `registers`: of a thread, or 0 if they do not limit the number."""
         fit = [self.attribute(RESIDENT_THREADS) // threads]
         fit.append(self.attribute(RESIDENT_SHARED) // (shared_bytes + RESERVED_SHARED))
         if registers:
@@ -217,7 +218,7 @@ class Context:
         return self.attribute(MULTIPROCESSORS) * max(1, min(fit))
 
     def memory(self) -> tuple[int, int]:
-        """Bytes of memory: free, and in all."""
+        """The bytes of free memory and of all memory of the device."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
@@ -244,12 +245,12 @@ def context(ordinal: int) -> Context:
 
 
 def _earlier_fault() -> str | None:
-    """What was found first, on any device."""
+    """The first fault of any device, if there was one."""
     return next((one.fault for one in contexts() if one.fault is not None), None)
 
 
 def contexts() -> list[Context]:
-    """The contexts that exist: those of devices that were used."""
+    """The contexts of the devices that were used."""
     return list(_contexts.made.values())
 
 
@@ -257,12 +258,12 @@ def contexts() -> list[Context]:
 
 
 def device_count() -> int:
-    """How many devices there are; Unavailable without a driver."""
+    """The number of devices; Unavailable without a driver."""
     return _out(ctypes.c_int, "cuDeviceGetCount")
 
 
 def count_or_none() -> int:
-    """How many devices there are: 0 where there is no driver or it cannot be used."""
+    """The number of devices: 0 if there is no driver or it cannot be used."""
     try:
         return device_count()
     except Unavailable:
@@ -271,7 +272,7 @@ def count_or_none() -> int:
 
 @cache
 def attribute(ordinal: int, which: int) -> int:
-    """A number that the driver knows of a device."""
+    """An attribute of a device by its number in the driver."""
     return _out(ctypes.c_int, "cuDeviceGetAttribute", which, _out(ctypes.c_int, "cuDeviceGet", ordinal))
 
 
@@ -281,12 +282,12 @@ def capability(ordinal: int) -> tuple[int, int]:
 
 
 def target(ordinal: int) -> CudaTarget:
-    """What kernels are compiled for; RuntimeError for a device that Tegula has no target for."""
+    """The target of kernels for a device; RuntimeError for a device that Tegula does not support."""
     return cuda_target_for(*capability(ordinal))
 
 
 def name(ordinal: int) -> str:
-    """The name of the product."""
+    """The name of a device, such as "NVIDIA H200"."""
     made = ctypes.create_string_buffer(256)
     code = driver().cuDeviceGetName(made, len(made), _out(ctypes.c_int, "cuDeviceGet", ordinal))
     if code:
@@ -307,7 +308,7 @@ def describe_devices() -> list[str]:
 
 
 def _out(kind: Any, function: str, *arguments: Any) -> Any:
-    """What a function of the driver makes, where no context is needed."""
+    """The output of a driver function that needs no context."""
     library = driver()
     made = kind()
     code = getattr(library, function)(ctypes.byref(made), *arguments)

@@ -72,7 +72,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuGraphLaunch": (_p, _p),
     "cuGraphExecDestroy": (_p,),
 }
-"""The arguments of each function; all return an error code, 0 if all is well."""
+"""The argument types of each driver function; all functions return an error code, 0 for success."""
 
 NOT_INITIALIZED, NO_DEVICE, STUB = 3, 100, 34
 INVALID_CONTEXT, INVALID_HANDLE, NOT_READY = 201, 400, 600
@@ -96,7 +96,7 @@ _state = _State()
 
 
 def _after_fork() -> None:
-    """The driver does not work in the child of a process that used it."""
+    """Drop the driver in a forked child; it does not work there if the parent has used it."""
     used = _state.driver is not None
     _state.__init__()
     if used:
@@ -110,7 +110,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def driver() -> Driver:
-    """The driver, loaded and initialised by the first call. Unavailable if that fails; later calls fail alike."""
+    """The driver, loaded and initialised by the first call. Unavailable if that fails, also for later calls."""
     if _state.driver is None:
         with _state.lock:
             if _state.driver is None and _state.failure is None:
@@ -124,7 +124,8 @@ def driver() -> Driver:
 
 
 def install(replacement: Driver) -> Driver:
-    """Put another object in the place of the driver (None: the real one, loaded when it is needed); the one before."""
+    """Replace the driver by another object, or by None for the real one, which is loaded when needed. Returns the
+    object before."""
     before = _state.driver
     _state.driver, _state.failure = replacement, None
     return before
@@ -147,7 +148,8 @@ def _load() -> Driver:
 
 
 def started(library: Driver) -> Driver:
-    """The same driver, initialised; Unavailable if it refuses, is too old, or has no device."""
+    """The given driver, initialised; Unavailable if initialisation fails, the driver is too old, or there is no
+    device."""
     code = library.cuInit(0)
     if code:
         what = (
@@ -170,7 +172,7 @@ def version(library: Driver) -> int:
 
 
 def address(function: Any) -> int:
-    """Where a function lies that ctypes calls; 0 for one that is written in Python."""
+    """The address of a function of ctypes; 0 for a Python function."""
     try:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
     except (TypeError, ctypes.ArgumentError):
@@ -187,7 +189,7 @@ def _numbered(number: int) -> str:
 
 
 def text(code: int, library: Driver) -> str:
-    """An error code in the driver's words: "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"."""
+    """The name and description of an error code: "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"."""
     words: list[str] = []
     for name in ("cuGetErrorName", "cuGetErrorString"):
         made = ctypes.c_char_p()

@@ -1,4 +1,4 @@
-"""Modules of code that nothing uses any more: unloaded as soon as the device has done all that was launched before."""
+"""Dropped modules: unloaded once all work that was launched before they were dropped is complete."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.context import Context
 
 LEGACY, WITHOUT_TIME = 1, 2
-"""The default stream, where an event comes after all work of all streams that were made here; an event for that."""
+"""The handle of the default stream, in which an event follows the work of all blocking streams; the flag of an event
+without timing."""
 
 
 class DroppedModules:
-    """The modules that were dropped on one device. `add` may be called at any time, by the garbage collector too; the
-    driver is asked when the next module is loaded. Those that launches on their way may still use are one batch, after
-    an event.
+    """The dropped modules of one device. `add` may be called at any time, also by the garbage collector; modules are
+    unloaded when the next module is loaded. Modules that pending launches may still use form one batch, which is
+    unloaded once an event recorded after these launches is complete.
 
-    Recordings of other libraries may hold functions of ours, for as long as only these libraries know: once `Libraries`
-    has seen one nothing is unloaded."""
+    Graphs of other libraries may contain functions of a module, and their lifetime is unknown: once `Libraries.seen` is
+    set no module is unloaded."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -29,11 +30,11 @@ class DroppedModules:
         self.leaving: tuple[int, list[int]] | None = None
 
     def add(self, module: int) -> None:
-        """Have a module unloaded; nothing launches its functions any more."""
+        """Add a module whose functions will not be launched any more."""
         self.waiting.append(module)
 
     def unload(self) -> None:
-        """Unload what the device has no use for any more."""
+        """Unload the batch whose event is complete, and start the next batch."""
         if Libraries.seen or self.context.fault is not None:
             return
         with self.lock:
@@ -44,7 +45,7 @@ class DroppedModules:
                 for module in modules:
                     self.context.call("cuModuleUnload", module)
             if self.leaving is None and self.waiting:
-                # Modules that are dropped from here on may have launches after the event.
+                # Counted before the event: modules that are dropped later may have launches after it.
                 count = len(self.waiting)
                 event = self.context.make(ctypes.c_void_p, "cuEventCreate", WITHOUT_TIME)
                 self.context.call("cuEventRecord", event, LEGACY)
@@ -52,7 +53,7 @@ class DroppedModules:
 
 
 class Libraries:
-    """What is known of other libraries that use devices in this process. `seen`: whether arrays or streams of one were
-    given to Tegula."""
+    """The use of devices by other libraries in this process. `seen`: whether an array or stream of another library was
+    passed to Tegula."""
 
     seen = False

@@ -17,7 +17,7 @@ from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_strea
 from tegula.runtime.device import Device, cuda_device
 
 RELAXED = 2
-"""Other threads, and memory made while recording, do not disturb the recording."""
+"""The driver's capture mode in which work of other threads and allocations do not invalidate a recording."""
 
 
 class Graph:
@@ -62,8 +62,8 @@ class Graph:
 
 
 class _Recording:
-    """A recording of one thread. `target`: the stream that launches are meant for; `stream`: where they are recorded,
-    apart from the default stream, whose work cannot be."""
+    """A recording of one thread. `target`: the stream whose work is recorded; `stream`: a new stream that records it,
+    because the default stream cannot be recorded."""
 
     def __init__(self, target: Stream, before: Stream | None) -> None:
         self.target, self.before = target, before
@@ -72,7 +72,7 @@ class _Recording:
         self.reports: list[PinnedReports] = []
 
     def keep(self, args: tuple[Any, ...]) -> None:
-        """Have the graph keep the arrays of a launch."""
+        """Add the arrays of a launch to the objects that the graph keeps alive."""
         self.kept += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
 
 
@@ -84,7 +84,7 @@ class _Recordings(threading.local):
         self.active = False
 
     def __call__(self, stream: Stream) -> _Recording | None:
-        """The recording that work for a stream belongs to."""
+        """The innermost recording of a stream's work, if there is one."""
         for found in reversed(self.all):
             if stream is found.target or stream is found.stream:
                 return found
@@ -214,7 +214,7 @@ class ScopedCapture:
         try:
             made = capture_end(stream=self._recording.stream)
         except Exception:
-            # The exception of the block says what went wrong first.
+            # An exception of the block is raised instead, because it happened first.
             if error is None:
                 raise
             return

@@ -1,4 +1,4 @@
-"""Arrays of PyTorch, CuPy and others in device memory, without copies, and ours for them."""
+"""Exchange of device arrays with PyTorch, CuPy and other libraries without copies."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def _managed(capsule: Any) -> _Managed:
 
 
 def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | None:
-    """The description of an array of another library in device memory, and its device; None for one on the host.
+    """The description of another library's array in device memory, and its device; None for an array on the host.
 
-    `ordered`: have this thread's stream wait for the work that its library has begun on it; a launch does not need that
-    for PyTorch and CuPy, because it goes to their stream. ValueError for a dtype that Tegula does not have."""
+    `ordered`: this thread's stream waits for the library's pending work on the array; launches do not need this for
+    PyTorch and CuPy, because they go to these libraries' stream. ValueError for a dtype that Tegula does not have."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if not value.is_cuda:
@@ -85,16 +85,17 @@ def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
 
 
 newcomers: list[Callable[[], object]] = []
-"""What is to be done where tensors of a type are seen for the first time."""
+"""Functions to call when tensors of a type are seen for the first time."""
 _adopted: dict[tuple[Any, ...], array] = {}
-"""Arrays on tensors of recent launches, by all that describes them. They own nothing: the launch has the tensor."""
+"""Arrays on tensors of recent launches, by the tensors' descriptions. They own no memory: the launch keeps the
+tensor."""
 MOST_ADOPTED = 4096
 
 
 def adopted(value: Any, dtype: ElementType | None) -> array | None:
-    """An argument of a launch, of another library, as an array on the same memory; None for one on the host.
+    """Another library's array, an argument of a launch, as an array on the same memory; None for an array on the host.
 
-    `dtype`: the vector or matrix type to see its last dimensions as."""
+    `dtype`: the vector or matrix type that its last dimensions are viewed as."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
         found = on_device(value, ordered=False)
@@ -121,12 +122,13 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
 
 
 def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
-    """All that an array on the tensor depends on. The device keeps apart what lay at one address at different times."""
+    """The properties that an array on the tensor depends on. Addresses of different devices may be equal, so the device
+    is one of them."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), dtype
 
 
 def _seen(tensor: Any, dtype: ElementType | None) -> array:
-    """The array that was made for such a tensor of PyTorch; KeyError if there is none."""
+    """The array that was made for a PyTorch tensor with the same description; KeyError if there is none."""
     return _adopted[_description(tensor, dtype)]
 
 
@@ -141,21 +143,21 @@ def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, De
 
 
 def _wait_for(device: Device, handle: int | None) -> None:
-    """Let this thread's stream wait for one of another library. LaunchError where that one is being recorded."""
+    """Have this thread's stream wait for a stream of another library. LaunchError if that stream is being recorded."""
     stream = stream_on(device)
     if handle is not None and (handle or LEGACY) != stream.handle:
         other = Stream(device, cuda_stream=handle)
         if other.is_capturing:
             raise LaunchError(
-                "an array cannot be made of another library's while that library records",
-                "make it before the recording; call functions of tegula.kernels once before it",
+                "an array of another library cannot be converted while that library records a graph",
+                "convert it before the recording; call functions of tegula.kernels once before it",
             )
         stream.wait_stream(other)
 
 
 def _of_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
     device = cuda_device(f"cuda:{ordinal}")
-    # The capsule frees the memory, or drops its reference, when it goes.
+    # The capsule owns the memory or a reference to it, and releases it when it is deleted.
     capsule = value.__dlpack__(stream=stream_on(device).handle)
     tensor = _managed(capsule)
     dtype = _dtype_of(tensor)
@@ -180,8 +182,8 @@ def _code(name: str, bits: int) -> tuple[int, int]:
 
 
 def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
-    """The handle of the stream to launch on where arrays of other libraries are passed: the library's current one,
-    where this thread has chosen none of its own."""
+    """The handle of the stream for a launch with arrays of other libraries: this thread's chosen stream, or else the
+    current stream of the library."""
     if stream.handle != LEGACY:
         return stream.handle
     return _handle_of(stream.device, args) or LEGACY
@@ -189,7 +191,8 @@ def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
 
 @contextmanager
 def foreign_stream(stream: Stream, handle: int, args: tuple[Any, ...]) -> Iterator[Stream]:
-    """The stream of another library to launch on. Arrays of ours are ordered with it by their own stream."""
+    """Another library's stream to launch on. If arguments are tg.arrays, it is ordered with `stream` before and
+    after."""
     other = Stream(stream.device, cuda_stream=handle)
     ordered = any(type(a) is array for a in args) and not other.is_capturing
     if ordered:
@@ -207,8 +210,8 @@ def memory_of_call(
     given: Sequence[Any],
     stream: Stream | None,
 ) -> array | None:
-    """Memory of PyTorch for launches that go to its stream, whose recordings keep it; None for others. LaunchError
-    where another library records those: memory of ours would be given to others before the recording runs."""
+    """Memory from PyTorch for launches that go to its stream, which PyTorch's graphs keep alive; None for other
+    launches. LaunchError while another library records: memory of ours would be reused before the recording runs."""
     used = stream or chosen.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
     tensors = (x for x in given if torch is not None and isinstance(x, torch.Tensor))
@@ -221,7 +224,7 @@ def memory_of_call(
         used = Stream(device, cuda_stream=handle)
     if used is not None and used.is_capturing and not recording(used):
         raise LaunchError(
-            "a launch needs memory for sums, which a recording by another library does not keep",
+            "a launch needs temporary memory, which a recording by another library does not keep alive",
             "record it with tg.ScopedCapture",
         )
     return None
@@ -242,8 +245,8 @@ def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
 
 
 def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
-    """What CuPy, Numba and PyTorch read. AttributeError for dtypes that it cannot name (bfloat16, 8-bit floats): those
-    go through DLPack."""
+    """The `__cuda_array_interface__` of an array, which CuPy, Numba and PyTorch read. AttributeError for dtypes that
+    the interface cannot name (bfloat16, 8-bit floats), which DLPack can."""
     if from_numpy(data.dtype).name not in (
         "bool",
         *(n for n in DTYPES if n.startswith(("int", "uint"))),
@@ -260,8 +263,8 @@ def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
 
 
 def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
-    """A DLPack capsule. `stream`: the consumer's, which is made to wait for ours; None or 1 is the default one, -1
-    means that nothing is to wait. BufferError for memory that may not be written."""
+    """A DLPack capsule. `stream`: the consumer's stream, which is made to wait for ours; None or 1 is the default
+    stream, -1 for no synchronisation. BufferError for read-only memory."""
     ours = stream_on(device)
     if stream != -1:
         consumer = Stream(device, cuda_stream=stream or LEGACY)

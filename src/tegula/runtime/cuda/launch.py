@@ -1,4 +1,4 @@
-"""Launches: one call of the driver with four arguments, from buffers that each thread reuses."""
+"""Launches of kernels: one driver call with four arguments, which point into a buffer that each thread reuses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 MOST_BLOCKS = 2**31 - 1
 CONFIGURATION = struct.Struct("<7I4xQQI4x8x")
-"""The driver's CUlaunchConfig: grid, block, dynamic shared memory, stream, attributes and how many; filled up to where
-the arguments begin."""
+"""The driver's CUlaunchConfig: grid, block, dynamic shared memory, stream, attributes and their number; padded up to
+the start of the arguments."""
 CONFIGURATION_AT, ARGUMENTS = 64, 128
-"""Where they lie in a thread's buffer, after the pointer to the arguments."""
+"""The offsets of the configuration and of the arguments in a thread's buffer, which starts with the pointer to the
+arguments."""
 _ATTRIBUTE = struct.Struct("<I4x3I52x")
 """The driver's CUlaunchAttribute: its number, and its value."""
 _PROGRAMMATIC_SERIALIZATION, _CLUSTER_DIMENSION = 6, 4
@@ -32,25 +33,26 @@ _attributes = ctypes.create_string_buffer(
     2 * _ATTRIBUTE.size,
 )
 EARLY = ctypes.addressof(_attributes), 1
-"""Where the attributes are, and how many, of a launch that may start while the kernel before it ends."""
+"""The address and the number of attributes for a launch that may start while the kernel before it ends."""
 CLUSTERS = EARLY[0] + _ATTRIBUTE.size, 1
-"""Of one whose neighbouring CTAs work in 2-CTA clusters."""
+"""The address and the number of attributes for a launch of 2-CTA clusters."""
 EARLY_CLUSTERS = EARLY[0], 2
 IN_ORDER = 0, 0
-"""No attributes: it starts when all earlier work in the stream is complete."""
+"""No attributes: the launch starts when all earlier work in the stream is complete."""
 MOST_CONFIGURATIONS = 256
-"""Sizes of launches that a form remembers."""
+"""The number of launch configurations that a compiled kernel caches."""
 MOST_BYTES = 32764
-"""Bytes of arguments that a kernel may have."""
+"""The largest size of a kernel's arguments, in bytes."""
 
 
 class _Local(threading.local):
-    """Where the driver reads a thread's launches from: the configuration, the list of pointers to arguments (one), the
-    arguments. `buffer`: the memory, and the addresses of the first two."""
+    """A thread's buffer that the driver reads launches from: the list of pointers to arguments (one), the
+    configuration, the arguments. `buffer`: the memory, the address of the configuration, and the address of the
+    list."""
 
     def __init__(self) -> None:
         memory = bytearray(ARGUMENTS + MOST_BYTES)
-        # The export keeps the memory where it is.
+        # The exported buffer keeps the bytearray from moving.
         self.export = ctypes.c_char.from_buffer(memory)
         start = ctypes.addressof(self.export)
         struct.pack_into("<Q", memory, 0, start + ARGUMENTS)
@@ -70,14 +72,14 @@ def enqueue(
     name: str,
     attributes: tuple[int, int] = IN_ORDER,
 ) -> None:
-    """Put a kernel into a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
+    """Enqueue a kernel in a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
     configuration = CONFIGURATION.pack(blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, *attributes)
     _submit(stream.context, function, configuration + packed, name)
 
 
 def _submit(context: Context, function: int, data: bytes, name: str) -> None:
-    """Give the driver a configuration and arguments, which lie side by side. With one device the driver is asked at
-    once; `submit` tries again, and says what is wrong, where it refuses."""
+    """Launch with a configuration and arguments, which are adjacent in `data`. With one device the driver is called
+    directly; if that fails, `submit` tries again and raises the error."""
     memory, at, parameters = _local.buffer
     memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
     if not context.plain or context.launch_kernel(at, function, parameters, None):
@@ -93,11 +95,11 @@ def launch_on_device(
     stream: Stream | None,
     other: bool = True,
 ) -> None:
-    """Launch a compiled kernel; it runs when its stream reaches it. `packed`: arguments, launch dimensions, and no
-    address of a report. `other`: whether another library's arrays may be among the arguments.
+    """Enqueue a compiled kernel in a stream. `packed`: arguments and launch dimensions, without the address of a
+    report. `other`: whether another library's arrays may be among the arguments.
 
-    `stream`: the one of this thread by default, or the current one of PyTorch or CuPy where their arrays are passed."""
-    # Threads that chose no stream record nothing either.
+    `stream`: by default this thread's stream, or the current stream of PyTorch or CuPy if their arrays are passed."""
+    # Threads that chose no stream are not recording either.
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
         if configuration is None and blocks and compiled.is_plain:
@@ -105,7 +107,7 @@ def launch_on_device(
         if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
             maps = compiled.maps
             data = configuration + (packed if maps is None else maps.appended(packed))
-            # What `_submit` does, without the call.
+            # `_submit` inlined.
             memory, at, parameters = _local.buffer
             memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
             context = compiled.context
@@ -124,15 +126,15 @@ def launch_on_device(
             return
     elif stream.device != compiled.device:
         raise LaunchError(
-            f"kernel {compiled.name}: the stream is one of {stream.device}, the arguments are on {compiled.device}",
+            f"kernel {compiled.name}: the stream belongs to {stream.device}, the arguments are on {compiled.device}",
             "pass a stream of that device",
         )
     _launch(compiled, blocks, packed, stream, args)
 
 
 def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
-    """How a kernel that reports nothing is launched in its device's default stream; kept for the next launch of that
-    size, which reads its arguments as they are: those of one that reports end with an address of their own."""
+    """The configuration of a launch in the device's default stream, cached for later launches with as many blocks. The
+    kernel must report nothing to the host: arguments of a kernel that reports end with an address for each launch."""
     assert compiled.is_plain
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
@@ -144,9 +146,9 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
-    """How many CTAs run so many of the launch."""
+    """The number of CTAs of a launch with `blocks` blocks."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
-        # The other CTA of a cluster is there too; if there is nothing left for it, it stores nothing.
+        # A cluster is always complete; its second CTA stores nothing if there is no block left for it.
         return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
@@ -157,7 +159,7 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
 
 
 def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
-    """Of a launch of so many blocks, which work by themselves if their number is odd."""
+    """The attributes of a launch of `grid` CTAs, which form no clusters if their number is odd."""
     if compiled.clustered and grid % 2 == 0:
         return EARLY_CLUSTERS if early else CLUSTERS
     return EARLY if early else IN_ORDER
@@ -178,7 +180,7 @@ def _launch(
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
     data = packed if compiled.maps is None else compiled.maps.appended(packed)
-    # Whether a stream of another library is being recorded would have to be asked for at every launch.
+    # For a stream of another library each launch would have to query whether it is being recorded.
     known = graph is None and (stream.owned or stream.handle == LEGACY)
     order = _attributes_of(compiled, grid, compiled.overlaps and known)
     enqueue(

@@ -1,5 +1,5 @@
-"""Tensor maps: how bulk copies find boxes of an array. The driver encodes them on the host; they travel with the
-arguments of a launch."""
+"""Tensor maps, by which bulk copies (TMA) address boxes of an array. The driver encodes them on the host; they follow
+the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tegula.runtime.cuda.context import LEGACY, Context
 from tegula.runtime.cuda.memory import Allocation
 
 BYTES, ALIGNMENT = 128, 64
-"""Of an encoded map."""
+"""The size and the alignment of an encoded map, in bytes."""
 
 ELEMENTS = {
     **{"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5},
     **{"float16": 6, "float32": 7, "float64": 8, "bfloat16": 9, "tf32": 11},
 }
-"""The driver's numbers of types. Bulk additions add in them, copies to tf32 round float32, other copies do not look at
-values."""
+"""The driver's numbers of element types. Bulk additions add in the element type, copies to tf32 round float32, other
+copies do not depend on it."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_128_BYTES, L2_256_BYTES = 2, 3
-"""How much of memory the cache fetches at least. Where boxes begin within sectors, so that the sector at either end is
-fetched for its half, the smaller one is faster."""
+"""The driver's numbers of the least fetch of the L2 cache. If rows of boxes start inside sectors, the smaller fetch is
+faster, because the sectors at both ends are used in part."""
 SECTOR = 32
 MOST_REMEMBERED = 256
 NOTHING = 256
-"""Bytes in place of an array without elements."""
+"""The bytes of each of the two regions that stand for an array without elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayMap:
-    """A map of the array described in bytes `start` to `end` of the arguments. `elements`: their type, of `ELEMENTS`.
-    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0.
-    `written`: whether copies go to the array, not from it."""
+    """A map of the array whose description is in bytes `start` to `end` of the arguments. `elements`: the element type,
+    a key of `ELEMENTS`. `box`: the elements of one copy along each dimension, the first dimension first. `row_bytes`:
+    the bytes of a row of the swizzle, or 0. `written`: whether copies write the array."""
 
     start: int
     end: int
@@ -48,8 +48,8 @@ _nothings: dict[Context, Allocation] = {}
 
 
 def _nothing(context: Context) -> int:
-    """Memory for maps of arrays without elements, of which the driver encodes none: a zero, which copies find there as
-    they find zeros outside of any array, and after `NOTHING` bytes a place for what they write outside."""
+    """The address of memory for maps of arrays without elements, which the driver cannot encode: `NOTHING` bytes of
+    zeros that copies read, as they read zeros outside an array, and `NOTHING` bytes that copies may write."""
     known = _nothings.get(context)
     if known is None:
         known = Allocation(context, 2 * NOTHING)
@@ -82,8 +82,8 @@ class TensorMaps:
         return b"".join(parts)
 
     def places(self, arguments: bytes) -> list[tuple[int, int, int]]:
-        """Of each map: where it is in what `appended` returns, where the address of its array is, and that. Those of
-        arrays without elements are left out, because they are of other memory."""
+        """For each map: its offset in the result of `appended`, the offset of its array's address in the arguments, and
+        the address. Arrays without elements are left out, because their maps are of other memory."""
         first, found = len(arguments) + len(self.padding), []
         for k, wanted in enumerate(self.maps):
             address, *numbers = _words(arguments[wanted.start : wanted.end])
@@ -92,7 +92,7 @@ class TensorMaps:
         return found
 
     def _encoded(self, wanted: ArrayMap, array: bytes) -> bytes:
-        """`array`: its address, lengths and strides, as kernels get them."""
+        """The encoded map of an array. `array`: its address, lengths and strides, as in the arguments of kernels."""
         address, *numbers = _words(array)
         rank = len(numbers) // 2
         lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
@@ -122,5 +122,5 @@ class TensorMaps:
 
 
 def _words(array: bytes) -> tuple[int, ...]:
-    """Of the description of an array: its address, lengths and strides."""
+    """The address, lengths and strides in the description of an array."""
     return struct.unpack(f"<{len(array) // 8}q", array)

@@ -1,7 +1,7 @@
-"""Memory of devices, and copies from, to and inside it.
+"""Device memory, and copies to, from and within it.
 
-An array on a device is described by a NumPy array at the device's address, which knows shape, strides and dtype and
-makes views. The host cannot read it: whatever would look at its elements goes through the functions here."""
+An array on a device is described by a NumPy array at the device's address, which has the shape, strides and dtype and
+makes views. The host cannot read its elements; the functions here copy and fill them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PORTABLE = 1
 
 
 class Allocation:
-    """Memory on a device, freed with the object, in the order of the default stream: that waits for all streams made by
-    Tegula, so work that still uses the memory is done before it is given to others."""
+    """Device memory, freed with the object in the order of the default stream. The default stream waits for all streams
+    made by Tegula, so that pending work is complete before the memory is reused."""
 
     def __init__(self, context: Context, size: int) -> None:
         self.context = context
         self.address = context.allocate(max(size, 1))
 
-    # Bound as a default: while the interpreter ends, names of modules may be gone already.
+    # `ending` is a default argument, because module globals may be gone while the interpreter ends.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "address", 0) and not ending() and self.context.fault is None:
             self.context.status("cuMemFreeAsync", self.address, LEGACY)
 
 
 class _Described:
-    """What NumPy asks for to make an array at an address."""
+    """The array interface from which NumPy makes an array at an address."""
 
     def __init__(
         self, address: int, shape: Sequence[int], strides: Sequence[int] | None, size: int, owner: Any
@@ -55,7 +55,7 @@ class _Described:
 def described(
     address: int, shape: Sequence[int], strides: Sequence[int] | None, dtype: np.dtype[Any], owner: Any
 ) -> np.ndarray:
-    """The description of memory on a device; `owner` lives as long as it and its views."""
+    """A NumPy array that describes memory on a device; `owner` lives as long as the array and its views."""
     dtype = np.dtype(dtype)
     return np.asarray(_Described(address, shape, strides, dtype.itemsize, owner)).view(dtype)
 
@@ -98,16 +98,16 @@ def pinned(size: int) -> np.ndarray:
 
 
 keepers: list[Callable[[Allocation], None]] = []
-"""Told of each allocation: recorded launches need those made while they were recorded."""
+"""Functions that are called with each allocation: a graph keeps the allocations made while it was recorded."""
 
 
 def address_of(data: np.ndarray) -> int:
-    """The address of the first element of a memory."""
+    """The address of the first element of an array."""
     return data.__array_interface__["data"][0]
 
 
 def is_packed(data: np.ndarray) -> bool:
-    """Whether a memory is packed in row-major order."""
+    """Whether an array is packed in row-major order."""
     return data.flags.c_contiguous
 
 
@@ -115,7 +115,8 @@ def is_packed(data: np.ndarray) -> bool:
 
 
 def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
-    """Copy an array of the host to memory of a device, same shape and dtype. The source may be changed at once."""
+    """Copy a host array to device memory of the same shape and dtype. The source may be changed when the call
+    returns."""
     if target.size == 0:
         return
     source = np.ascontiguousarray(source)
@@ -130,7 +131,8 @@ def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
 
 
 def download(device: Device, source: np.ndarray) -> np.ndarray:
-    """A packed copy on the host, complete. RunError for what the kernels before it in the stream found."""
+    """A packed copy on the host, complete at return. RunError for errors that earlier kernels in the stream
+    reported."""
     made = np.empty(source.shape, source.dtype)
     stream = stream_on(device)
     if source.size:
@@ -146,7 +148,7 @@ def download(device: Device, source: np.ndarray) -> np.ndarray:
 
 
 def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
-    """Copy memory of a device to memory of a device, same shape and dtype, in the order of the target's stream."""
+    """Copy between device memories of the same shape and dtype, in the order of the target's stream."""
     if target.size == 0:
         return
     if source_device != device:
@@ -161,7 +163,7 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
 
 
 def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
-    """From one device to another, in the order of both their streams."""
+    """Copy from one device to another, in the order of the streams of both."""
     stream, before = stream_on(device), stream_on(source_device)
     packed = source
     if not is_packed(source):
@@ -185,7 +187,7 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
 
 
 def _between(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
-    """Copy between memory of one device that does not overlap: the driver's copies have no order."""
+    """Copy between regions of one device that do not overlap: the driver's copies have no defined order."""
     if is_packed(target) and is_packed(source):
         _copy_packed(stream, target, source)
     else:
@@ -197,7 +199,8 @@ def _copy_packed(stream: Stream, target: np.ndarray, source: np.ndarray) -> None
 
 
 def fill(device: Device, target: np.ndarray, value: object) -> None:
-    """Set every element, in the order of the stream. `value` is what NumPy would broadcast to the target's shape."""
+    """Set every element, in the order of the stream. `value`: a value that NumPy can broadcast to the target's
+    shape."""
     if target.size == 0:
         return
     pattern = np.asarray(value).astype(target.dtype)
@@ -211,7 +214,7 @@ def fill(device: Device, target: np.ndarray, value: object) -> None:
 
 
 def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
-    """Fill packed memory with a pattern of 1, 2 or 4 bytes, or of equal ones; whether that could be done."""
+    """Fill packed memory with a pattern that repeats every 1, 2 or 4 bytes. Returns False for other patterns."""
     raw = pattern.tobytes()
     for size, name in ((1, "cuMemsetD8Async"), (2, "cuMemsetD16Async"), (4, "cuMemsetD32Async")):
         if len(raw) % size == 0 and raw == raw[:size] * (len(raw) // size):
@@ -238,14 +241,14 @@ def in_words(data: np.ndarray) -> np.ndarray:
 
 
 def _is_pinned(where: Context, address: int) -> bool:
-    """Whether the driver copies from that memory of the host while the caller goes on."""
+    """Whether host memory is pinned, so that the driver copies from it asynchronously."""
     kind = ctypes.c_uint()
     code = where.status("cuPointerGetAttribute", ctypes.byref(kind), POINTER_MEMORY_TYPE, address)
     return code == 0 and kind.value == HOST_MEMORY
 
 
 def ordinal_of(address: int) -> int:
-    """The device that an address belongs to; 0 for that of an empty array."""
+    """The number of the device that an address belongs to; 0 for the null address of an empty array."""
     if address == 0:
         return 0
     return context(0).make(ctypes.c_int, "cuPointerGetAttribute", POINTER_ORDINAL, address)

@@ -1,4 +1,4 @@
-"""Code on a device: from LLVM IR text, or from the cache, to functions that can be launched."""
+"""Modules of code on a device: compiled from LLVM IR text or read from the cache, and their functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.runtime.store import disk_cache
 from tegula.target import CudaTarget
 
 SHARED_ALWAYS = 48 << 10
-"""Bytes of dynamic shared memory that a function may have without asking for more."""
+"""The bytes of dynamic shared memory that a function may use without setting an attribute."""
 LOG_BYTES = 1 << 16
 INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES, LOG_VERBOSE, LINE_INFO = 3, 4, 5, 6, 12, 13
 MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
@@ -33,10 +33,10 @@ class LoadedModule:
         self.handle: int = _compiled_by_driver(context, code) if is_ptx else _loaded(context, code)
 
     def function(self, name: str, shared_bytes: int = 0, threads: int = 1, registers: int = 0) -> int:
-        """The handle of a kernel, made ready for that much dynamic shared memory.
+        """The handle of a kernel, configured for `shared_bytes` of dynamic shared memory.
 
-        LaunchError if the device cannot run a block of it; InternalError if its threads do not start with as many
-        `registers` as its roles rely on (0: any number)."""
+        LaunchError if the device cannot run a block of `threads`; InternalError if the code does not have exactly the
+        `registers` per thread that the roles assume (0: any number)."""
         call, make = self.context.call, self.context.make
         made = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
         most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, made)
@@ -57,7 +57,7 @@ class LoadedModule:
             self.context.dropped.add(self.handle)
 
     def attribute(self, function: int, which: int) -> int:
-        """A number that the driver knows of a function of the module."""
+        """An attribute of a function of the module by its number in the driver."""
         return self.context.make(ctypes.c_int, "cuFuncGetAttribute", which, function)
 
 
@@ -66,7 +66,7 @@ def _loaded(context: Context, code: bytes) -> int:
 
 
 def _compiled_by_driver(context: Context, code: bytes) -> int:
-    """PTX through the driver's compiler, whose complaints fail as those of ptxas do."""
+    """Compile PTX by the driver's compiler; warnings are errors, as for ptxas."""
     said, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
     options = {
         INFO_LOG: ctypes.addressof(said),
@@ -88,12 +88,13 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
 
 
 def keyed(parts: list[str], target: CudaTarget) -> list[str]:
-    """Everything that code depends on: what it is made of, the target and the compilers of PTX."""
+    """The texts that code depends on: `parts`, the target and the compiler of PTX."""
     return [*parts, target.key, ptx.identity(config.ptxas)]
 
 
 def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
-    """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was kept."""
+    """The entry for `parts` and a target, from the disk cache or else from `make()`, and whether it was in the
+    cache."""
     store = disk_cache()
     if store is None:
         return make(), False
@@ -109,9 +110,9 @@ def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, b
 def assembled(
     text: str, target: CudaTarget, waiting: int = 0, require: Callable[[str], None] | None = None
 ) -> ptx.Cubin:
-    """LLVM IR text as code for a device. `waiting`: the threads of a block that mostly waits for memory, so that many
-    blocks at once are better than many registers. `require`: is shown the PTX, and raises what is wrong with the order
-    of its instructions."""
+    """Compile LLVM IR text to code for a device. `waiting`: for a kernel that mostly waits for memory, the threads of a
+    block; the code then uses fewer registers, so that more blocks are resident. `require`: called with the PTX; raises
+    an error if its instructions are in a wrong order."""
     from tegula.backend.llvm import compile_ptx
 
     program = compile_ptx(text, target.arch)

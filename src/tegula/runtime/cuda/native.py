@@ -1,6 +1,7 @@
-"""Launches in machine code (backend/launcher.py): what it knows of the process, and of the launches of each kernel.
+"""Launches in machine code (backend/launcher.py): the variables of the process, and a table of cached launches for each
+kernel.
 
-A launch that took the slow path before is cached in it, so that the next one like it needs little of Python."""
+A launch that took the slow path is cached, so that later launches with the same key run almost no Python."""
 
 from __future__ import annotations
 
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
 Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
 """`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
 PATIENCE = 2
-"""Launches of a kernel that go the slow path in any case: one that is launched once or twice gains nothing."""
+"""The number of a kernel's first launches that take the slow path in any case, because caching them would not pay."""
 FASTCALL = 0x80
-"""CPython's number for functions that take an array of arguments."""
+"""CPython's METH_FASTCALL: the function takes an array of arguments."""
 EXCHANGE, EXCHANGE_NAME, EXCHANGE_MAJOR = "__dlpack_c_exchange_api__", b"dlpack_exchange_api", 1
 DESCRIBE_AT, STREAM_AT, EXCHANGE_BYTES = 40, 48, 56
-"""Of DLPack's table of functions, which begins with its version: the function that describes a tensor without owning
-it, and the one that says in which stream its library works."""
+"""Offsets in DLPack's table of functions: the function that describes a tensor without owning it, and the function that
+returns the library's current stream; the size of the table."""
 
 MOST_REPLACED = 1000
-"""Launches of a kernel that are cached in the place of others."""
+"""The number of replaced entries after which a kernel's table caches no more launches."""
 ENTRY = f"<{len(launcher.ENTRY) - 1}q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
-"""A device, as machine code knows it, on which nothing is launched."""
+"""The variables of a device on which machine code launches nothing."""
 
 _pointer, _object = ctypes.c_void_p, ctypes.py_object
 
 
-# What there is once --------------------------------------------------------------------------------------------------
+# One per process -----------------------------------------------------------------------------------------------------
 
 
 class World:
-    """The code, and what it knows of the process."""
+    """The machine code of launches and its variables for the process."""
 
     def __init__(self, code: LoadedObject) -> None:
         self.code = code
@@ -80,7 +81,7 @@ class World:
         self.memory[WORLD[name] // launcher.WORD] = value
 
     def know_tensors(self) -> None:
-        """Find PyTorch's functions, where it is loaded and has them; without, its tensors go the slow path."""
+        """Look up PyTorch's exchange functions. Without them, launches with tensors take the slow path."""
         torch = sys.modules.get("torch")
         capsule = getattr(getattr(torch, "Tensor", None), EXCHANGE, None)
         if torch is None or capsule is None:
@@ -103,7 +104,7 @@ class World:
 
 
 class Method:
-    """A function of the code as Python's built-in functions are described."""
+    """A function of the machine code as a PyMethodDef of CPython."""
 
     def __init__(self, code: LoadedObject, name: str) -> None:
         self.name = ctypes.create_string_buffer(name.encode())
@@ -111,21 +112,21 @@ class Method:
         self.description = ctypes.create_string_buffer(made, len(made))
 
     def function(self, of: object) -> Any:
-        """A built-in function, whose first argument is `of`."""
+        """A built-in Python function whose first argument is `of`."""
         make = ctypes.pythonapi["PyCFunction_NewEx"]
         make.restype, make.argtypes = _object, (_pointer, _object, _pointer)
         return make(ctypes.addressof(self.description), of, None)
 
 
 class _Worlds:
-    """The world, once it is made; `impossible` where it cannot be."""
+    """The world once it is made; `impossible`: this Python does not support it."""
 
     made: World | None = None
     impossible = False
 
 
 def world() -> World | None:
-    """The world; None where this Python does not keep types where machine code looks for them."""
+    """The world, made at the first call; None if this Python's object layout is not the one machine code reads."""
     if _Worlds.made is None and not _Worlds.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
@@ -135,12 +136,12 @@ def world() -> World | None:
     return _Worlds.made
 
 
-# What there is for each kernel ---------------------------------------------------------------------------------------
+# One per kernel ------------------------------------------------------------------------------------------------------
 
 
 class Table(bytearray):
-    """What machine code reads of a kernel: its parameters, and the cached launches. `entries` keeps these
-    alive, by slot."""
+    """The memory that machine code reads for a kernel: its parameters and the cached launches. `entries`: the objects
+    of the cached launches by slot, which keep them alive."""
 
     def __init__(self, parameters: Sequence[tuple[int, ...]]) -> None:
         super().__init__(launcher.TABLE_BYTES)
@@ -155,9 +156,10 @@ class Table(bytearray):
         return ARGUMENTS_AT + k * ARGUMENT_WORDS * launcher.WORD
 
     def cache_launch(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
-        """Know a launch: what was launched, and the bytes that it reads without maps, for the key of its arguments.
+        """Cache a launch by the key of its arguments: the function, its configuration, and the bytes that follow the
+        arguments.
 
-        Launches that report to the host, and those without blocks, are known as what goes the slow path."""
+        Launches that report to the host and launches without blocks are cached as ones that take the slow path."""
         first = sum(self.sizes)
         device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
         whole, places = packed, []
@@ -192,12 +194,12 @@ class Table(bytearray):
             + b"".join(struct.pack("<3Q", *fixup) for fixup in fixups)
             + data[first:]
         )
-        # The form may be given other captured objects, which are equal to these.
+        # `captured` is kept too: the form's captured objects may be replaced by equal ones.
         self._put(key, (kept, key, append, name, writes, number, form, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
-        """Put an entry in the place of one for the same key, in a free slot, or in the place of another one; not any
-        more where that happened too often, because cached launches are evicted before they are of use."""
+        """Store an entry in the slot of the same key, in a free slot, or in the place of another entry. After
+        MOST_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
         h = hashed(key)
         home = h >> (64 - launcher.SLOT_BITS)
         slots = [(home + way) % len(self.entries) for way in range(launcher.WAYS)]
@@ -209,14 +211,14 @@ class Table(bytearray):
                 return
             self.replaced += 1
             slot = slots[self.replaced % launcher.WAYS]
-        # The entry before goes last: machine code must not find it any more.
+        # The replaced entry is freed last, when machine code cannot find it any more.
         before, self.entries[slot] = self.entries[slot], entry
         struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), h)
         del before
 
     def _expect_maps(self, form: CudaCompiled) -> bool:
-        """Have keys hold the descriptions of the arrays that have maps, with addresses where the driver cannot change
-        those of maps; whether they did not yet."""
+        """Have keys contain the descriptions of arrays with maps, with their addresses if the driver cannot replace the
+        address of a map. Returns whether keys have changed."""
         assert form.maps is not None
         movable = form.context.known[DEVICE["replace"] // launcher.WORD]
         needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
@@ -232,7 +234,7 @@ class Table(bytearray):
 
 
 def hashed(key: bytes) -> int:
-    """What machine code finds a key by."""
+    """The hash of a key, as machine code computes it."""
     h, most = 0, 2**64 - 1
     for (word,) in struct.iter_unpack("<Q", key):
         h = (h ^ word) * launcher.HASH & most
@@ -241,7 +243,7 @@ def hashed(key: bytes) -> int:
 
 
 def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
-    """What machine code knows of the parameters; None where there are any that it does not take."""
+    """The descriptions of parameters for machine code; None if it does not support one of them."""
     found: list[tuple[int, ...]] = []
     for p in parameters:
         wanted = p.annotation
@@ -269,7 +271,7 @@ def _number(wanted: DType) -> tuple[int, ...]:
 
 
 def later(kernel: Kernel) -> Launch:
-    """What stands for a kernel's function at first: it launches nothing, and is replaced when it is called again."""
+    """The first function of a kernel: it launches nothing, and replaces itself at its call number PATIENCE."""
     calls = 0
 
     def wait(*arguments: Any) -> bool:
@@ -290,21 +292,21 @@ def _made(kernel: Kernel) -> Launch:
 
 
 def never(*arguments: Any) -> bool:
-    """The function of a kernel whose parameters machine code does not take."""
+    """The function of a kernel whose parameters machine code does not support."""
     return False
 
 
 def cache_launch(
     kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, form: CudaCompiled
 ) -> None:
-    """Cache a launch that was just done, whose key machine code did not know. `call`: its arguments, which
-    nobody else can change any more."""
+    """Cache a launch that has just run and whose key was not in the table. `call`: its arguments, which no other code
+    can change."""
     native, (*arguments, mode) = kernel.native, call
     table = getattr(native, "__self__", None)
     if native is None or not isinstance(table, Table):
         return
     found = kernel.fast_path(plan, (*arguments[2], *arguments[3]))
-    # The launch may have been of arguments that have changed since the key was made.
+    # Not cached if the arguments have changed since the key was made.
     if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
         return
     table.cache_launch(key, plan, form, found[1])

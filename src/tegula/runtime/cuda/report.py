@@ -1,4 +1,4 @@
-"""What kernels on GPUs report to the host: the records of each launch, kept until its stream is known to be done."""
+"""Reports of kernels on GPUs to the host: the records of each launch, delivered when its stream is known to be done."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
 MOST = 64
-"""Launches whose reports may be waiting; one more waits for the device."""
+"""The number of launches with undelivered reports; one more launch waits for the device."""
 PORTABLE, MAPPED = 1, 2
 
 
 class PinnedReports:
-    """The records of one launch, in memory of the host that the device writes to."""
+    """The records of one launch, in pinned host memory that the device writes."""
 
     def __init__(self, compiled: CudaCompiled, context: Context) -> None:
         self.compiled = compiled
@@ -31,7 +31,8 @@ class PinnedReports:
         self.address = self.memory.ctypes.data
 
     def deliver(self) -> None:
-        """Print what was printed, raise for the first failure, and be ready for the next launch."""
+        """Write the kernel's prints, raise the error of its first failure, and clear the records for the next
+        launch."""
         count = int(self.memory[0])
         if count == 0:
             return
@@ -43,7 +44,7 @@ class PinnedReports:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Reports of a launch in a stream. `number`: counts the launches of the device that report."""
+    """The undelivered reports of a launch in a stream. `number`: counts the device's launches with reports."""
 
     number: int
     stream: int
@@ -52,7 +53,7 @@ class _Waiting:
 
 
 class _Queue:
-    """The reports of one device that were not delivered yet, in the order of the launches."""
+    """The undelivered reports of one device, in the order of the launches."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -61,7 +62,7 @@ class _Queue:
         self.free: list[np.ndarray] = []
 
     def memory(self, context: Context) -> np.ndarray:
-        """Room for the records of one launch; the driver gives it in 0.1 to 1 ms, so it is kept for others."""
+        """Memory for the records of one launch, reused where possible, because an allocation takes 0.1 to 1 ms."""
         with self.lock:
             if self.free:
                 return self.free.pop()
@@ -81,13 +82,13 @@ def _queue(context: Context) -> _Queue:
 
 
 def launched_on(context: Context) -> int:
-    """How many launches of a device had reports so far."""
+    """The number of a device's launches with reports so far."""
     return _queue(context).number
 
 
 def expect(context: Context, stream: int, reports: PinnedReports, recorded: bool = False) -> None:
-    """Deliver the reports of a launch when its stream is next waited for. `recorded`: the launch belongs to a graph,
-    which keeps the memory."""
+    """Queue the reports of a launch, to be delivered when its stream is next waited for. `recorded`: the launch belongs
+    to a graph, which keeps the memory."""
     queue = _queue(context)
     with queue.lock:
         queue.number += 1
@@ -99,8 +100,8 @@ def expect(context: Context, stream: int, reports: PinnedReports, recorded: bool
 
 
 def deliver(context: Context, stream: int | None = None, until: int | None = None) -> None:
-    """Deliver the reports of launches that are known to be done: all of a device, or those in a stream, or of these the
-    ones up to a number. The first failure is raised after all prints."""
+    """Deliver the reports of completed launches: of the whole device, of `stream` only, or of its launches up to number
+    `until`. The first failure is raised after all prints."""
     queue = _queues.get(context)
     if queue is None or not queue.waiting:
         return
@@ -123,12 +124,12 @@ def deliver(context: Context, stream: int | None = None, until: int | None = Non
 
 
 def forget(context: Context, memory: np.ndarray) -> None:
-    """Take back the memory of reports whose graph is gone."""
+    """Reuse the memory of reports whose graph was deleted."""
     _queue(context).free.append(memory)
 
 
 def synchronize(context: Context) -> None:
-    """Wait for everything on a device. RunError for what its kernels found."""
+    """Wait for all work on a device. RunError for the errors that its kernels reported."""
     context.call("cuCtxSynchronize")
     context.recent.clear()
     deliver(context)

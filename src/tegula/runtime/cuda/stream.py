@@ -1,4 +1,4 @@
-"""Streams and events: what runs in which order on a device."""
+"""Streams and events, which order the work on a device."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class _Chosen(threading.local):
 
 chosen = _Chosen()
 switches = words("q", [0, 0])
-"""Whether any thread ever chose one, and how many recordings there are: for the machine code of launches."""
+"""Read by the machine code of launches: whether a thread ever chose a stream, and the number of recordings."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -243,7 +243,7 @@ def choice(device: Device) -> Stream | None:
 
 
 def restore_choice(device: Device, before: Stream | None) -> None:
-    """Have this thread's choice be what it was, as `choice` said."""
+    """Restore this thread's choice on a device to an earlier result of `choice`."""
     if before is None:
         chosen.streams.pop(device.ordinal, None)
     else:

@@ -1,4 +1,4 @@
-"""Copies between memory of any strides on one device: transposed, reversed, repeated, one element for all."""
+"""Copies between arrays of any strides on one device: transposed, reversed or broadcast."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tegula.runtime.cuda.stream import Stream
 THREADS = 256
 MOST_BLOCKS = 1 << 16
 MAX_RANK = 6
-"""The dimensions of an array and of its elements."""
+"""The largest number of dimensions of an array, including those of its elements."""
 ARGUMENTS = struct.Struct(f"<4q{3 * MAX_RANK}q")
 SIZES = (1, 2, 4, 8)
 
-# The element with a flat index, by the extents and strides in %args: target, source, count, rank, extents, strides of
-# the target in bytes, strides of the source in bytes.
+# Copies the element with a flat index. %args: target, source, count, rank, extents, strides of the target in bytes,
+# strides of the source in bytes.
 ELEMENT = """
 define internal void @element<SIZE>(ptr %args, i64 %flat) alwaysinline {
 entry:
@@ -100,7 +100,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 
 
 def filled(text: str, size: int) -> str:
-    """A template for elements of that many bytes."""
+    """A template filled in for elements of `size` bytes."""
     numbers = {"SIZE": size, "BITS": 8 * size, "BYTES": ARGUMENTS.size, "THREADS": THREADS}
     for name, value in numbers.items():
         text = text.replace(f"<{name}>", str(value))
@@ -113,7 +113,7 @@ def kernels_text() -> str:
 
 
 def arguments(target: np.ndarray, source: np.ndarray) -> bytes:
-    """What the kernels read, with as few dimensions as describe both arrays."""
+    """The packed arguments of the kernels, with as few dimensions as describe both arrays."""
     dims: list[tuple[int, int, int]] = []
     for n, to, from_ in zip(target.shape, target.strides, source.strides, strict=True):
         if n == 1:
@@ -148,7 +148,7 @@ def _function(context: Context, size: int) -> int:
 
 
 def copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
-    """Copy elements, in the order of the stream; same shape and dtype, memory of one device that does not overlap."""
+    """Copy elements in the order of the stream, between arrays of one shape and dtype that do not overlap."""
     function = _function(stream.context, target.itemsize)
     blocks = min(-(-target.size // THREADS), MOST_BLOCKS)
     enqueue(stream, function, blocks, THREADS, 0, arguments(target, source), "copy")

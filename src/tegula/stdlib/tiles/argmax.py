@@ -1,4 +1,4 @@
-"""Where the largest element of a tile is."""
+"""The index of the largest element of a tile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def tile_argmax(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
 
 @part
 def _tile_reversed_bits(x: float32):
-    """Numbers as integers in the opposite order, NaN last all the same."""
+    """Numbers as unsigned integers in descending order of the numbers; NaN has the largest integer, as in ascending
+    order."""
     return tg._tile_sort_bits(-x)
 
 

@@ -1,4 +1,4 @@
-"""Where the smallest element of a tile is."""
+"""The index of the smallest element of a tile."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ def _tile_place_of_least(bits: Tile[Bits, *S]) -> Tile[int32, ONE]:
 
 @_tile_place_of_least.program(when=lambda Bits: Bits == uint32)
 def of_short_keys(bits):
-    """Keys with their places below them: the least of these."""
+    """For 32-bit keys: the minimum of 64-bit integers with the key in the upper and the index in the lower half."""
     pairs = (tg.tile_astype(bits, uint64) << uint64(32)) | tg.tile_astype(tg._tile_places(bits), uint64)
     return tg.tile_astype(tg.tile_min(pairs) & uint64(0xFFFFFFFF), int)
 
 
 @_tile_place_of_least.program
 def of_long_keys(bits):
-    """The same of what is left of keys when the least is subtracted: 0, or a bit above the places."""
+    """For 64-bit keys: bit 31 says whether the key is above the least key, the bits below hold the index; the minimum
+    of these integers is the index."""
     more = tg.tile_astype(tg.min(bits - tg.tile_min(bits), uint64(1)), uint32)
     return tg.tile_astype(tg.tile_min((more << uint32(31)) | tg._tile_places(bits)), int)
 
@@ -77,7 +78,7 @@ def reference(a):
 
 
 def first(a: np.ndarray, least: bool) -> int:
-    """The row-major index of the first extreme: numbers before NaN, and zeros in the order of their signs."""
+    """The row-major index of the first extreme element: numbers are preferred to NaN, and -0.0 is below 0.0."""
     line = a.ravel()
     if line.dtype.kind != "f":
         return int(line.argmin() if least else line.argmax())
@@ -87,7 +88,8 @@ def first(a: np.ndarray, least: bool) -> int:
 
 
 def lines(rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Tiles whose extremes are worth looking for."""
+    """Tiles of several shapes and dtypes, with equal elements, NaNs, infinities, zeros of both signs and the limits of
+    integers."""
     for shape in ((1,), (2,), (33,), (200,), (3, 5), (4, 2, 3)):
         yield rng.standard_normal(shape).astype(np.float32)
     some = np.array([nan, 0.0, -0.0, 0.0, -0.0, nan], np.float32)

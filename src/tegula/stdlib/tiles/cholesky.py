@@ -13,7 +13,7 @@ from tegula.stdlib.registry import tg
 
 N = Extent("N")
 PANEL = 32
-"""Columns: narrower panels take longer to compile, wider ones to run."""
+"""The number of columns of a panel: narrower panels take longer to compile, wider panels take longer to run."""
 FillMode = constexpr["lower", "upper"]
 
 
@@ -41,7 +41,8 @@ def tile_cholesky(a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower") -> Ti
 
 @tile_cholesky.program(when=lambda N, fill_mode: N > PANEL and fill_mode == "lower")
 def lower_in_panels(a):
-    """A panel of columns at a time; the rest of the matrix gets one product of each subtracted."""
+    """Factors PANEL columns at a time, and subtracts the product of each panel with its transpose from the trailing
+    matrix."""
     n = a.shape[0]
     factor = tg.tile_zeros(shape=(n, n), dtype=type(a[0, 0]))
     for p in tg.static(range(0, n, PANEL)):
@@ -63,7 +64,7 @@ def lower_in_panels(a):
 
 @tile_cholesky.program(when=lambda fill_mode: fill_mode == "lower")
 def lower(a):
-    """Column by column; the rest of the matrix gets the product of each subtracted."""
+    """Factors column by column, and subtracts the outer product of each column with itself from the trailing matrix."""
     n = a.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
@@ -83,7 +84,8 @@ def upper(a):
 
 @tile_cholesky.vjp(keep="result")
 def adjoint(result, grad, fill_mode):
-    """Let P be the lower triangle of L.T @ grad, its diagonal halved: the same of inv(L).T @ (P + P.T) @ inv(L)."""
+    """With P the lower triangle of L.T @ grad with half of its diagonal: the lower triangle of inv(L).T @ (P + P.T) @
+    inv(L) with half of its diagonal."""
     n = grad.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
@@ -111,7 +113,7 @@ def reference(a, fill_mode="lower"):
 
 
 def definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Symmetric matrices whose eigenvalues are far from 0; what is above the diagonal is not."""
+    """Symmetric positive definite matrices whose eigenvalues are far from 0."""
     *_, n = shape
     m = rng.standard_normal(shape)
     return m @ np.swapaxes(m, -1, -2) / n + np.eye(n)

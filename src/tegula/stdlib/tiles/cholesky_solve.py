@@ -1,4 +1,4 @@
-"""Equations with a symmetric matrix, of which the Cholesky factor is known."""
+"""Solves linear equations with a symmetric matrix, given its Cholesky factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often integers occur."""
+"""Counts how often integers occur in a tile."""
 
 from __future__ import annotations
 

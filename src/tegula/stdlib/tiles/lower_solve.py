@@ -1,4 +1,4 @@
-"""Equations with a lower triangular matrix."""
+"""Solves linear equations with a lower triangular matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
 
 @tile_lower_solve.vjp(keep=("l", "result"))
 def adjoint(l, result, grad):  # noqa: E741
-    """That of y is inv(l).T @ grad; that of l the lower triangle of its product with -z.T."""
+    """The adjoint of y is b = inv(l).T @ grad, that of l is the lower triangle of -b @ z.T."""
     n = l.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
@@ -57,14 +57,14 @@ def reference(l, y):  # noqa: E741
 
 
 def solved(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """NumPy takes vectors as columns."""
+    """The NumPy solution; a batch of vectors is passed as matrices with one column."""
     return (
         np.linalg.solve(matrix, y) if y.ndim == matrix.ndim else np.linalg.solve(matrix, y[..., None])[..., 0]
     )
 
 
 def factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Lower triangles whose inverses are not large; what is above the diagonal is no number."""
+    """Lower triangular matrices whose inverses are not large, with NaN above the diagonal, which must not be read."""
     *_, n = shape
     lower = np.tril(rng.standard_normal(shape) / n, -1) + np.eye(n) * rng.uniform(1, 2, shape)
     return lower + np.triu(np.full((n, n), np.nan), 1)

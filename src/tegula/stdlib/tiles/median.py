@@ -1,4 +1,4 @@
-"""The middle of a tile's elements."""
+"""The median of a tile's elements."""
 
 from __future__ import annotations
 

@@ -24,11 +24,12 @@ Number = Dtypes(
 )
 Kind, Flag = constexpr["sum", "min", "max"], constexpr[bool]
 REGISTERS = 64
-"""Of 32 bits, for the elements of a thread."""
+"""The number of 32-bit registers that the elements of a thread may take."""
 
 
 def chunk(n: int, threads: int) -> int:
-    """How many elements in a row each thread has: a divisor of their number, unless that is much more than needed."""
+    """The number of consecutive elements per thread: the least divisor of n that suffices, or n / threads rounded up if
+    that divisor is more than 4 times as large."""
     least = -(-n // threads)
     return next((c for c in range(least, 4 * least + 1) if n % c == 0), least)
 
@@ -119,7 +120,7 @@ def tile_scan_min_inclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
 
 @cooperative
 def _tile_running_sum(t: Tile[Number, *S], exclusive: constexpr[bool]) -> Tile[Number, *S]:
-    """Running sums, whose adjoint is the same from the other end."""
+    """Running sums. The adjoint is the running sum of the result's adjoint from the last element to the first."""
     return tg._tile_running(t, "sum", exclusive, False)
 
 
@@ -130,13 +131,14 @@ def of_sums(grad, exclusive):
 
 @cooperative
 def _tile_running_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
-    """Running extremes. An element that sets one gets the adjoints from there up to the next that does."""
+    """Running extremes. An element that sets an extreme gets the sum of the adjoints from its own up to the next
+    element that sets one."""
     return tg._tile_running(t, kind, False, False)
 
 
 @_tile_running_extreme.vjp(keep="t")
 def of_extremes(t, grad, kind):
-    """What absent threads have is no number, and sets none."""
+    """Elements of absent threads are read as NaN, which sets no extreme."""
     shape = t.shape
     n = tg.static(prod(shape))
     flat, there = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,))
@@ -149,7 +151,8 @@ def of_extremes(t, grad, kind):
 
 @cooperative
 def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """The elements up to each one combined, or of sums those in front of it, `exclusive`; `back`: from the last one."""
+    """Combines the elements up to each element, which is left out if `exclusive`; `back`: from the last element to the
+    first."""
     if tg.group_present() == tg.group_size():
         made = tg._tile_in_chunks(t, kind, exclusive, back)
     else:
@@ -159,13 +162,13 @@ def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) 
 
 @_tile_running.program(when=lambda S, group, partial, back: partial and S == (group,) and not back)
 def of_one_each(t, kind, exclusive, back):
-    """Threads that are absent have the elements that are."""
+    """With one element per thread, absent elements are those of absent threads, so that no serial path is needed."""
     return tg.tile_map(tg._tile_second, t, tg._tile_in_chunks(t, kind, exclusive, back))
 
 
 @cooperative
 def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """Each thread combines its elements in a row; then it gets what all threads in front have together."""
+    """Each thread combines its consecutive elements, then combines them with the total of all threads in front."""
 
 
 @_tile_in_chunks.program(
@@ -196,7 +199,7 @@ def in_registers(t, kind, exclusive, back):
 
 @_tile_in_chunks.program(when=lambda S, Number, group: fits(prod(S), scalar_of(Number), group))
 def of_each_component(t, kind, exclusive, back):
-    """Of vectors and matrices."""
+    """Scans each component of tiles of vectors and matrices by itself."""
     shape = t.shape
     n = tg.static(prod(shape))
     made, vector = t, type(tg.tile_reshape(t, (n,))[0])
@@ -208,7 +211,8 @@ def of_each_component(t, kind, exclusive, back):
 
 @_tile_in_chunks.program
 def through_memory(t, kind, exclusive, back):
-    """Of more elements: they are combined twice, the second time from those in front."""
+    """For more elements than fit in registers: a first pass finds each thread's total, a second pass starts from the
+    total of the threads in front."""
     shape, threads = t.shape, tg.group_size()
     n = tg.static(prod(shape))
     c = tg.static(-(-n // threads))
@@ -236,7 +240,7 @@ def through_memory(t, kind, exclusive, back):
 
 @cooperative
 def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """The same by the first thread, the only one that is there in any block."""
+    """The result of `_tile_in_chunks`, computed by the first thread alone, which is present in every block."""
     shape = t.shape
     n = tg.static(prod(shape))
     flat, there = tg.tile_reshape(t, (n,)), tg.tile_zeros(shape=n, dtype=bool, storage="shared")
@@ -256,7 +260,8 @@ def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Fla
 
 @cooperative
 def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """For each element that sets a running extreme the sum of the adjoints from there up to the next that does."""
+    """For each element that sets a running extreme, the sum of the adjoints from its own up to the next element that
+    sets one; 0 for other elements."""
     if tg.group_present() == tg.group_size():
         made = tg._tile_to_extremes_in_chunks(t, grad, kind)
     else:
@@ -266,7 +271,7 @@ def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> 
 
 @_tile_to_extremes.program(when=lambda Number: not isinstance(Number, DType))
 def by_components(t, grad, kind):
-    """Of vectors and matrices."""
+    """Handles each component of tiles of vectors and matrices by itself."""
     made, vector = grad, type(t[0])
     for k in tg.static(range(components(vector))):
         x, g = tg.tile_map(tg._tile_component, t, k), tg.tile_map(tg._tile_component, grad, k)
@@ -276,7 +281,8 @@ def by_components(t, grad, kind):
 
 @cooperative
 def _tile_to_extremes_in_chunks(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The extremes in front of each thread's elements, and the sums after them, are found as running extremes are."""
+    """The result of `_tile_to_extremes`; the extremes in front of each thread's elements and the sums after them are
+    found by a scan over threads."""
     return tg._tile_to_extremes_by(t, grad, kind, tg.group_size())
 
 
@@ -312,7 +318,7 @@ def both_in_registers(t, grad, kind):
 def _tile_to_extremes_by(
     t: Tile[Number, N], grad: Tile[Number, N], kind: Kind, threads: constexpr[int]
 ) -> Tile[Number, N]:
-    """The same through memory, by the first so many threads."""
+    """The result of `_tile_to_extremes`, computed through shared memory by the first `threads` threads."""
     n, lane = t.shape[0], tg.group_lane()
     c = tg.static(-(-n // threads))
     rows = tg.static(-(-n // c))
@@ -352,7 +358,7 @@ def _tile_to_extremes_by(
 def _tile_in_rows(
     t: Tile[Number, *S], rows: constexpr[int], length: constexpr[int]
 ) -> Tile[Number, ROWS, LENGTH]:
-    """A tile as rows, the last one filled up."""
+    """The elements of a tile in `rows` rows of `length`, the last row padded with zeros."""
 
 
 @_tile_in_rows.program(when=lambda S, rows, length: prod(S) == rows * length)
@@ -373,7 +379,7 @@ def with_more(t, rows, length):
 
 @cooperative
 def _tile_of_rows(t: Tile[Number, ROWS, LENGTH], n: constexpr[int]) -> Tile[Number, NUMBER]:
-    """The first n elements of rows."""
+    """The first n elements of a tile of rows, in row-major order."""
 
 
 @_tile_of_rows.program(when=lambda rows, length, n: n == rows * length)
@@ -394,8 +400,8 @@ def of_some(t, n):
 
 @part
 def _tile_combined(kind, near, far):
-    """Elements combined with others, which may be farther away than these: that counts for segments alone, sums up to
-    the first element that begins another, and whether one does."""
+    """Combines `near` with `far`, whose elements are farther from the result's. The order matters for segments only:
+    vectors of the sum up to the first element that begins a segment, and of 1 if an element does, else 0."""
     if tg.static(kind == "sum"):
         return near + far
     elif tg.static(kind == "min"):
@@ -409,9 +415,10 @@ def _tile_combined(kind, near, far):
 
 @part
 def _tile_in_front(kind, back, count, none, whole):
-    """What the threads in front have together, or those after, `back`, of `count` threads; `none` if there are none.
-    In a warp by a butterfly, in which each thread knows what twice as many have every time; then from one place for
-    each warp. Those after may lack some threads: the first knows what the others have."""
+    """The combined totals of the threads in front, or after if `back`, of `count` threads; `none` for the first, or
+    last. Within a warp the totals are combined by a butterfly exchange, in which the number of threads that a thread's
+    total covers doubles at each step, then across warps through one shared element per warp. With `back` the warp's
+    last threads may be absent, and the first thread has the total of the others."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     threads = tg.group_size()
     warps, uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
@@ -443,31 +450,31 @@ def _tile_in_front(kind, back, count, none, whole):
 
 @part
 def _tile_is_set(before, after):
-    """Whether an element changed the extreme: 1 or 0."""
+    """1 if an element changed the running extreme from `before` to `after`, else 0."""
     return tg.where(tg.isnan(after) | (after == before), type(after)(0.0), type(after)(1.0))
 
 
 @part
 def _tile_segment(x, begins):
-    """An element as a segment, which it is not part of where it begins one."""
+    """An element as a segment (sum, begins): the sum is 0 where the element begins a new segment."""
     return tg.vector(tg.where(begins > type(x)(0.0), type(x)(0.0), x), begins)
 
 
 @part
 def _tile_there(x):
-    """Whether there is an element: False for absent threads."""
+    """True; `tile_map` with this function gives False for the elements of absent threads."""
     return True
 
 
 @part
 def _tile_second(x, y):
-    """y, which absent threads lack as they do x."""
+    """y; `tile_map` with this function makes the elements of y absent where those of x are."""
     return y
 
 
 @part
 def _tile_component(x, k):
-    """A component by its row-major number."""
+    """Component k of a scalar, vector or matrix x, in row-major order."""
     t = type(x)
     if tg.static(isinstance(t, MatType)):
         columns = tg.static(t.cols)
@@ -478,7 +485,7 @@ def _tile_component(x, k):
 
 @part
 def _tile_with_component(x, k, y):
-    """x with another component."""
+    """x with component k replaced by y."""
     t = type(x)
     if tg.static(isinstance(t, MatType)):
         columns = tg.static(t.cols)
@@ -512,7 +519,7 @@ def running_minima(a):
 
 
 def _extremes(a: np.ndarray, sign: int) -> np.ndarray:
-    """Running maxima, or minima for the sign -1: numbers before NaN, and zeros in the order of their signs."""
+    """Running maxima, or minima for the sign -1; numbers are preferred to NaN, and -0.0 is below 0.0."""
     made = a.ravel().copy()
     for k in range(1, made.size):
         x, best = made[k], made[k - 1]
@@ -536,7 +543,7 @@ def lines(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def special(rng: np.random.Generator) -> Iterator[Sample]:
-    """The same, and numbers that are not in order by their values alone."""
+    """The samples of `lines`, and tiles with NaNs, infinities, zeros of both signs and the limits of integers."""
     yield Sample(np.array([nan, 0.0, -0.0, 0.0, nan, -0.0, np.inf, -np.inf], np.float32), tolerance=0)
     yield Sample(np.full((2, 3), nan))
     ends = np.iinfo(np.int64)

@@ -41,7 +41,7 @@ def tile_sort(keys: InOut[Tile[Key, *S]], values: InOut[Tile[Element, *S]]):
 
 @part
 def _tile_sort_bits(x: float32):
-    """Numbers as integers in the same order."""
+    """Numbers as unsigned integers in the same order, NaN last."""
     bits = tg.bitcast(x, uint32)
     flipped = bits ^ tg.where(bits >= uint32(1 << 31), uint32(0xFFFFFFFF), uint32(1 << 31))
     return tg.where(tg.isnan(x), uint32(0xFFFFFFFF), flipped)
@@ -76,12 +76,13 @@ def _tile_sort_bits(x: uint64):
 
 @cooperative
 def _tile_sorted_places(bits: Tile[Bits, N]) -> Tile[int32, N]:
-    """The place that each element of a tile comes from when the tile is in order."""
+    """The index in the tile of each element of the sorted tile."""
 
 
 @_tile_sorted_places.program(when=lambda Bits: Bits == uint32)
 def of_short_keys(bits):
-    """A bitonic network of keys with their places below them: no two are equal, so that none change their order."""
+    """For 32-bit keys: a bitonic network of 64-bit integers with the key in the upper and the index in the lower half.
+    No two integers are equal, which makes the sort stable."""
     n = bits.shape[0]
     m = tg.static(1 << (n - 1).bit_length())
     pairs = tg.tile_full(shape=m, value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
@@ -99,7 +100,8 @@ def of_short_keys(bits):
 
 @_tile_sorted_places.program
 def of_long_keys(bits):
-    """The same with places apart: equal keys, and those that fill up, are in the order of their places."""
+    """For 64-bit keys: a bitonic network of keys and indices; equal keys, including those of the padding, are ordered
+    by index."""
     n = bits.shape[0]
     m = tg.static(1 << (n - 1).bit_length())
     keys = tg.tile_full(shape=m, value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
@@ -119,7 +121,7 @@ def of_long_keys(bits):
 
 @tile_sort.reference
 def reference(keys, values):
-    """NumPy has NaN last, and equal elements in order; it takes -0.0 and 0.0 for equal."""
+    """A stable NumPy sort with NaN last. NumPy compares -0.0 and 0.0 as equal, so the sign is a second key."""
     flat = keys.ravel()
     by_sign = np.signbit(flat) & (flat == 0) if flat.dtype.kind == "f" else np.zeros(flat.size, bool)
     order = np.lexsort((~by_sign, flat))

@@ -1,4 +1,4 @@
-"""Equations with an upper triangular matrix."""
+"""Solves linear equations with an upper triangular matrix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
 
 @tile_upper_solve.vjp(keep=("u", "result"))
 def adjoint(u, result, grad):
-    """That of z is inv(u).T @ grad; that of u the upper triangle of its product with -x.T."""
+    """The adjoint of z is b = inv(u).T @ grad, that of u is the upper triangle of -b @ x.T."""
     n = u.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
