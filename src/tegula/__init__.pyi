@@ -2558,10 +2558,13 @@ def poisson(state: Any, lam: Any) -> Any:
     """A random number of the Poisson distribution of a given mean. How often it draws depends on the draws.
 
     Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
         lam: the mean, a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
     Returns:
         a uint32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -2976,10 +2979,13 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random float32 from 0 up to, but without, 1, a multiple of 2**-24; or low + (high - low) times that.
 
     Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
         low, high: float32 scalars.
     Returns:
         a float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -2993,10 +2999,13 @@ def randi(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random int32, of all or from low to high - 1.
 
     Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
         low, high: int32 scalars; an empty range gives `low`.
     Returns:
         an int32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3009,9 +3018,13 @@ def randi(state: Any, low: Any = None, high: Any = None) -> Any:
 def randn(state: Any) -> Any:
     """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3025,10 +3038,13 @@ def randu(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random uint32, of all or from low to high - 1.
 
     Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
         low, high: uint32 scalars; an empty range gives `low`.
     Returns:
         a uint32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3106,6 +3122,8 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
     """A random index, of a given distribution function: the first whose value is at least a draw from 0 to 1.
 
     Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
         cdf: an array (N,) of float32 that ascends to 1.
     Returns:
         an int32 from 0 to N.
@@ -3114,7 +3132,8 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
             function whose result is no element.
         mixed-scalar-types: `cdf` holds another dtype.
         unknown-attribute: `cdf` is no array.
-        unsupported-python: `cdf` is an object that is no value.
+        unsupported-python: `cdf` is an object that is no value; a variable would advance in an expression that may
+            not be evaluated.
         not-constant: `cdf` is a tuple.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3127,9 +3146,13 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
 def sample_triangle(state: Any) -> Any:
     """The first two barycentric coordinates of a random point of a triangle. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec2 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3142,9 +3165,13 @@ def sample_triangle(state: Any) -> Any:
 def sample_unit_cube(state: Any) -> Any:
     """A random point of the cube of edges of length 1 around the origin. It draws three times.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec3 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3157,9 +3184,13 @@ def sample_unit_cube(state: Any) -> Any:
 def sample_unit_disk(state: Any) -> Any:
     """A random point of the disk of radius 1 around the origin. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec2 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3172,9 +3203,13 @@ def sample_unit_disk(state: Any) -> Any:
 def sample_unit_hemisphere(state: Any) -> Any:
     """A random point of the half of the ball of radius 1 where z is positive. It draws three times.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec3 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3187,9 +3222,13 @@ def sample_unit_hemisphere(state: Any) -> Any:
 def sample_unit_hemisphere_surface(state: Any) -> Any:
     """A random point of the half of the sphere of radius 1 where z is positive. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec3 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3202,9 +3241,13 @@ def sample_unit_hemisphere_surface(state: Any) -> Any:
 def sample_unit_hypercube(state: Any) -> Any:
     """A random point of the cube of four dimensions of edges of length 1 around the origin. It draws four times.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec4 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3217,9 +3260,13 @@ def sample_unit_hypercube(state: Any) -> Any:
 def sample_unit_ring(state: Any) -> Any:
     """A random point of the circle of radius 1 around the origin.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec2 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3232,9 +3279,13 @@ def sample_unit_ring(state: Any) -> Any:
 def sample_unit_sphere(state: Any) -> Any:
     """A random point of the ball of radius 1 around the origin. It draws three times.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec3 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3247,9 +3298,13 @@ def sample_unit_sphere(state: Any) -> Any:
 def sample_unit_sphere_surface(state: Any) -> Any:
     """A random point of the sphere of radius 1 around the origin. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec3 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3262,9 +3317,13 @@ def sample_unit_sphere_surface(state: Any) -> Any:
 def sample_unit_square(state: Any) -> Any:
     """A random point of the square of edges of length 1 around the origin. It draws twice.
 
+    Parameters:
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
+            variable is not changed.
     Returns:
         a vec2 of float32.
     Raises:
+        unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.

@@ -179,7 +179,7 @@ def test_annotations() -> None:
         tg.indexedarray2d(float),
         tg.indexedarray2d[float],
     ):
-        assert str(annotation) == "indexed array<float32,2>"
+        assert str(annotation) == "indexed array2d[float32]"
     assert type(tg.indexedarray1d(tg.zeros(2), [[0]])) is tg.indexedarray
 
 
