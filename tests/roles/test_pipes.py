@@ -177,7 +177,7 @@ def test_a_stage_released_by_hand() -> None:
     assert np.array_equal(out, data + np.concatenate([np.zeros((1, N)), data[:-1]]))
 
 
-@tg.kernel(check="bounded")
+@tg.kernel
 def one_role(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):

@@ -182,7 +182,7 @@ def test_numbers_of_numpy_keep_their_type() -> None:
     assert tg.array(np.array([1e39])).dtype == tg.float64
 
 
-NO_NUMBERS = ["7", ["7"], None, [None], object(), [1, "2"], b"3", {}]
+NO_NUMBERS = ["7", ["7"], None, [None], object, [1, "2"], b"3", {}]
 TYPES = [tg.int32, tg.float32, tg.bool, None]
 
 

@@ -79,4 +79,4 @@ class Program:
     def kernel(self) -> Any:
         names: dict[str, Any] = {"tg": tg}
         exec(self.text, names)
-        return tg.kernel(source=self.text)(names["kernel"])
+        return tg.kernel(source=self.text, check="bounded")(names["kernel"])

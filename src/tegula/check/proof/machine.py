@@ -454,7 +454,7 @@ class Machine:
             b = self.program.barrier[e.barrier]
             if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
                 raise Stuck("the stage is not that of the item", None, self.role)
-            self._note(role, b)
+            self._note(role, b, isinstance(e, E.Arrive) and e.elected)
             role.arrived[b] = role.arrived[b] + 1
             role.open[b] = role.open.get(b, 0) + (e.bytes if isinstance(e, E.Arrive) else 0)
             role.fresh.clear()
@@ -462,7 +462,7 @@ class Machine:
             b = self.program.barrier[e.barrier]
             item = role.arrived[b]
             if role.open.get(b, 0) < e.bytes:
-                self._note(role, b)
+                self._note(role, b, True)
             else:
                 item = item - 1
             role.open[b] = role.open.get(b, 0) - e.bytes
@@ -472,6 +472,7 @@ class Machine:
         elif isinstance(e, E.MemoryAccess):
             self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
+            role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
             role.dirty.clear()
         elif isinstance(e, E.Sync):
             self._sync(role, e, op)
@@ -541,15 +542,18 @@ class Machine:
             known.nonnegative(self.state.roles[q].arrived[b] - item - 1) for q in arrivers
         )
 
-    def _note(self, role: Role, b: int) -> None:
-        """Record the lead of an arrival over the items that the role has waited for, in `lags`."""
+    def _note(self, role: Role, b: int, elected: bool) -> None:
+        """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
+        arrive, one (`elected`) or all. Of other warps' waits nothing is known before all have met."""
+        apart = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
         if b not in role.arrived:
             raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)
         c = role.arrived[b]
         for after in role.waited:
             key = (b, self.role, after)
             near = self.program.stages[b] + self.program.stages[after]
-            lag = self._most(c - role.waited[after] + 1, near)
+            alike = ((after, self.role) in self.program.waits_of_one) == elected
+            lag = self._most(c - role.waited[after] + 1, near) if alike or not apart else None
             before = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or before is None else max(lag, before)
         key = (b, self.role, -1)

@@ -190,6 +190,8 @@ class Program:
 
     def _scan(self) -> None:
         uses: dict[Value, list[Access]] = {}
+        self.waits_of_one: set[tuple[int, int]] = set()
+        """The barriers that a role waits for with one warp, by barrier and role."""
         order: list[list[tuple[Op, E.Event]]] = []
         for r, region in enumerate(self.roles):
             order.append(
@@ -199,6 +201,8 @@ class Program:
                 b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                 if isinstance(e, E.Wait | E.NamedWait):
                     self.waiters[b].add(r)
+                    if isinstance(e, E.Wait) and e.elected:
+                        self.waits_of_one.add((b, r))
                 elif isinstance(e, E.Arrive | E.NamedArrival):
                     self.arrivers[b].add(r)
                 for at in memory(e):

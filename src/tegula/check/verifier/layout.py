@@ -91,6 +91,14 @@ class Ring:
         """The engine that accesses the ring: the role's copies into it if `copy`, else the role's threads."""
         return role, role in self.copied and (copy or role not in self.both)
 
+    def taken(self, engine: Engine) -> list[HandOver]:
+        """The rows by which the ring is handed to an engine."""
+        return [row for row in self.rows if row.taker == engine]
+
+    def is_used_by_threads(self, role: int) -> bool:
+        """Whether threads of a role access the ring, and not its copies alone."""
+        return role not in self.copied or role in self.both or role in self.stored
+
 
 def fingerprint(kernel: Kernel) -> int:
     """A checksum of a kernel: of its ops, their operands, attributes and types."""
@@ -214,6 +222,8 @@ class Layout:
     def _scan(self, pairs: Mapping[Value, Any]) -> None:
         """Find which roles wait, arrive and access memory, by barrier and buffer; Rejected where O2 does not hold."""
         uses: dict[Value, set[tuple[int, bool, str]]] = {}
+        self.waits_of_one: set[tuple[int, int]] = set()
+        """The barriers that a role waits for with one warp, by barrier and role."""
         for r, region in enumerate(self.roles):
             elected: dict[int, set[bool]] = {}
             for op in region.walk():
@@ -238,6 +248,7 @@ class Layout:
                         many = [*e.operands] if isinstance(e, E.Issue) else [_memory(e)]
                         for at in many:
                             uses.setdefault(at.buffer, set()).add((r, writes, proxy))
+            self.waits_of_one |= {(b, r) for b, found in elected.items() if True in found}
             if self.warps[r] > 1 and any(len(x) > 1 for x in elected.values()):
                 raise Rejected(
                     "a role waits for a barrier with one warp here, elsewhere with all", region.ops[0]

@@ -97,12 +97,12 @@ class Obligations(Walk):
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         c = role.arrived[b]
         self.need(self.at_item(stage, c, self.layout.stages[b]), "the stage is not that of the item")
-        self.need(not (many and elected and role.loose), "one warp arrives, and others may not be so far")
-        self.need(not (many and not elected and role.ahead), "all warps arrive after a wait of one")
-        self._follows(b, c)
+        self._follows(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.rows:
                 if row.barrier == b and row.giver == ring.engine(self.role, False):
+                    late = many and elected and role.loose and ring.is_used_by_threads(self.role)
+                    self.need(not late, "one warp arrives, and others may not be so far")
                     self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row.own)
         if b in role.open:
             self.need(role.open[b][0] == c, "bytes of an item are missing at the arrival for another")
@@ -111,9 +111,17 @@ class Obligations(Walk):
         role.fresh.clear()
         self._balance(role, b)
 
-    def _follows(self, b: int, c: Poly) -> None:
-        """Check O4: the lags that the certificate claims hold at this arrival."""
+    def _follows(self, b: int, c: Poly, elected: bool) -> None:
+        """Check O4: the lags that the certificate claims hold at this arrival, of one warp (`elected`) or of all: the
+        warps that arrive are those that have waited, or all have met since."""
+        role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
+        apart = role.loose if elected else role.ahead
         for after, lag in self.layout.lags.get((b, self.role), ()):
+            by_one = (after, self.role) in self.layout.waits_of_one
+            self.need(
+                not (many and apart and after >= 0 and by_one != elected),
+                "all warps arrive after a wait of one" if by_one else "one warp arrives after a wait of all",
+            )
             last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
             late = plus(plus(number(lag), c, -1), last)
             self.need(self.known(late), "the role may arrive before it knows that the phase before is over")
@@ -146,7 +154,7 @@ class Obligations(Walk):
         if b in role.open and role.open[b][0] == before and role.open[b][1] >= e.bytes:
             c = before
         else:
-            self._follows(b, c)
+            self._follows(b, c, True)
         self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not that of the item")
         self.need(
             all(e.to.end <= start or end <= e.to.start for _, start, end in role.filled.get(n, ())),
@@ -220,8 +228,10 @@ class Obligations(Walk):
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
-        self.need(not self.state.roles[self.role].ahead, "one warp has waited for what all use")
-        return n, self._item(ring, at, ring.engine(self.role, False))
+        engine = ring.engine(self.role, False)
+        by_one = any((row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine))
+        self.need(not (by_one and self.state.roles[self.role].ahead), "one warp has waited for what all use")
+        return n, self._item(ring, at, engine)
 
     def access(self, e: E.MemoryAccess) -> None:
         role, v, n = self.state.roles[self.role], e.at.buffer, self.layout.number[e.at.buffer]
@@ -286,8 +296,12 @@ class Obligations(Walk):
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
-        """A proxy fence: the async proxy sees all that the role's threads have done before."""
-        self.state.roles[self.role].dirty.clear()
+        """A proxy fence: the async proxy sees all that the role's threads have done before, once all have met."""
+        role = self.state.roles[self.role]
+        role.loose = role.loose or (
+            self.layout.warps[self.role] > 1 and any(k is None for _, k in role.dirty)
+        )
+        role.dirty.clear()
 
     def sync(self, e: E.Sync) -> None:
         """A synchronisation of all threads of a role, or of those of each warp group."""
