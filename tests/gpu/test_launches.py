@@ -51,7 +51,7 @@ def test_launches_that_repeat() -> None:
     side = tg.Stream("cuda:0")
     for k in range(12):
         x = np.arange(1000 + k % 3, dtype=np.float32)
-        given, made = tg.array(x, device="cuda:0"), tg.full(x.size, k, device="cuda:0")
+        given, made = tg.array(x, device="cuda:0"), tg.full(x.size, float(k), device="cuda:0")
         for stream in (None, side):
             if stream is not None:
                 stream.wait_stream(tg.get_stream("cuda:0"))

@@ -42,7 +42,7 @@ def test_functions_of_every_kind() -> None:
     np.testing.assert_allclose(tg.map(tg.clamp, x, 2, 5.0).numpy(), [2, 4, 5])
     np.testing.assert_allclose(tg.map(abs, -x).numpy(), a)
     np.testing.assert_allclose(
-        tg.map(tg.add, x, np.ones((2, 3, 3), np.float32)).numpy(), a + np.ones((2, 3, 3))
+        tg.map(tg.add, x, tg.array(np.ones((2, 3, 3), np.float32))).numpy(), a + np.ones((2, 3, 3))
     )
     made = tg.map(plain, tg.array([[1.0, 2.0, 2.0]], dtype=tg.vec3), 2.0)
     assert made.list() == [18.0]

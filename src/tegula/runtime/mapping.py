@@ -240,13 +240,26 @@ def _text_of_body(func: FunctionType) -> str:
         tree = ast.parse("".join(text.lines))
     except SyntaxError:
         raise missing from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            body = node.body
-            at = body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
-            if at in places and _parameters_of(node) == _parameters(code):
-                return ast.unparse(body)
-    raise missing
+    nodes = [
+        n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and _parameters_of(n) == _parameters(code)
+    ]
+    found = [n for n in nodes if _place(n.body) in places]
+    # Python 3.12 does not say where a lambda is from that gives a constant.
+    found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _is_compiled_to(n, code)]
+    if not found:
+        raise missing
+    return ast.unparse(found[0].body)
+
+
+def _place(node: ast.expr) -> tuple[int | None, ...]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _is_compiled_to(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether a lambda without free variables has this code."""
+    made = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True)
+    inner = next(c for c in made.co_consts if isinstance(c, CodeType))
+    return (inner.co_code, inner.co_consts) == (code.co_code, code.co_consts)
 
 
 def _parameters_of(node: ast.Lambda) -> str:

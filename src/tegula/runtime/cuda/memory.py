@@ -48,7 +48,7 @@ class _Described:
             "data": (address, False),
             "shape": tuple(shape),
             "strides": None if strides is None else tuple(strides),
-            "typestr": f"<u{size}",
+            "typestr": f"|V{size}",
         }
 
 
