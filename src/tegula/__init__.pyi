@@ -5231,7 +5231,7 @@ def transform_multiply(a: Any, b: Any) -> Any:
         that of the formula.
     """
 
-def transform_point(point: Any, xform: Any = None, mat: Any = None) -> Any:
+def transform_point(xform: Any, point: Any) -> Any:
     """A point moved: rotated, then translated.
 
     Parameters:
@@ -5278,7 +5278,7 @@ def transform_twist(t: Any, x: Any) -> Any:
         that of the formula.
     """
 
-def transform_vector(vec: Any, xform: Any = None, mat: Any = None) -> Any:
+def transform_vector(xform: Any, vec: Any) -> Any:
     """A direction moved: rotated, not translated.
 
     Parameters:

@@ -188,11 +188,16 @@ def lookup(name: str) -> Any:
 
 
 def public_names() -> list[str]:
-    """All names of the package, those of functions that work inside kernels only included."""
+    """All names of the package, those of functions that work inside kernels only included, without those that need a
+    library which is not installed."""
+    from importlib.util import find_spec
+
     from tegula.runtime.library import library
 
     functions = (name.partition(".")[0] for name in (*PUBLIC, *library()))
-    return sorted({*NAMES, *LAZY, *MODULES, *(name for name in functions if name[0] != "_")})
+    absent = {f"tegula.{part}" for part in OPTIONAL if find_spec(part) is None}
+    lazy = (name for name, module in LAZY.items() if module not in absent)
+    return sorted({*NAMES, *lazy, *MODULES, *(name for name in functions if name[0] != "_")})
 
 
 def _of_library(f: Any) -> inspect.Signature:

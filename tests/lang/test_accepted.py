@@ -103,7 +103,7 @@ def test_entries_that_make_no_square_matrix() -> None:
         ("tg.tile_arange(0, 1, 0.25, dtype=int)", "cannot count"),
         (
             "tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=7)",
-            "axis 7 is out of bounds for a tile with 2 dimensions",
+            "axis 7 is out of bounds for tile with 2 dimensions",
         ),
         ("tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=1)", "has length 4"),
         ("tg.tile_from_thread(4, 1.0, -1)", "has no thread -1"),

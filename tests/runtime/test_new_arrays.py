@@ -163,7 +163,7 @@ def test_constructors_by_number_of_dimensions() -> None:
         assert type(made) is tg.array and made.ndim == n and made.dtype == tg.float32
         assert make(shape=(1,) * n, dtype=int).shape == (1,) * n
         for annotation in (make(dtype=float), make(float), make[float]):
-            assert str(annotation) == f"array<float32,{n}>"
+            assert str(annotation) == f"array{n}d[float32]"
         with pytest.raises(ValueError, match="dimensions"):
             make(np.ones((2,) * (n + 1)), dtype=float)
     assert tg.array1d([1, 2]).list() == [1, 2]

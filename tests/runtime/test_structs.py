@@ -47,7 +47,7 @@ def test_a_value_begins_as_zeros_and_converts_what_it_is_assigned() -> None:
     s.half = 1 / 3
     assert s.inner.x == 3.0 and s.inner.v.dtype == tg.float32 and s.m.tolist() == [[1, 2], [3, 4]]
     assert s.half == float(np.float16(1 / 3)) and isinstance(s, Outer) and not isinstance(s, Inner)
-    assert str(s.inner) == "Inner(x=3.0, v=[1. 2. 3.])" and list(Outer.vars) == [
+    assert str(s.inner) == "Inner(x=3.0, v=[1.0, 2.0, 3.0])" and list(Outer.vars) == [
         "inner",
         "half",
         "flag",

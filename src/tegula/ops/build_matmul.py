@@ -18,7 +18,6 @@ from tegula.types import (
     ElementType,
     TileType,
     VecType,
-    float32,
     scalar_of,
 )
 
@@ -71,10 +70,6 @@ def tile_matmul(
     left, right = build.tile(a), build.tile(b)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_matmul(left.type, right.type)
-    single = left.type.dtype == right.type.dtype == float32
-    require(
-        precision != "tf32" or single, "precision='tf32' requires float32 tiles", "leave it out for others"
-    )
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tegula.composite import Composite
 from tegula.errors import UnfitNumber
 from tegula.fitting import first_leaf, fitted, is_numeric, limits, listed, new_extents
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
@@ -174,6 +175,8 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
 
 def dtype_of_value(value: Any) -> ElementType:
     """The element type of one value: of a number, or a vector or matrix of a sequence of 1 or 2 dimensions."""
+    if isinstance(value, Composite):
+        return cast(ElementType, value.type)
     known = getattr(value, "dtype", None)
     if is_element(known):
         return known

@@ -131,9 +131,10 @@ def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
 def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments with Python's numbers in the types that the function gives them, so that a program serves all
     numbers of a type; unchanged where no definition fits. Where none takes them as they are, NumPy's numbers stand
-    for Python's, and integers for floats, as in the arguments of launches."""
+    for Python's, and integers for floats, as in the arguments of launches, but for overloads of the user's."""
+    several = len(f.definitions) > 1 and not f.definition.library
     narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
-    for taken in (_itself,) if narrow else (_itself, _python, _float):
+    for taken in (_itself,) if narrow or several else (_itself, _python, _float):
         given = [taken(x) for x in args]
         named = {key: taken(x) for key, x in kwargs.items()}
         best: tuple[int, Sequence[Parameter], list[Any]] | None = None

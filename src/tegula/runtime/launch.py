@@ -446,6 +446,8 @@ def _run(
         args = arguments_of(kernel, inputs, outputs)
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
+        if device is not None:
+            get_device(device)  # an unknown one is what is wrong, whatever the arguments are
         where = _place(device, stream, settled(kernel, args).arguments)
     made = _plan(dims, block_dim, where)
     try:

@@ -57,9 +57,9 @@ def transform_point(xform: Transform, point: Vec3):
 
 
 @func
-def transform_point(mat: Mat44, point: Vec3):  # noqa: F811
+def transform_point(xform: Mat44, point: Vec3):  # noqa: F811
     """The first three components of the product with (point, 1)."""
-    return mat[0:3, 0:3] @ point + mat[0:3, 3]
+    return xform[0:3, 0:3] @ point + xform[0:3, 3]
 
 
 @func
@@ -77,9 +77,9 @@ def transform_vector(xform: Transform, vec: Vec3):
 
 
 @func
-def transform_vector(mat: Mat44, vec: Vec3):  # noqa: F811
+def transform_vector(xform: Mat44, vec: Vec3):  # noqa: F811
     """The first three components of the product with (vec, 0)."""
-    return mat[0:3, 0:3] @ vec
+    return xform[0:3, 0:3] @ vec
 
 
 @func

@@ -544,7 +544,7 @@ class Machine:
 
     def _note(self, role: Role, b: int, elected: bool) -> None:
         """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
-        arrive, one (`elected`) or all. Of other warps' waits nothing is known before all have met."""
+        arrive, one (`elected`) or all. Of other warps' waits nothing is known before all have synchronised."""
         apart = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
         if b not in role.arrived:
             raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)

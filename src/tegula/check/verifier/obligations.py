@@ -113,7 +113,7 @@ class Obligations(Walk):
 
     def _follows(self, b: int, c: Poly, elected: bool) -> None:
         """Check O4: the lags that the certificate claims hold at this arrival, of one warp (`elected`) or of all: the
-        warps that arrive are those that have waited, or all have met since."""
+        warps that arrive are those that have waited, or all have synchronised since."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         apart = role.loose if elected else role.ahead
         for after, lag in self.layout.lags.get((b, self.role), ()):
@@ -296,7 +296,7 @@ class Obligations(Walk):
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
-        """A proxy fence: the async proxy sees all that the role's threads have done before, once all have met."""
+        """A proxy fence: once all threads of the role have synchronised, the async proxy sees what they did before."""
         role = self.state.roles[self.role]
         role.loose = role.loose or (
             self.layout.warps[self.role] > 1 and any(k is None for _, k in role.dirty)
