@@ -38,11 +38,15 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
         build(prepared(LAUNCHES[0]), HOPPER)
 
 
-@pytest.mark.parametrize("name", sorted(KERNELS))
+UNPROVED = "right_scaled"
+"""Its roles have no proof yet: one of them fills a ring with its own threads, and reads the ring in matmuls."""
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS.keys() - {UNPROVED}))
 def test_known_kernels_are_not_declined(name: str) -> None:
     made, text = built(KERNELS[name])
     assert made.schedule.plan is not None, made.schedule.reason
-    assert made.verdict.passed and (made.verdict.certificate or made.verdict.explored[0])
+    assert made.verdict.proved and made.verdict.certificate
     assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text and "setmaxnreg.dec" in text
     arrays = [t for t in prepared(KERNELS[name]).params if isinstance(t.type, ArrayType)]
     assert len(made.code.maps) == len(arrays) and ".local" not in text
@@ -94,10 +98,9 @@ def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
     assert ("ldmatrix" in text) == (name == "right_converted")
 
 
-def test_other_right_operands_go_through_a_pipe() -> None:
-    made, text = built(KERNELS["right_scaled"])
-    assert made.schedule.plan is not None and sorted(made.schedule.plan.stages)[0] == 2
-    assert len(made.schedule.plan.stages) == 3 and "wgmma.wait_group.sync.aligned 1" in text
+def test_roles_without_a_proof_are_declined() -> None:
+    made, _ = built(KERNELS[UNPROVED])
+    assert made.schedule.plan is None and "its roles do not pass the checker" in made.schedule.reason
 
 
 def test_stages_that_the_loop_asks_for() -> None:
