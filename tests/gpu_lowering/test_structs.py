@@ -12,6 +12,7 @@ from struct_programs import Body, N, Pair, bodies, control, fields, loops, pairs
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
+from tegula.passes.gradient import split
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of
@@ -76,3 +77,16 @@ def test_adjoints_become_ptx(name: str) -> None:
     grads = [tg.zeros_like(launch.args[k]) for k in at]
     made = Launch(adjoint_of(launch.kernel, tuple(at)), [*launch.args, *grads], launch.dims, launch.block_dim)
     assert ".entry" in ptx(made)
+
+
+def test_steps_of_adjoints_of_tiles_become_ptx() -> None:
+    """Tiles of vectors that all iterations load alike begin with a vector that is made in the loop."""
+    launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
+    at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
+    grads = [tg.zeros_like(launch.args[k]) for k in at]
+    made = adjoint_of(launch.kernel, tuple(at))
+    whole = traced(made, [*launch.args, *grads], launch.dims, launch.block_dim)
+    for step in split(whole, len(launch.args), False):
+        prepare(step.kernel)
+        lowered = lower_kernel(step.kernel, for_gpu(step.kernel, target), target)
+        assert ".entry" in compile_ptx(lowered.text, "sm_90a")

@@ -8,7 +8,7 @@ memory."""
 from __future__ import annotations
 
 from tegula.ir import Kernel, Region
-from tegula.ir.rewrite import replace
+from tegula.ir.rewrite import is_made_in, replace
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.control import For
 from tegula.ops.scalar import Const
@@ -47,9 +47,11 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
         written = any(writes(kernel, op, {array_root(load.array)}) for op in body.ops)
         if written or taken + _bytes(load) > room:
             continue
-        taken += _bytes(load)
         fill = load.fill.owner
         constant = [fill] if isinstance(fill, Const) and fill in body.ops else []
+        if not constant and is_made_in(load.fill, body):
+            continue
+        taken += _bytes(load)
         buffer, read = _through_shared(load, body)
         at = region.ops.index(loop)
         for op in (*slice, *constant, load, buffer):

@@ -74,6 +74,7 @@ class Config:
         return AttributeError(f"tg.config has no switch {name!r}; {likeness(name, switches)}")
 
 
-_accepted: dict[str, Any] = {}
-"""The values of switches of other tile languages, which are accepted and change nothing."""
+_accepted: dict[str, Any] = {"enable_cpu_blocks": True}
+"""The values of switches of other tile languages, which are accepted and change nothing: blocks of several threads run on
+CPUs always."""
 config = Config()
