@@ -80,7 +80,7 @@ def test_adjoints_become_ptx(name: str) -> None:
 
 
 def test_steps_of_adjoints_of_tiles_become_ptx() -> None:
-    """Tiles of vectors that all iterations load alike begin with a vector that is made in the loop."""
+    """Each kernel that an adjoint is split into."""
     launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
     at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
     grads = [tg.zeros_like(launch.args[k]) for k in at]

@@ -75,6 +75,6 @@ class Config:
 
 
 _accepted: dict[str, Any] = {"enable_cpu_blocks": True}
-"""The values of switches of other tile languages, which are accepted and change nothing: blocks of several threads run on
-CPUs always."""
+"""The values of switches of other tile languages, which are accepted and change nothing: blocks of several threads
+always run on CPUs."""
 config = Config()
