@@ -20,6 +20,7 @@ LONG = {
 """One idiom of each group of similar ones."""
 
 UNPROVED = {
+    "items go to two pipes in turn",
     "the item is computed from tile and step",
     "both roles leave the loop",
     "one role does everything",
