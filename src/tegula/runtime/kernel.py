@@ -90,22 +90,22 @@ class Kernel(KernelDef):
     constant_places: frozenset[int] = frozenset()
     """The positions of the parameters that take constants."""
 
-    def __new__(cls, function: Any, *arguments: Any, **options: Any) -> Self:
-        is_generic = cls is Kernel and _definition(function).takes_constants
+    def __new__(cls, func: Any, *arguments: Any, **options: Any) -> Self:
+        is_generic = cls is Kernel and _definition(func).takes_constants
         made: Any = GenericKernel if is_generic else cls
         return object.__new__(made)
 
     def __init__(
         self,
-        function: Definition | Callable[..., Any],
+        func: Definition | Callable[..., Any],
         options: KernelOptions | None = None,
         origin: Kernel | None = None,
         key: str | None = None,
         module: object = None,
     ) -> None:
-        """`function`: what tg.kernel decorates; `origin`: the kernel that this one is with values for some parameters;
+        """`func`: what tg.kernel decorates; `origin`: the kernel that this one is with values for some parameters;
         `key`: its name in messages; `module`: the module that it belongs to."""
-        super().__init__(_definition(function), options or KernelOptions(module=module))
+        super().__init__(_definition(func), options or KernelOptions(module=module))
         self.name = key or self.name
         self.origin: Kernel = self if origin is None else origin
         self.shown: Kernel = self
