@@ -162,16 +162,14 @@ class Known:
                 for q in m[0].given:
                     self._fact(p + (q - Sum({m: 1})) * c)
             elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
-                rest = p - Sum({m: c})
-                if rest.value is not None:
-                    self._bounded(rest.value, m[0], c)
+                self._bounded(p - Sum({m: c}), m[0], c)
         if opposite:
             self._equal(p)
 
-    def _bounded(self, end: int, a: Atom, sign: int) -> None:
-        """Use that end + a >= 0, or end - a >= 0, for a quotient a: this bounds its dividend."""
+    def _bounded(self, rest: Sum, a: Atom, sign: int) -> None:
+        """Use that rest + a >= 0, or rest - a >= 0, for a quotient a: this bounds its dividend."""
         dividend, n = a.given
-        self._fact((dividend if sign > 0 else number(n - 1) - dividend) + end * n)
+        self._fact(rest * n + (dividend if sign > 0 else number(n - 1) - dividend))
 
     def _equal(self, p: Sum) -> None:
         """Use that p = 0: one symbol of p is replaced by the rest from now on."""
