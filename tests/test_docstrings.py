@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
-import sys
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from support import loaded_tools
 
 
-@cache
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "tools" / "docstrings.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        spec.loader.exec_module(made)
-        importlib.import_module("stated_gradients")
-    finally:
-        sys.path.pop(0)
-    return made
+    loaded_tools.tool("stated_gradients")  # which the docstring tool imports when it checks gradients
+    return loaded_tools.tool("docstrings")
 
 
 def test_no_docstring_lacks_anything() -> None:

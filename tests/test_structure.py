@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
 from support.folders import FOR_V3, NO_MACHINE_CODE, RULES, follows
+from support.loaded_tools import tool
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tegula"
@@ -78,25 +78,43 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-@cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return tool("syntax_trees").tree_of(path)
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, also inside functions and by name at run time."""
+class Import(NamedTuple):
+    """An imported module, and the names imported from it: none for `import module` and for imports at run time."""
+
+    line: int
+    module: str
+    names: tuple[str, ...] = ()
+
+
+def imports(tree: ast.AST) -> Iterator[Import]:
+    """Every import, also inside functions and by name at run time."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            yield from (Import(node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            yield node.lineno, module
-            # `from tegula import ir` names a part, not an attribute.
-            yield from ((node.lineno, f"tegula.{a.name}") for a in node.names if module == "tegula")
+            yield Import(node.lineno, module, tuple(alias.name for alias in node.names))
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = ast.unparse(node.func).rpartition(".")[2]
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if called in ("import_module", "__import__"):
-                yield node.lineno, str(node.args[0].value)
+                yield Import(node.lineno, str(node.args[0].value))
+
+
+def modules(found: Iterable[Import]) -> Iterator[tuple[int, str]]:
+    """The line and module of imports, where `from tegula import ir` names a part, not an attribute."""
+    for each in found:
+        yield each.line, each.module
+        if each.module == "tegula":
+            yield from ((each.line, f"tegula.{name}") for name in each.names)
+
+
+@cache
+def imported_by(path: Path) -> tuple[tuple[int, str], ...]:
+    return tuple(modules(imports(tree_of(path))))
 
 
 def part_imported(module: str) -> str | None:
@@ -108,20 +126,20 @@ def part_imported(module: str) -> str | None:
     return part if part in LEVEL else "__init__"
 
 
-def parts_imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    named = {line for line, module in imported(tree) if (part_imported(module) or "__init__") != "__init__"}
-    for line, module in imported(tree):
+def parts_imported(imported: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    named = {line for line, module in imported if (part_imported(module) or "__init__") != "__init__"}
+    for line, module in imported:
         part = part_imported(module)
         if part is not None and not (module == "tegula" and line in named):
             yield line, part
 
 
-def violations(path: Path, tree: ast.Module) -> list[str]:
+def violations(path: Path, imported: Iterable[tuple[int, str]]) -> list[str]:
     """Imports of a file that do not go downward."""
     own = part_of(path)
     return [
         f"{name_of(path)}:{line}: {own} imports {part}"
-        for line, part in parts_imported(tree)
+        for line, part in parts_imported(imported)
         if part != own and LEVEL[part] >= LEVEL[own]
     ]
 
@@ -131,7 +149,7 @@ def test_every_file_has_a_layer() -> None:
 
 
 def test_imports_go_downward() -> None:
-    assert [line for path in files() for line in violations(path, tree_of(path))] == []
+    assert [line for path in files() for line in violations(path, imported_by(path))] == []
 
 
 @pytest.mark.parametrize(
@@ -152,13 +170,11 @@ def test_imports_go_downward() -> None:
     ],
 )
 def test_a_wrong_import_is_seen(file: str, text: str, refused: bool) -> None:
-    assert bool(violations(SOURCE / file, ast.parse(text))) is refused
+    assert bool(violations(SOURCE / file, list(modules(imports(ast.parse(text)))))) is refused
 
 
 def test_imports_are_absolute() -> None:
-    relative = [
-        (name_of(p), line) for p in files() for line, module in imported(tree_of(p)) if module[0] == "."
-    ]
+    relative = [(name_of(p), line) for p in files() for line, module in imported_by(p) if module[0] == "."]
     assert relative == []
 
 
@@ -166,7 +182,7 @@ def test_kernels_of_the_library_use_public_names() -> None:
     """Library kernels are written as users would write them: with `tg`, and names from other files of the library."""
     for path in sorted((SOURCE / "kernels").glob("*.py")):
         tree = tree_of(path)
-        ours = {module for _, module in imported(tree) if part_imported(module) is not None}
+        ours = {module for _, module in imported_by(path) if part_imported(module) is not None}
         assert {m for m in ours if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), path
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         # Of a named tuple it is public: the underscore keeps it apart from fields.
@@ -177,7 +193,7 @@ def test_heavy_packages_stay_in_their_files() -> None:
     found = [
         f"{name_of(path)}:{line}: {module}"
         for path in files()
-        for line, module in imported(tree_of(path))
+        for line, module in imported_by(path)
         if name_of(path) not in CONFINED.get(module.partition(".")[0], {name_of(path)})
     ]
     assert found == []
@@ -185,7 +201,7 @@ def test_heavy_packages_stay_in_their_files() -> None:
 
 def test_no_other_package_is_imported() -> None:
     known = LIGHT | set(CONFINED) | set(sys.stdlib_module_names)
-    found = {module.partition(".")[0] for path in files() for _, module in imported(tree_of(path))}
+    found = {module.partition(".")[0] for path in files() for _, module in imported_by(path)}
     assert found <= known
 
 
@@ -236,12 +252,10 @@ def test_every_file_says_what_it_is_for() -> None:
 
 def by_position(tree: ast.Module) -> list[int]:
     """The lines that read or write a part of an op or region by position instead of by name."""
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    return [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in STORAGE and not _whole(node, parents)
-    ]
+    reads = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in STORAGE]
+    inside = ast.walk(tree) if reads else ()
+    parents = {child: node for node in inside for child in ast.iter_child_nodes(node)}
+    return [node.lineno for node in reads if not _whole(node, parents)]
 
 
 def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
@@ -304,19 +318,11 @@ def test_reading_by_position_is_seen(text: str, refused: bool) -> None:
     assert bool(by_position(ast.parse(text))) is refused
 
 
-def op_classes() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("op_classes", ROOT / "tools" / "op_classes.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 def test_files_ask_for_no_more_classes_of_ops() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""
-    tool = op_classes()
-    assert tool.grown(tool.counts(), tool.kept()) == []
+    op_classes = tool("op_classes")
+    assert op_classes.grown(op_classes.counts(), op_classes.kept()) == []
 
 
 @pytest.mark.parametrize(
@@ -336,37 +342,24 @@ def test_files_ask_for_no_more_classes_of_ops() -> None:
     ],
 )
 def test_a_class_that_is_asked_for_is_seen(text: str, classes: set[str]) -> None:
-    assert op_classes().asked("passes/simplify.py", ast.parse(text)) == classes
-    assert op_classes().asked("ops/control.py", ast.parse(text)) == set()
+    assert tool("op_classes").asked("passes/simplify.py", ast.parse(text)) == classes
+    assert tool("op_classes").asked("ops/control.py", ast.parse(text)) == set()
 
 
 def test_no_test_imports_another() -> None:
     """Several folders have tests of one name, so the module that is found would depend on the order of folders. Shared
     code is in tests/support."""
     tests = Path(__file__).parent
-    modules = {path.stem for path in tests.rglob("test_*.py")}
+    tests_of = {path.stem for path in tests.rglob("test_*.py")}
     found = [
         f"{path.relative_to(tests)}: {name}"
         for path in sorted(tests.rglob("*.py"))
-        if modules.intersection(re.findall(r"\w+", text := path.read_text()))
-        for name in _named(ast.parse(text))
-        if modules.intersection(name.split("."))
+        if tests_of.intersection(re.findall(r"\w+", text := path.read_text()))
+        for each in imports(ast.parse(text))
+        for name in (each.module, *(f"{each.module}.{name}" for name in each.names))
+        if tests_of.intersection(name.split("."))
     ]
     assert found == []
-
-
-def _named(tree: ast.Module) -> Iterator[str]:
-    """The modules that a file imports, by statements and by importlib."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
-            "import_module",
-            "__import__",
-        ):
-            yield from (str(x.value) for x in node.args[:1] if isinstance(x, ast.Constant))
 
 
 # Tiers ---------------------------------------------------------------------------------------------------------------

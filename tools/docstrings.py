@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from syntax_trees import tree_of
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "tegula"
 
@@ -322,12 +324,6 @@ def codes() -> frozenset[str]:
 
 
 # All other public definitions -----------------------------------------------------------------------------------------
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def files() -> list[Path]:

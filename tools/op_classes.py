@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from syntax_trees import tree_of
+
 from tegula.ops import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +41,7 @@ def counts() -> dict[str, int]:
     found: dict[str, int] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        number = 0 if name.startswith(FREE) else len(asked(name, ast.parse(path.read_text(encoding="utf-8"))))
+        number = 0 if name.startswith(FREE) else len(asked(name, tree_of(path)))
         if number:
             found[name] = number
     return found
