@@ -1,6 +1,6 @@
 """Tegula: a tile language embedded in Python, and its compiler. `import tegula as tg`.
 
-The names are made when the first of them is asked for, so that parts of the package can be imported alone."""
+Public names are resolved on first use, so that parts of the package can be imported alone."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""What distinguishes quaternions and transforms, which are vectors in memory, from plain vectors.
+"""The algebra of quaternions and transforms, which are vectors in memory, and of plain vectors.
 
-A type of vectors carries its algebra. Loads, stores, sums, gradients and code depend on the components alone; what
-multiplication means, which parts have names and what stands for 1 is asked here."""
+Each vector type has an algebra. Loads, stores, sums, gradients and generated code depend on the components alone; the
+algebra determines multiplication, named parts and the unit element."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class NamedPart:
 
 @dataclass(frozen=True, slots=True)
 class Algebra:
-    """An algebra of vectors. `length`: the number of components, 0 for any; `parts`: those with names; `one`: the
-    components of an element of `tile_ones`; `unit`: those of the element that changes nothing as a factor, which
-    normalize gives for zeros; `optional`: how many components at the end may be left out, for those of `unit`; `fills`:
-    whether one number stands for all components; `multiply`: the function that `*` of two elements calls, "" if there
-    is none; `help`: what to call with an element and a plain vector."""
+    """An algebra of vectors. `length`: the number of components, 0 for any; `parts`: the named parts; `one`: the
+    components of an element of `tile_ones`; `unit`: the components of the multiplicative identity, which is normalize's
+    result for zeros; `optional`: the number of trailing components that may be omitted and default to those of `unit`;
+    `fills`: whether one number sets all components; `multiply`: the function that `*` of two elements calls, "" if
+    there is none; `help`: the function to call with an element and a plain vector."""
 
     name: str
     length: int = 0
@@ -42,16 +42,16 @@ class Algebra:
         return hash(self.name)
 
     def __reduce__(self) -> Any:
-        """There is one object for each algebra."""
+        """Pickle the algebra by name, because there is one object for each algebra."""
         return _named, (self.name,)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is that of plain vectors, whose components are alike."""
+        """Whether this is the algebra of plain vectors, whose components are alike."""
         return not self.length
 
     def part(self, name: str, length: int) -> NamedPart | None:
-        """The part with a name of a vector of `length` components; None if there is none."""
+        """The named part of a vector of `length` components; None if there is none."""
         return next((p for p in self.parts if p.name == name and p.start + p.count <= length), None)
 
 

@@ -124,10 +124,10 @@ MODULES = {
     **{name: f"tegula.{name}" for name in ("autograd", "kernels", "optim", "testing", "types")},
     "utils": "tegula.algorithms",
 }
-"""Parts of the package that are public, by public name, loaded when they are first asked for."""
+"""Parts of the package that are public, by public name, loaded on first use."""
 OPTIONAL = ("jax", "torch")
 """Parts that need other libraries, public once they are imported."""
-# What few programs use: the modules that hold it are loaded when it is first asked for.
+# Names that few programs use; their modules are loaded on first use.
 LAZY = {
     "autotune": "tegula.tune",
     **dict.fromkeys(("Module", "get_module", "init", "load_module", "force_load"), "tegula.runtime.modules"),
@@ -159,9 +159,9 @@ LAZY = {
 
 
 def lookup(name: str) -> Any:
-    """The public object of that name; AttributeError if there is none.
+    """The public object of a name; AttributeError if there is none.
 
-    Functions that work inside kernels only are made when they are first asked for."""
+    Functions that work only inside kernels are made on first use."""
     if name in MODULES:
         return import_module(MODULES[name])
     if name in LAZY:
@@ -188,8 +188,8 @@ def lookup(name: str) -> Any:
 
 
 def public_names() -> list[str]:
-    """All names of the package, those of functions that work inside kernels only included, without those that need a
-    library which is not installed."""
+    """All names of the package, including functions that work only inside kernels, without the parts whose required
+    library is not installed."""
     from importlib.util import find_spec
 
     from tegula.runtime.library import library
@@ -201,7 +201,7 @@ def public_names() -> list[str]:
 
 
 def _of_library(f: Any) -> inspect.Signature:
-    """How kernels call a function of the library."""
+    """The signature with which kernels call a function of the library."""
     if len(f.definitions) == 1:
         return _signature(f.definition.function, skip=0)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -210,7 +210,8 @@ def _of_library(f: Any) -> inspect.Signature:
 
 
 def _signature(function: Callable[..., Any], skip: int) -> inspect.Signature:
-    """How kernels call a function: its parameters and their defaults, without the builder of ops that it may take."""
+    """The signature with which kernels call a function: parameters and defaults, without the builder of ops that the
+    function may take."""
     parameters = [*inspect.signature(function).parameters.values()][skip:]
     return inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parameters])
 

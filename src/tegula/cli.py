@@ -143,19 +143,19 @@ def _certificates(kernel: Kernel, target: str) -> dict[str, Any]:
 
 @main.group()
 def cache() -> None:
-    """The kernels that are kept on disk."""
+    """The kernels in the disk cache."""
 
 
 @cache.command()
 def info() -> None:
-    """Show where compiled kernels are kept and how many bytes they take."""
+    """Show the folder and the size in bytes of the disk cache."""
     kept = _cache()
     click.echo(f"{kept.path}: {_amount(kept)}")
 
 
 @cache.command()
 def clear() -> None:
-    """Remove all compiled kernels; they are compiled again when next used."""
+    """Remove all compiled kernels from the disk cache; each is compiled again on its next use."""
     kept = _cache()
     count = kept.clear()
     click.echo(f"{kept.path}: removed {_kernels(count)}")

@@ -1,4 +1,4 @@
-"""Vectors and matrices of the host: small values with the algebra that they have in kernels."""
+"""Host vectors and matrices: small values with the same algebra as in kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.fitting import fitted, listed
 
 
 class CompositeType(Protocol):
-    """The type of a vector or matrix: what its values ask of it."""
+    """The interface of vector and matrix types that their host values use."""
 
     @property
     def dtype(self) -> Any:
@@ -21,12 +21,12 @@ class CompositeType(Protocol):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """One length of a vector, rows and columns of a matrix."""
+        """The length of a vector, or the rows and columns of a matrix."""
         ...
 
     @property
     def memory_dtype(self) -> np.dtype[Any]:
-        """NumPy's type of the components."""
+        """The NumPy type of the components."""
         ...
 
     @property
@@ -63,18 +63,18 @@ def _unary(op: str) -> Callable[[Any], Any]:
 
 
 class Composite:
-    """A vector or matrix of the host. Its components can be assigned to; operators and functions of the language give
-    new values, with the bits that they have in kernels.
+    """A host vector or matrix.
 
-    A number of Python's or NumPy's in an operator takes the type of the components, a list or array that of a vector or
-    matrix of them; UnfitNumber where it does not fit."""
+    Components can be assigned to; operators and functions of the language return new values, bit for bit those of
+    kernels. In an operator, a Python or NumPy number is converted to the type of the components, and a list or array to
+    a vector or matrix; UnfitNumber if the operand does not fit."""
 
     __slots__ = ("_data", "type")
     __array_priority__ = 1000.0
     """NumPy's numbers and arrays leave their operators to this class."""
 
     def __init__(self, t: CompositeType, data: np.ndarray) -> None:
-        """`data`: the components, in NumPy's type and the shape of `t`, which are not copied."""
+        """`data`: the components, in the NumPy type and shape of `t`; not copied."""
         self.type = t
         self._data = data
 
@@ -85,15 +85,15 @@ class Composite:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One length of a vector, rows and columns of a matrix."""
+        """The length of a vector, or the rows and columns of a matrix."""
         return self._data.shape
 
     def numpy(self) -> np.ndarray:
-        """The components as an array of NumPy's on the same memory."""
+        """The components as a NumPy array on the same memory."""
         return self._data
 
     def tolist(self) -> list[Any]:
-        """The components as Python's numbers, row by row."""
+        """The components as Python numbers, row by row."""
         return self._data.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -115,7 +115,7 @@ class Composite:
         self._data[_checked(key)] = self._numbers(value)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is of the same shape and has equal components."""
+        """Whether both have the same shape and equal components."""
         if not isinstance(other, Composite | np.ndarray | list | tuple):
             return NotImplemented
         theirs = np.asarray(other)
@@ -147,7 +147,7 @@ class Composite:
         return composite, (self.type, self._data.copy())
 
     def _operand(self, x: object) -> Any:
-        """The other operand of an operator; None for what is no number, vector or matrix."""
+        """The other operand of an operator; None for a value that is no number, vector or matrix."""
         if isinstance(x, Composite | bool | np.bool_):
             return x
         if isinstance(x, int | float | np.generic | np.ndarray | list | tuple):
@@ -160,7 +160,7 @@ class Composite:
         return np.asarray(fitted(listed(x, wanted), wanted, str(self.dtype)))
 
     def _made(self, data: np.ndarray) -> Any:
-        """What components stand for: a number, a vector or a matrix."""
+        """The value with the given components: a number, a vector or a matrix."""
         return data[()] if data.ndim == 0 else composite(self.type.of_shape(data.shape), data)
 
 
@@ -197,12 +197,12 @@ class Matrix(Composite):
 
 
 def composite(t: CompositeType, data: np.ndarray) -> Any:
-    """The vector or matrix of a type on the memory of `data`, which has its shape and NumPy's type."""
+    """The vector or matrix of a type on the memory of `data`, an array of the type's shape and NumPy type."""
     return (Vector if len(t.extents) == 1 else Matrix)(t, data)
 
 
 def _checked(key: Any) -> Any:
-    """An index of a vector or matrix; TypeError for one that NumPy takes for something else."""
+    """An index of a vector or matrix; TypeError for an index with another meaning in NumPy."""
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, bool) or not isinstance(part, SupportsIndex | slice):
             raise TypeError(f"indices must be integers or slices, got {type(part).__name__}")
@@ -210,7 +210,7 @@ def _checked(key: Any) -> Any:
 
 
 def _spelt(data: np.ndarray) -> str:
-    """The components as text, each the shortest that its type tells from all others."""
+    """The components as text, each with the fewest digits that identify the number in its type."""
     if data.ndim:
         return f"[{', '.join(map(_spelt, map(np.asarray, data)))}]"
     text = str(data[()])

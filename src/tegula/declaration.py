@@ -1,5 +1,5 @@
 """Declarations of cooperative functions: a signature, programs, a reference, an adjoint, samples. `tg.cooperative`
-makes the same of users' functions."""
+declares users' functions in the same way."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ class Parts:
         self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
 
     def add(self, function: Function, source: str | None = None) -> Any:
-        """The object that is kept for a program or adjoint. `source`: its text if Python does not have it."""
+        """The object that is stored for a program or adjoint. `source`: the text if Python does not have it."""
         return function
 
     def program(
         self, function: Any = None, /, *, when: Function | None = None, source: str | None = None
     ) -> Any:
-        """Add a program, which takes the parameters that it names. The first program whose `when` holds runs; `when`
-        takes extents of the signature, constants, `group` (the number of threads) and `partial` (whether tiles are
-        partial)."""
+        """Add a program, which takes a subset of the parameters by name. The first program whose `when` holds runs;
+        `when` takes extents of the signature, constants, `group` (the number of threads) and `partial` (whether tiles
+        are partial)."""
 
         def wrap(f: Function) -> Any:
             self.variants = (*self.variants, Variant(self.add(f, source), when))

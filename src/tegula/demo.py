@@ -178,7 +178,7 @@ def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
 
 
 def _seconds(f: Callable[[], object]) -> float:
-    """Of a call and, on a GPU, the work that it starts."""
+    """The time of a call and, on a GPU, of the work that the call starts."""
     start = time.perf_counter()
     f()
     tg.synchronize()

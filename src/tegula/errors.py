@@ -1,4 +1,4 @@
-"""Errors. One class per message; each is printed with the user's source line, notes and a way out."""
+"""Errors: one class per message, printed with the user's source line, notes and a suggested fix."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class TegulaError(Exception):
 
 
 CALLS_SHOWN = 4
-"""Of a long chain of calls, so many at either end are shown."""
+"""The number of calls shown at either end of a long call chain."""
 
 
 class CompileError(TegulaError, RuntimeError):
-    """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields, and are the exceptions of Python
-    too that Python raises for such a mistake."""
+    """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields, and also derive from the Python
+    exception for the same kind of mistake."""
 
     CODE: ClassVar[str] = ""
     MESSAGE: ClassVar[str] = ""
@@ -47,8 +47,8 @@ class CompileError(TegulaError, RuntimeError):
 
 
 class CompileErrors(CompileError):
-    """All errors found in one kernel, in source order. What is raised is an exception of each class of Python that one
-    of them is, but NameError: there can be no class that is one and an AttributeError."""
+    """All errors found in one kernel, in source order. The raised object derives from every Python exception class of
+    its members except NameError, because no class can derive from both NameError and AttributeError."""
 
     CODE = "compile"
 
@@ -73,7 +73,7 @@ class CompileErrors(CompileError):
 
 
 def gathered(errors: Sequence[CompileError]) -> CompileError:
-    """One error as itself, several as CompileErrors in source order."""
+    """A single error, or CompileErrors with several errors in source order."""
     if len(errors) == 1:
         return errors[0]
 
@@ -84,13 +84,13 @@ def gathered(errors: Sequence[CompileError]) -> CompileError:
 
 
 def raise_all(errors: Sequence[CompileError]) -> None:
-    """Raise what was found in a kernel, if anything."""
+    """Raise the errors of a kernel, if there are any."""
     if errors:
         raise gathered(errors)
 
 
 def python_bases(cls: type) -> list[type]:
-    """Python's own classes that an error class adds to RuntimeError and can be combined with others."""
+    """The built-in exception classes, besides RuntimeError, of an error class that can be combined with others."""
     return [
         base
         for base in cls.__mro__
@@ -111,7 +111,7 @@ def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]
 
 
 def _callers(loc: Location | None) -> list[tuple[Location, str]]:
-    """A note for each call that led to a place; of a long chain the first and the last few."""
+    """A note for each call site of inlined code; the first and last few for a long chain."""
     chain = loc.chain()[1:] if loc is not None else []
     notes = [(at, "called from here") for at in chain]
     if len(notes) <= 2 * CALLS_SHOWN:
@@ -123,7 +123,7 @@ def _callers(loc: Location | None) -> list[tuple[Location, str]]:
 
 
 def likeness(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by a name that is not known, or which names are."""
+    """A suggestion for an unknown name: the most similar known name, or the known names."""
     import difflib
 
     names = sorted(known)
@@ -134,7 +134,7 @@ def likeness(name: str, known: Iterable[str]) -> str:
 def rendered(
     code: str, loc: Location | None, message: str, notes: Sequence[tuple[Location, str]] = (), help: str = ""
 ) -> str:
-    """An error as it is printed."""
+    """The text of an error as printed."""
     place = f"{loc}: " if loc else ""
     lines = [f"{place}error[{code}]: {message}", *_excerpt(loc)]
     for at, text in notes:
@@ -145,7 +145,7 @@ def rendered(
 
 
 def _excerpt(loc: Location | None) -> list[str]:
-    """The source line with a caret under the place; nothing where the source is gone."""
+    """The source line with a caret under the location; empty if the source is not available."""
     text = loc.text() if loc is not None else ""
     if loc is None or not text.strip():
         return []
@@ -165,7 +165,7 @@ class UnknownName(CompileError, NameError, KeyError):
 
 
 class UnboundName(CompileError, NameError):
-    """A name that some path to the line leaves without a value."""
+    """A name without a value on some path to the line."""
 
     CODE = "unbound-name"
     MESSAGE = "'{name}' is not bound on every path that reaches this line"
@@ -181,7 +181,7 @@ class UnknownAttribute(CompileError, AttributeError):
 
 
 class UnsupportedPython(CompileError):
-    """Python that kernels do not have."""
+    """A Python construct that kernels do not support."""
 
     CODE = "unsupported-python"
     MESSAGE = "{what} is not supported in kernels"
@@ -198,7 +198,7 @@ class UnsupportedCapture(CompileError):
 
 
 class SourceNotFound(CompileError):
-    """A kernel whose text Python does not keep, or has no longer."""
+    """A kernel whose source text is not available."""
 
     CODE = "source-not-found"
     MESSAGE = "{what}"
@@ -217,7 +217,7 @@ class RecursiveFunction(CompileError):
 
 
 class TooDeep(CompileError):
-    """Expressions, blocks or functions that are nested too deeply to be followed."""
+    """Expressions, blocks or functions that are nested too deeply."""
 
     CODE = "too-deep"
     MESSAGE = "the program is nested too deeply here"
@@ -238,7 +238,7 @@ class TypeMismatch(CompileError, TypeError):
 
 
 class OutOfRange(CompileError, ValueError, IndexError):
-    """A constant that a function, a type or a dimension does not take: an index, an axis, a number of dimensions, an
+    """A constant outside the range of a function, a type or a dimension: an index, an axis, a number of dimensions, an
     empty range."""
 
     CODE = "out-of-range"
@@ -247,7 +247,7 @@ class OutOfRange(CompileError, ValueError, IndexError):
 
 
 class MixedScalars(CompileError, TypeError):
-    """Two scalar types in one operation: nothing is converted unless you say so."""
+    """Two scalar types in one operation: there are no implicit conversions."""
 
     CODE = "mixed-scalar-types"
     MESSAGE = "{op} mixes {left} and {right}"
@@ -263,7 +263,7 @@ class ShapeMismatch(CompileError, ValueError, TypeError):
 
 
 class TileTooLarge(CompileError):
-    """A tile or stack of more elements than any can have."""
+    """A tile or stack with more elements than supported."""
 
     CODE = "tile-too-large"
     MESSAGE = "{what} of shape {shape} has {size} elements, more than {limit:,}"
@@ -271,7 +271,7 @@ class TileTooLarge(CompileError):
 
 
 class UnrolledTooFar(CompileError):
-    """A loop over constants that would be unrolled too often."""
+    """A loop over constants that would be unrolled into too many iterations."""
 
     CODE = "unrolled-too-far"
     MESSAGE = "this loop would be unrolled into {count} copies of its body, more than {limit:,}"
@@ -329,7 +329,7 @@ class CooperativeAfterReturn(CompileError):
 
 
 class UnorderedAccess(CompileError):
-    """Element accesses of a tile that no waiting point of the block can order."""
+    """Element accesses of a tile that no barrier of the block can order."""
 
     CODE = "unordered-access"
     MESSAGE = "a thread may access an element of a tile here that another thread {other}, in no fixed order"
@@ -356,7 +356,7 @@ class SharedMemoryExceeded(CompileError):
 
 
 class RolePlacement(CompileError):
-    """Roles that are not the end of a kernel, or code that cannot stand next to them."""
+    """Roles that are not the end of a kernel, or code that is not allowed next to roles."""
 
     CODE = "role-placement"
     MESSAGE = "{what}"
@@ -364,7 +364,7 @@ class RolePlacement(CompileError):
 
 
 class RoleGroups(CompileError):
-    """Warps that roles cannot have."""
+    """A number of warps that roles cannot have."""
 
     CODE = "role-groups"
     MESSAGE = "{what}"
@@ -372,7 +372,7 @@ class RoleGroups(CompileError):
 
 
 class RoleRegisters(CompileError):
-    """Register budgets that the hardware cannot give to roles."""
+    """Register budgets of roles that the hardware cannot provide."""
 
     CODE = "role-registers"
     MESSAGE = "{what}"
@@ -415,7 +415,7 @@ class PipeBalance(CompileError):
 
 
 class MatmulInFlight(CompileError):
-    """A tile that is used while a matmul in flight works on it."""
+    """A tile that is accessed while a matmul in flight uses it."""
 
     CODE = "matmul-in-flight"
     MESSAGE = "{what} while a matmul that {role} it is in flight"
@@ -423,7 +423,7 @@ class MatmulInFlight(CompileError):
 
 
 class ElectedBody(CompileError):
-    """Something in `if tg.elect():` that one thread cannot do by itself."""
+    """An op in `if tg.elect():` that a single thread cannot execute."""
 
     CODE = "elected-body"
     MESSAGE = "one thread of a role cannot do this: {what}"
@@ -458,7 +458,7 @@ class NoGradient(CompileError):
 
 
 class OverwrittenArray(CompileError):
-    """A value that gradients need again and that the kernel has overwritten in its array."""
+    """A value that the gradient needs and that the kernel has overwritten in its array."""
 
     CODE = "overwritten-array"
     MESSAGE = (
@@ -468,15 +468,15 @@ class OverwrittenArray(CompileError):
 
 
 class ScheduleRefuted(CompileError):
-    """A schedule that goes wrong: roles that hang, or that read and write the same memory at once. The notes say how,
-    step by step."""
+    """A schedule with a fault: roles that deadlock, or that race on the same memory. The notes give the execution step
+    by step."""
 
     CODE = "schedule-refuted"
     MESSAGE = "{what}"
 
 
 class ScheduleUnproved(CompileError):
-    """A schedule of which there is no proof, and no launch could be tried in which it may go wrong."""
+    """A schedule without a proof, for which no launch could be explored for a fault either."""
 
     CODE = "schedule-unproved"
     MESSAGE = "{what}"
@@ -500,13 +500,13 @@ class LaunchError(TegulaError, RuntimeError, ValueError, TypeError):
 
 
 class TuningError(LaunchError):
-    """Candidates that cannot be made, or of which none can be chosen."""
+    """Tuning candidates that cannot be made, or none of which can be chosen."""
 
     CODE: ClassVar[str] = "tuning"
 
 
 class UnfitNumber(TegulaError, ValueError):
-    """A number of the host that its element type does not hold, or a length that no array has."""
+    """A host number outside the range of its element type, or an invalid array length."""
 
     CODE: ClassVar[str] = "number"
 
@@ -520,7 +520,7 @@ class UnfitNumber(TegulaError, ValueError):
 
 
 class NoField(TegulaError, RuntimeError):
-    """A name that is no field of a struct, or a value that is no such struct."""
+    """A name that is not a field of a struct, or a value that is not of the struct's type."""
 
     CODE: ClassVar[str] = "no-field"
 
@@ -550,7 +550,8 @@ class NoComparison(TegulaError, TypeError):
 
 
 class RunError(TegulaError, RuntimeError):
-    """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
+    """A failure that a kernel reported at run time: the first in the order of blocks and threads. `loc`: its
+    location."""
 
     CODE: ClassVar[str] = ""
 
@@ -595,19 +596,20 @@ class BrokenPromise(RunError):
 
 
 class DifferingOperand(UserWarning):
-    """A scalar operand of a tile function that differs between threads of a block, found in debug mode: it means thread
-    0's value, which may be what is wanted."""
+    """A scalar operand of a tile function that differs between threads of a block, found in debug mode. Thread 0's
+    value is used, which may be intended."""
 
 
 class Deadlock(RunError):
-    """No role of a block can go on: each one that has not ended waits for another. `waits`: where, and for what."""
+    """No role of a block can make progress: each role that has not ended waits for another one. `waits`: the location
+    and the condition of each wait."""
 
     CODE = "deadlock"
 
     def __init__(
         self, kernel: str, block: int, waits: Sequence[tuple[Location, str]], pipes: bool = True
     ) -> None:
-        """`pipes`: whether all wait for pipes."""
+        """`pipes`: whether all roles wait for pipes."""
         self.waits = list(waits)
         loc, first = waits[0]
         text = f"no role can go on: {first} (in block {block} of kernel {kernel})"

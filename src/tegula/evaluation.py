@@ -1,4 +1,5 @@
-"""Calls in Python of what kernels call. A layer above, which can trace and run programs, provides how."""
+"""Calls from Python of functions that kernels call. A higher layer, which can trace and run programs, provides the
+evaluator."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ _provided: list[Evaluate] = []
 
 
 def provide(how: Evaluate) -> Evaluate:
-    """Make a function the one that evaluates calls."""
+    """Set the function that evaluates calls."""
     _provided[:] = [how]
     return how
 
 
 def evaluate(callee: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
-    """The result that a call has in a kernel, as a value of the host. `callee`: a function of the language or of the
-    user, or the name of an operator of the language."""
+    """The result of a call as in a kernel, as a host value. `callee`: a function of the language or of the user, or the
+    name of an operator of the language."""
     if not _provided:
-        _ = sys.modules["tegula"].kernel  # the package loads all layers when it is asked for a name
+        _ = sys.modules["tegula"].kernel  # the package loads all layers on access to a name
     return _provided[0](callee, args, kwargs or {})

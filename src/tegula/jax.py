@@ -110,7 +110,7 @@ def to_jax(a: array) -> Any:
         nothing.
     """
     if a.device.is_cpu and to_numpy(scalar_of(a.dtype)).isbuiltin != 1:
-        return jax.numpy.asarray(a.numpy())  # NumPy hands out no memory of types of ml_dtypes
+        return jax.numpy.asarray(a.numpy())  # NumPy exports no buffers of ml_dtypes types
     return jax.dlpack.from_dlpack(a.contiguous())
 
 

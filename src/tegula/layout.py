@@ -466,8 +466,8 @@ PADDING = -2
 
 
 def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
-    """A canonical form of the elements that each thread holds, or, if `owners`, is the owner of, without the order of
-    registers. Layouts with equal forms give each thread the same elements."""
+    """A canonical form of the elements that each thread holds (with `owners`: owns), without the order of registers.
+    Layouts with equal forms give each thread the same elements."""
     threads: list[Mode] = []
     for mode in layout.threads:
         if mode.dim == COPY:

@@ -1,4 +1,4 @@
-"""Signatures of cooperative functions: extents, classes of dtypes, tiles that the function changes. A call is checked
+"""Signatures of cooperative functions: extents, classes of dtypes, tiles that the function modifies. A call is checked
 by unifying the signature's patterns with the types of the arguments."""
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class ConstantPattern:
 
     @property
     def described(self) -> str:
-        """What it takes in words."""
+        """The accepted values in words."""
         if self.kind is object:
             return "that kernels can capture"
         return " or ".join(map(repr, self.choices)) or f"of type {self.kind.__name__}"
@@ -203,8 +203,8 @@ class NumberPattern:
 
 @dataclass(frozen=True, slots=True)
 class ElementPattern:
-    """An element of any dtype of floats, the same in all parameters of a function: `of` is that over float32, and
-    `described` it in words."""
+    """An element type over any float dtype, the same in all parameters of a function. `of`: the element type over
+    float32; `described`: its name in messages."""
 
     of: ElementType
     described: str
@@ -213,7 +213,7 @@ class ElementPattern:
         return self.described
 
     def matches(self, t: object) -> bool:
-        """Whether a type is such an element's."""
+        """Whether a type matches the pattern."""
         return is_element(t) and scalar_of(t) in FLOATS and with_scalar(t, float32) == self.of
 
 
@@ -233,7 +233,8 @@ def whole(form: Sequence[Entry]) -> Extents | None:
 
 
 def scalar_bound(annotations: Sequence[object], types: Sequence[object]) -> DType | None:
-    """The dtype that the arguments of a function give to its patterns of elements; None if none gives one."""
+    """The dtype that the arguments of a function give to its patterns of elements; None if no argument determines
+    it."""
     found = (
         t for a, t in zip(annotations, types, strict=True) if isinstance(a, ElementPattern) and a.matches(t)
     )
@@ -295,7 +296,7 @@ constexpr: Any = _Constexpr
 
 
 class Misfit(Exception):
-    """Raised if an argument does not fit the signature. `shapes`: the two shapes that do not fit, if shapes do not."""
+    """Raised if an argument does not fit the signature. `shapes`: the two mismatched shapes, if any."""
 
     def __init__(
         self, parameter: str, what: str, help: str = "", shapes: tuple[Shape, Shape] | None = None

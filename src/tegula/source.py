@@ -64,7 +64,7 @@ def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
 
 
 def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
-    """The version of a file with the given lines, which is the latest one until the stamp changes."""
+    """The version of a file with the given lines, which is the latest version until the time stamp changes."""
     known = _versions.setdefault(file, [])
     found = next((text for text in known if text.lines is lines or text.lines == lines), None)
     if found is None:
@@ -80,8 +80,8 @@ def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = 
 class Location:
     """A location in a user's file: 1-based line, 0-based column as in Python's ast, and the call site of inlined code.
 
-    `subject`: the name of the called function or the operator at the location, for error messages. `written`: the text
-    that was compiled, from which the file may differ by now."""
+    `subject`: the name of the called function or the operator at the location, for error messages. `written`: the
+    compiled text, from which the current file may differ."""
 
     file: str
     line: int

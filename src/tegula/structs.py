@@ -1,7 +1,7 @@
 """Struct types, and their values on the host.
 
-To the compiler a struct is the tuple of its leaves: structs in it are taken apart, and no op knows that there were any.
-An array of structs is one array for each leaf, with the bytes of the whole struct between elements."""
+To the compiler a struct is the tuple of its leaves: nested structs are flattened, and no op sees a struct. An array of
+structs is one array for each leaf, with the bytes of the whole struct between elements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FieldType: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A field that is no struct, of a struct or of one in it: the names that lead to it, and its type."""
+    """A non-struct field of a struct or of a nested struct: the path of names, and the type."""
 
     path: tuple[str, ...]
     type: FieldType
@@ -47,11 +47,11 @@ class Leaf:
 
     @property
     def stored(self) -> ElementType:
-        """The element type in arrays and tiles: of an array the numbers that describe it."""
+        """The element type in arrays and tiles; for an array field, the type of its descriptor."""
         return self.type if is_element(self.type) else VecType(3 + 2 * self.type.ndim, int64)
 
     def seen_in(self, data: np.ndarray) -> np.ndarray:
-        """The leaf in structured data of NumPy, with its components as the last dimensions."""
+        """The leaf in structured NumPy data, with its components as the last dimensions."""
         for name in self.path:
             data = data[name]
         if is_element(self.type):
@@ -138,17 +138,17 @@ class StructType(Compound):
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The fields that are no structs, of this one and of those in it, in order."""
+        """The non-struct fields of this struct and of nested structs, in order."""
         return tuple(_leaves(self, ()))
 
     @property
     def is_float(self) -> bool:
-        """Whether there are floats in it, so that an array of it may have a gradient."""
+        """Whether the struct has floats, so that an array of this type may have a gradient."""
         return any(is_element(leaf.type) and scalar_of(leaf.type).is_float for leaf in self.leaves)
 
     @property
     def bits(self) -> int:
-        """Its width in memory."""
+        """The width in memory, in bits."""
         return 8 * self.numpy_dtype().itemsize
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -167,7 +167,7 @@ class StructType(Compound):
         return np.dtype([(name, *_in_numpy(t)) for name, t in self.fields.items()], align=True)
 
     def require(self, name: str) -> None:
-        """NoField unless there is a field of that name."""
+        """Raise NoField unless the struct has a field of a name."""
         if name not in self.fields:
             raise NoField(f"the struct {self.name} has no field '{name}'", likeness(name, self.fields))
 
@@ -186,7 +186,7 @@ def _leaves(struct: StructType, path: tuple[str, ...]) -> Iterator[Leaf]:
 
 
 def _in_numpy(t: FieldType) -> tuple[Any, ...]:
-    """What follows the name of a field in a structured type of NumPy."""
+    """The type and shape of a field in a structured NumPy type."""
     if isinstance(t, StructType):
         return (t.numpy_dtype(),)
     if is_element(t):
@@ -279,7 +279,7 @@ class Struct:
         return tuple(_as_entry(t, getattr(self, name)) for name, t in self.type.fields.items())
 
     def leaf(self, leaf: Leaf) -> Any:
-        """What it holds for a leaf, numbers as Python's.
+        """The value of a leaf, with numbers as Python numbers.
 
         Parameters:
             leaf: a leaf of its type.
@@ -302,7 +302,7 @@ def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
 
 
 def _zero(t: FieldType) -> Any:
-    """The value that a field begins with."""
+    """The initial value of a field."""
     return t() if is_element(t) or isinstance(t, StructType) else None
 
 
@@ -311,7 +311,7 @@ def _plain(t: DType, x: Any) -> bool | int | float:
 
 
 def converted(t: FieldType, value: Any, name: str) -> Any:
-    """What a field holds after an assignment; TypeError or UnfitNumber for a value that does not fit."""
+    """The value of a field after an assignment; TypeError or UnfitNumber for a value that does not fit."""
     if value is None:
         return _zero(t)
     if isinstance(t, StructType):
@@ -350,7 +350,7 @@ def _array(wanted: Any, value: Any, name: str) -> Any:
 
 
 def is_type(x: object) -> bool:
-    """Whether something is a type that arrays have elements of."""
+    """Whether a value is an element type of arrays."""
     return is_element(x) or isinstance(x, StructType)
 
 
@@ -368,7 +368,7 @@ def _as_entry(t: FieldType, x: Any) -> Any:
 
 
 def entries(struct: StructType, value: Any) -> np.ndarray:
-    """What an array of structs is filled with: a value of the struct, structured data of NumPy, or 0."""
+    """The fill value of an array of structs: a value of the struct, structured NumPy data, or 0."""
     found = as_entries(struct, value)
     if found is not None:
         return found
@@ -378,7 +378,7 @@ def entries(struct: StructType, value: Any) -> np.ndarray:
 
 
 def laid_out(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
-    """Structured data of NumPy in another layout of the same fields; UnfitNumber for other data."""
+    """Structured NumPy data in another layout of the same fields; UnfitNumber for other data."""
     if data.dtype == wanted:
         return data
     if data.dtype.names != wanted.names:

@@ -118,7 +118,7 @@ def from_torch(
 
 
 def _check_shared(made: array, data: Any) -> None:
-    """ValueError where the elements had to be converted: what is written to the array would be lost."""
+    """Raise ValueError if the elements had to be converted, because writes to the array would be lost."""
     if made.size and made.ptr != data.data_ptr():
         raise ValueError(
             f"a tensor of {data.dtype} cannot be seen as elements of {made.dtype}: convert it, t.to(torch.float32)"
@@ -143,7 +143,7 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
         made = torch.from_dlpack(a)
     elif to_numpy(scalar).isbuiltin == 1:
         made = torch.from_numpy(a.numpy())
-    else:  # PyTorch knows types of ml_dtypes by other names
+    else:  # PyTorch has other names for ml_dtypes types
         bits = a.numpy().view(f"i{to_numpy(scalar).itemsize}")
         made = torch.from_numpy(bits).view(dtype_to_torch(scalar))
     if scalar.is_float and (a.requires_grad if requires_grad is None else requires_grad):
@@ -170,7 +170,7 @@ def dtype_to_torch(dtype: object) -> Any:
 
 
 def dtype_from_torch(dtype: Any) -> DType:
-    """The scalar type that PyTorch's is.
+    """The scalar type of a PyTorch dtype.
 
     Parameters:
         dtype: a `torch.dtype`.

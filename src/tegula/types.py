@@ -16,8 +16,8 @@ from tegula.fitting import fitted, listed, truncated
 
 
 class Compound:
-    """A type that arrays on the host have elements of and that kernels take apart: a struct (`structs.py`). To the
-    functions of this module it is a scalar type of its own."""
+    """The type of a struct (`structs.py`): an element type of host arrays that kernels flatten. The functions of this
+    module treat it as a scalar type."""
 
     __slots__ = ()
     kind = "s"
@@ -25,7 +25,7 @@ class Compound:
 
     @property
     def dtype(self) -> Compound:
-        """The type itself, as of its components."""
+        """The type itself, which is also the type of its components."""
         return self
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -56,7 +56,7 @@ class DType:
         return f"tg.{self.name}"
 
     def __reduce__(self) -> Any:
-        """There is one object for each type."""
+        """Pickle the type by name, because there is one object for each type."""
         return _named, (self.name,)
 
     def __call__(self, value: object = 0) -> Any:
@@ -88,12 +88,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether the type is of floats."""
+        """Whether the type is a float type."""
         return self.kind == "f"
 
     @property
     def is_int(self) -> bool:
-        """Whether the type is of integers, signed or not."""
+        """Whether the type is an integer type, signed or not."""
         return self.kind in "iu"
 
     @property
@@ -137,14 +137,15 @@ def _named(name: str) -> DType:
 
 
 _ML_DTYPES = {bfloat16: "bfloat16", float8_e4m3: "float8_e4m3fn", float8_e5m2: "float8_e5m2"}
-"""The types that NumPy gets from ml_dtypes, which is loaded when the first of them is used."""
+"""The NumPy types that ml_dtypes defines, which is imported on first use."""
 _NUMPY: dict[DType, np.dtype] = {d: np.dtype(d.name) for d in DTYPES.values() if d not in _ML_DTYPES}
 _BY_NUMPY_NAME: dict[str, DType] = {_ML_DTYPES.get(d, d.name): d for d in DTYPES.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class VecType:
-    """A vector of `length` scalars, stored contiguously, with the algebra of plain vectors or another."""
+    """A vector of `length` scalars, stored contiguously, with the algebra of plain vectors, quaternions or
+    transforms."""
 
     length: int
     dtype: DType
@@ -181,7 +182,7 @@ class VecType:
         return of_shape(shape, self.dtype)
 
     def __instancecheck__(self, value: object) -> bool:
-        """Whether a value of the host is of this type."""
+        """Whether a host value is of this type."""
         return isinstance(value, Composite) and value.type == self
 
     def __call__(self, *values: object) -> Vector:
@@ -250,7 +251,7 @@ class MatType:
         return of_shape(shape, self.dtype)
 
     def __instancecheck__(self, value: object) -> bool:
-        """Whether a value of the host is of this type."""
+        """Whether a host value is of this type."""
         return isinstance(value, Composite) and value.type == self
 
     def __call__(self, *values: object) -> Matrix:
@@ -295,7 +296,7 @@ SUFFIXES = {
     "float16": "h", "float32": "f", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
     "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
 }  # fmt: skip
-"""What the names of vector and matrix types end in, by the scalar type."""
+"""The suffix of vector and matrix type names, by scalar type."""
 
 
 def short_name(t: VecType | MatType) -> str:
@@ -304,7 +305,7 @@ def short_name(t: VecType | MatType) -> str:
 
 
 def _named_element(t: VecType | MatType, of_float32: str) -> str:
-    """The name of a type of elements, which ends in `of_float32` where that is its scalar type."""
+    """The name of an element type, with the suffix `of_float32` if its scalar type is float32."""
     suffix = of_float32 if t.dtype == float32 else SUFFIXES.get(t.dtype.name)
     if not algebra_of(t).is_plain:
         return f"{algebra_of(t).name}[{t.dtype}]" if suffix is None else f"{algebra_of(t).name}{suffix}"
@@ -479,7 +480,7 @@ def element_shape(t: ElementType) -> tuple[int, ...]:
 
 @cache
 def components(t: ElementType) -> int:
-    """How many scalars an element holds."""
+    """The number of scalars in an element."""
     return math.prod(element_shape(t))
 
 
@@ -498,7 +499,7 @@ def element_bytes(t: ElementType) -> int:
 
 
 def is_element(t: object) -> TypeGuard[ElementType]:
-    """Whether a type is that of an element: a scalar, vector or matrix."""
+    """Whether a type is an element type: a scalar, vector or matrix."""
     return isinstance(t, DType | VecType | MatType)
 
 
@@ -531,7 +532,7 @@ def from_numpy(dtype: np.dtype) -> DType:
 
 
 def numpy_type(x: Any) -> DType | None:
-    """What a scalar type of NumPy means, given as a class or as a dtype; None for anything else."""
+    """The scalar type for a NumPy scalar type, given as a class or as a dtype; None for other values."""
     is_class = isinstance(x, type) and issubclass(x, np.generic)
     return counterpart(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
 
@@ -543,7 +544,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 
 def element_type(annotation: object) -> ElementType:
-    """The element type that a Python annotation or dtype argument stands for; TypeError if none.
+    """The element type of a Python annotation or dtype argument; TypeError if there is none.
 
     Python's float, int and bool mean float32, int32 and bool; NumPy's types mean those of the same name."""
     if isinstance(annotation, DType | VecType | MatType | Compound):
@@ -562,12 +563,12 @@ def element_type(annotation: object) -> ElementType:
 
 
 def host_value(t: ElementType, data: np.ndarray) -> Any:
-    """An element as a value of the host: a number of NumPy's, or a vector or matrix, on the memory of `data`."""
+    """An element as a host value: a NumPy number, or a vector or matrix on the memory of `data`."""
     return data[()] if isinstance(t, DType) else composite(t, data)
 
 
 def _contents(*parts: object) -> str:
-    """What an annotation has in brackets."""
+    """The arguments in brackets of an annotation."""
     return f"[{', '.join(map(str, parts))}]"
 
 
@@ -592,7 +593,7 @@ NAMED_ELEMENTS: dict[str, ElementType] = {
 
 
 MOST_COMPONENTS = 1024
-"""Of a vector or matrix, which a thread holds in registers."""
+"""The limit on components of a vector or matrix, which a thread holds in registers."""
 
 
 def vector(length: int, dtype: object) -> VecType:
@@ -625,7 +626,7 @@ def _of_algebra(algebra: Algebra, dtype: object) -> VecType:
 
 
 def check_components(what: str, count: int) -> None:
-    """ValueError for a vector or matrix, described by `what`, of more components than one can have."""
+    """Raise ValueError for a vector or matrix, described by `what`, with too many components."""
     if count > MOST_COMPONENTS:
         raise ValueError(
             f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; hold so many in a tile or an array"

@@ -12,7 +12,7 @@ from tegula.types import components, scalar_of
 
 
 def packed(a: array) -> array:
-    """The array itself if its elements are packed in row-major order, else a copy that is."""
+    """The array itself if its elements are packed in row-major order, else a packed copy."""
     return a if a.is_contiguous else tg.clone(a)
 
 

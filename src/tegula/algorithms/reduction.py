@@ -1,4 +1,4 @@
-"""Sums of arrays: partial sums of chunks by one block each, then their sums, until one is left."""
+"""Sums of arrays: each block sums a chunk, and the partial sums are summed again until one is left."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tegula.runtime.array import array
 from tegula.types import element_shape, scalar_of
 
 LONG, WIDE = (1024, 1), (64, 16)
-"""The shape of a block's chunk, along the axis and after it: where the sums are few, and where they are many."""
+"""The shape of a block's chunk, along the axis and after it: for few sums and for many sums."""
 THREADS = 128
 
 
 def _summing(rows: int, columns: int) -> tuple[tg.Kernel, tg.Kernel]:
-    """The kernels that sum chunks of that shape: of one array, and of the products of two."""
+    """The kernels that sum chunks of a shape: of one array, and of the products of two arrays."""
 
     @tg.kernel
     def sums(a, out):
@@ -117,7 +117,7 @@ def array_inner(
 
 
 def _counted(what: str, values: array, count: int | None, axis: int | None) -> int:
-    """How many elements are summed; LaunchError if there are not as many."""
+    """The number of elements to sum; LaunchError if the array has fewer."""
     there = values.size if axis is None else values.shape[axis]
     if count is None:
         return there
@@ -127,7 +127,7 @@ def _counted(what: str, values: array, count: int | None, axis: int | None) -> i
 
 
 def _result(what: str, values: array, out: array | None, axis: int | None, dtype: Any) -> array:
-    """The array that the sums are written to; LaunchError if the one given does not fit."""
+    """The array that the sums are written to; LaunchError if the given array does not fit."""
     shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     if out is None:
         return tg.empty(shape, dtype, values.device)

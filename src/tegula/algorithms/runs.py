@@ -27,7 +27,7 @@ def collect(
     places: tg.array[tg.int32],
     run_count: tg.array[tg.int32],
 ):
-    """Write the value and the place of each run, and how many there are."""
+    """Write the value and the position of each run, and the number of runs."""
     i = tg.tid()
     if begins[i, 0] == 1:
         run_values[numbers[i, 0] - 1] = values[i]

@@ -65,7 +65,7 @@ def scan(a: array, out: array, inclusive: bool) -> None:
     before = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
     if chunks > 1:
         sums = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
-        whole = chunks - 1  # the sum of the last chunk is of no use
+        whole = chunks - 1  # the sum of the last chunk is not needed
         reduce_along(
             [a[: whole * CHUNK].reshape((whole, CHUNK, columns))], sums[:whole], (whole, CHUNK, columns)
         )

@@ -1,7 +1,8 @@
-"""Sorting of keys with values, stably: by one digit of their bits after the other, from the lowest.
+"""Stable radix sort of keys with values, from the lowest digit to the highest.
 
-A thread counts the digits of a chunk of the keys; running sums of the counts, by digit and then by chunk, are where
-each chunk's elements with a digit begin; then each thread moves those of its chunk there, in order."""
+A thread counts the digits of a chunk of keys; the running sums of the counts, by digit and then by chunk, are the first
+positions of each chunk's elements with a digit; then each thread moves the elements of its chunk to these positions, in
+order."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from tegula.runtime.array import array
 from tegula.types import DType, scalar_of
 
 DIGIT = 8
-"""Bits that elements are sorted by at once."""
+"""The bits of a digit."""
 SHORTEST, MOST = 64, 4096
-"""The shortest chunk of a thread, and the most chunks."""
+"""The least length of a thread's chunk, and the largest number of chunks."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
 
 
@@ -33,7 +34,7 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
 
     @tg.func
     def digit(key, shift: int, mask: int):
-        """Some of the bits of a number whose order is that of the keys; the zeros are equal."""
+        """A digit of an unsigned number that is ordered as the keys are; both zeros of floats are equal."""
         bits = tg.bitcast(key, word)
         if is_float:
             if key == dtype(0):
@@ -63,7 +64,7 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         to_keys,
         to_values,
     ):
-        """Move keys and values to the places of their digits."""
+        """Move keys and values to the positions of their digits."""
         c = tg.tid()
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
             d = digit(keys[i], shift, mask)
@@ -79,7 +80,7 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
 def number_segments(
     starts: tg.array[tg.int32], ends: tg.array[tg.int32], count: int, segments: tg.array[tg.int32]
 ):
-    """Write the start of its segment for each element; other elements are segments of their own."""
+    """Write the start of its segment for each element; each other element is a segment by itself."""
     s = tg.tid()
     for i in range(tg.max(starts[s], 0), tg.min(ends[s], count)):
         segments[i] = starts[s]
@@ -87,7 +88,7 @@ def number_segments(
 
 @tg.kernel
 def gather(a, places: tg.array[tg.int32], out):
-    """Write the elements of an array in the order of places."""
+    """Write the elements of an array in the order of given positions."""
     i = tg.tid()
     out[i] = a[places[i]]
 
@@ -198,7 +199,7 @@ def digits(begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _check(what: str, keys: array, values: array, count: int) -> None:
-    """LaunchError unless keys and values can be sorted."""
+    """Raise LaunchError unless keys and values can be sorted."""
     check_together(what, keys, values=values)
     if keys.dtype not in KEYS:
         raise LaunchError(f"{what}: keys of {keys.dtype} cannot be sorted", f"convert them to {KEYS[0]}")
@@ -212,7 +213,7 @@ def _check(what: str, keys: array, values: array, count: int) -> None:
 
 
 def _segments(what: str, starts: array, ends: array | None) -> tuple[array, array]:
-    """Where segments start and end."""
+    """The first and the last positions of segments."""
     for name, a in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if a is not None:
             check_dtype(what, name, a, tg.int32)

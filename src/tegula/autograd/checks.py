@@ -135,7 +135,7 @@ def _agree(
     raise_exception: bool,
     show_summary: bool,
 ) -> bool:
-    """Whether both Jacobians of an evaluation agree; prints a table, and raises, if asked to."""
+    """Whether both Jacobians of an evaluation agree; prints a table, and raises, if requested."""
     exact, numeric = by_adjoint(of, mask, most[1]), by_differences(of, mask, most[0], eps)
     rows: list[tuple[str, ...]] = []
     wrong = ""

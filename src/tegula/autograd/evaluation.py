@@ -1,4 +1,4 @@
-"""What Jacobians are taken of: a kernel's launch, a function of Python, or a launch that a tape has recorded."""
+"""Computations whose Jacobians are taken: a kernel's launch, a Python function, or a launch recorded by a tape."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Evaluation:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Whatever happens in the `with` block, the arrays are then as they were at first, and no tape that records
-        has seen it."""
+        """Restore the arrays to their initial values at the end of the `with` block; an active tape does not record the
+        block."""
         try:
             with recording.paused():
                 yield
@@ -63,7 +63,7 @@ class Evaluation:
             self.restore()
 
     def pairs(self, outputs: Sequence[Any], mask: Mask | None) -> Iterator[tuple[int, int]]:
-        """The positions of inputs and outputs with a gradient, of all or of those that are asked for."""
+        """The positions of inputs and outputs with a gradient, of all, or of the requested ones."""
         names = [self.output_name(k) for k in range(len(outputs))]
         wanted = mask and {
             (_position(i, self.input_names, 0), _position(k, names, len(self.input_names))) for i, k in mask
@@ -75,7 +75,7 @@ class Evaluation:
 
 
 def _position(name: str | int, names: Sequence[str], before: int) -> int:
-    """The position of an argument of that name. A number is a position already."""
+    """The position of a named argument. A number is already a position."""
     if isinstance(name, int):
         return name
     if name not in names:
@@ -127,7 +127,7 @@ def evaluation(
 
 
 def _listed(results: Any) -> Sequence[Any]:
-    """What a function returned, as a list."""
+    """The return value of a function as a list."""
     return [results] if isinstance(results, tg.array) else list(results)
 
 

@@ -1,4 +1,5 @@
-"""Jacobians: by the adjoint, a row for each component of an output; by differences, a column for each of an input."""
+"""Jacobians: by the adjoint, a row for each component of an output; by differences, a column for each component of an
+input."""
 
 from __future__ import annotations
 
@@ -128,8 +129,8 @@ def by_differences(of: Evaluation, mask: Mask | None, most: int, eps: float) -> 
 def _moved(
     of: Evaluation, source: tg.array, values: np.ndarray, n: int, step: float
 ) -> tuple[float, list[np.ndarray]]:
-    """The outputs' components with a component of an input moved by a step, and its value then. The input's values are
-    set back."""
+    """The outputs' components after a component of an input is moved by a step, and the moved component's value. The
+    input is restored."""
     of.restore()
     moved = values.copy()
     moved.reshape(-1)[n] += values.dtype.type(step)
@@ -140,7 +141,7 @@ def _moved(
 
 
 def _jacobian(rows: np.ndarray, source: tg.array) -> tg.array:
-    """An array of derivatives by an input's components: in each row, one of the input's elements."""
+    """An array of derivatives with respect to an input's components: each row has the components of one element."""
     inner = element_shape(source.dtype)
     shape = (rows.shape[0], source.size, *inner)
     data = rows.reshape(shape).astype(to_numpy(scalar_of(source.dtype)))

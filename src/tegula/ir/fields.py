@@ -1,8 +1,8 @@
 """Declarations, by name, of an op's operands, attributes, regions and results on its class.
 
-The lists of `ir.Op` stay the storage; a declared name reads and assigns its place in them. The declarations determine
-what `Op` checks and says of an op: how many operands there are, which of them are per
-lane, which say where something is, and what happens to the memory of each.
+Storage remains the lists of `ir.Op`; a declared name reads and assigns its entry of these lists. The declarations
+determine the properties that `Op` checks and reports: the number of operands, the operands that are per lane, the
+operands that are indices, and the effects on the memory of each operand.
 
     class BufSet(Op):
         NAME = "buf.set"
@@ -22,7 +22,7 @@ READ, WRITE, ATOMIC = Access.READ, Access.WRITE, Access.ATOMIC
 IO, ISSUE, ARRIVE = Access.IO, Access.ISSUE, Access.ARRIVE
 """The effects of ops on memory, for declarations."""
 MISSING: Any = object()
-"""The default of a required attribute, which every op of its class has."""
+"""The default of a required attribute, which every op of the class has."""
 
 
 class Field:
@@ -36,7 +36,7 @@ class Field:
 
 class operand(Field):
     """One operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from each lane;
-    `place`: it is an index, an offset or the like, so that no gradient flows through it."""
+    `place`: the operand is an index or an offset, so that no gradient flows through it."""
 
     def __init__(self, *effects: Access, lane: bool = False, place: bool = False) -> None:
         self.effects = effects
@@ -81,7 +81,7 @@ class variadic(operand):
     """Any number of operands: all that no other name declares. An op has at most one variadic name."""
 
     after = 0
-    """The number of operands that follow."""
+    """The number of operands of the variadic name."""
 
     if TYPE_CHECKING:
 
@@ -98,8 +98,8 @@ class variadic(operand):
 
 
 class attr(Field):
-    """An attribute. If an op does not have it, its value is `default`; without a default it is required. Deleting it
-    restores the default, also if the op does not have it."""
+    """An attribute. An op without the attribute has the value `default`; without a default the attribute is required.
+    Deleting the attribute restores the default, also if the op does not have it."""
 
     def __init__(self, default: Any = MISSING) -> None:
         self.default = default
@@ -163,7 +163,7 @@ class bodies(Field):
 
 
 class output(Field):
-    """One result of an op with several results, or a result with effects: those on the object that the op makes."""
+    """One result of an op with several results, or a result with effects on the object that the op makes."""
 
     def __init__(self, *effects: Access) -> None:
         self.effects = effects
@@ -238,7 +238,7 @@ def _numbered(operands: Sequence[operand]) -> str:
 
 
 def _fields(cls: type) -> list[Field]:
-    """The fields of a class and its bases, those of the bases first; a name counts once."""
+    """The fields of a class and its bases, fields of the bases first; a name counts once."""
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
         found |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}

@@ -1,5 +1,5 @@
-"""Interfaces of ops, which passes use instead of op classes: how an op carries values, and which object it is a view
-of."""
+"""Interfaces of ops, which passes use instead of op classes: how an op carries values, and the object of which an op is
+a view."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Carried:
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """The values that the variable is set to: the initial value, if any, and the yielded ones."""
+        """The values that the variable is set to: the initial value, if any, and the yielded values."""
         return self.yielded if self.initial is None else (self.initial, *self.yielded)
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """All values of the variable, those that the op defines first."""
+        """All values of the variable; the values that the op defines come first."""
         return *self.own, *self.sources
 
 
@@ -60,7 +60,7 @@ class Carrier(Op):
     @property
     @abstractmethod
     def decisive(self) -> list[Value]:
-        """The values that determine which regions run and how often: bounds and conditions."""
+        """The operands that determine which regions run and how often: bounds and conditions."""
 
     @abstractmethod
     def erase(self, positions: Iterable[int]) -> None:
@@ -75,7 +75,7 @@ class BranchLike(Carrier):
 
     @property
     def alternatives(self) -> list[Region]:
-        """The regions of which one runs."""
+        """The regions, exactly one of which runs."""
         return self.regions
 
     @property
@@ -84,8 +84,8 @@ class BranchLike(Carrier):
         return [Carried(r, (), None, tuple(end[k] for end in ends)) for k, r in enumerate(self.results)]
 
     def append(self, type: Type, name: str = "") -> Value:
-        """Add a variable, and return its result. Its value must be appended to the values that each alternative yields
-        before the kernel is verified."""
+        """Add a variable, and return its result. Before the kernel is verified, the caller appends the variable's value
+        to the yielded values of each alternative."""
         self.results.append(Value(type, self, name))
         return self.results[-1]
 
@@ -106,8 +106,8 @@ class ConstantLike(Op):
 
 
 class LoopLike(Carrier):
-    """A loop that carries variables: `initial` are their values before it, `body` takes and yields their values, and
-    the last values are the results."""
+    """A loop that carries variables: `initial` are the values before the loop, `body` takes and yields the values of an
+    iteration, and the final values are the results."""
 
     __slots__ = ()
 
@@ -117,7 +117,8 @@ class LoopLike(Carrier):
 
     @property
     def unrolled(self) -> range | None:
-        """The values of the index for which the body is to be unrolled, after all passes; None if it is not."""
+        """The values of the index for which the body is to be unrolled, after all passes; None if the loop is not
+        unrolled."""
         return None
 
     @property
@@ -155,8 +156,8 @@ class LoopLike(Carrier):
         }
 
     def append(self, initial: Value, name: str = "") -> Value:
-        """Add a carried variable, and return its argument of the body. Its next value must be appended to
-        `body.yielded` before the kernel is verified."""
+        """Add a carried variable, and return its argument of the body. Before the kernel is verified, the caller
+        appends the next value to `body.yielded`."""
         self.initial = [*self.initial, initial]
         for region in (*self.headers, self.body):
             region.add_argument(initial.type, name)
@@ -179,9 +180,8 @@ def _kept(values: Sequence[Value], gone: set[int]) -> list[Value]:
 
 
 class CallLike(Op):
-    """A call: it runs its region `function` once, on its arguments, and its results are the values that this yields.
-    Functions of cooperative calls contain cooperative ops. A call may have other regions, adjoints, which do not
-    run."""
+    """A call: region `function` runs once, on the arguments, and yields the results. Functions of cooperative calls
+    contain cooperative ops. A call may have other regions, adjoints, which do not run."""
 
     __slots__ = ()
 
@@ -207,7 +207,8 @@ class ViewLike(Op):
 
 
 class Relabelling(Op):
-    """An op whose result has the elements of `tile` at other indices; `KEEPS_ORDER`: in the same row-major order."""
+    """An op whose result has the elements of `tile` at other indices. `KEEPS_ORDER`: the row-major order of elements is
+    the same."""
 
     __slots__ = ()
     KEEPS_ORDER: ClassVar[bool] = False
@@ -222,12 +223,12 @@ class Relabelling(Op):
 
     @abstractmethod
     def after(self, earlier: Op) -> Op | None:
-        """The single op that does what an earlier op and this one do; None if there is none."""
+        """The single op that is equivalent to an earlier op followed by this one; None if there is none."""
 
     @abstractmethod
     def carried(self, layout: Layout, back: bool = False) -> Layout | None:
         """The layout of the result, given that of the tile, if each thread keeps its elements; with `back`, that of the
-        tile, given that of the result. None if it is no layout."""
+        tile, given that of the result. None if the result is not a layout."""
 
 
 class ElementAccess(Op):
@@ -245,9 +246,9 @@ class ElementAccess(Op):
 
 
 class TileAccess(Op):
-    """An op that moves a tile between an array and registers or shared memory. `bounds_check`: elements outside the
-    array are checked for; `aligned`: the user promises that the tile lies inside a dense array and starts at a multiple
-    of 16 bytes."""
+    """An op that moves a tile between an array and registers or shared memory. `bounds_check`: elements are tested
+    against the array's bounds; `aligned`: the user promises that the tile lies inside a dense array and starts at a
+    multiple of 16 bytes."""
 
     __slots__ = ()
     bounds_check = attr(True)
@@ -274,14 +275,14 @@ class AtomicUpdate(Op):
 
     @property
     def combination(self) -> str:
-        """The operation that combines an element with the op's operand; ops with another one than `op` override it."""
+        """The operation that combines an element with the op's operand; an op whose operation is not `op` overrides
+        this property."""
         return self.op
 
 
 class MatmulLike(Op):
     """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is complete when the op
-    has ended; `unit`: the matrix unit that computes it, once selected; `at_once`, `in_registers`: the way in which it
-    does."""
+    ends; `unit`: the matrix unit that is selected for the op; `at_once`, `in_registers`: the unit's variant."""
 
     __slots__ = ()
     a = operand()
@@ -317,7 +318,7 @@ def root(value: Value) -> Value:
 
 
 class Synchronising(Op):
-    """An op of a schedule: it synchronises, or starts asynchronous work. `INSTRUCTIONS`: a regular expression that
+    """An op of a schedule, which synchronises or starts asynchronous work. `INSTRUCTIONS`: a regular expression that
     matches each PTX instruction that the op is lowered to, with names of fields in braces; empty if there are none."""
 
     __slots__ = ()
@@ -336,7 +337,7 @@ class Synchronising(Op):
 
 
 def numbered(body: Region) -> dict[Synchronising, int]:
-    """The number, in program order, of each op that is lowered to synchronising instructions. The code has this number
-    next to the op's instructions."""
+    """The number, in program order, of each op that is lowered to synchronising instructions. The generated code has
+    this number next to the op's instructions."""
     ops = (op for op in body.walk() if isinstance(op, Synchronising) and op.instructions)
     return {op: k for k, op in enumerate(ops)}

@@ -47,14 +47,14 @@ class AccessClass:
 
 
 AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"
-"""The time at which a launch lets the next launch of its stream start: when it has started itself; when its last loop
-has ended; when it has started and all launches before it are complete; when, in addition, it has done all its reads."""
+"""The time at which a launch lets the next launch of its stream start: its own start; the end of its last loop; its
+start, once all launches before it are complete; and, in addition, the end of all its reads."""
 
 
 class LaunchOverlap(NamedTuple):
-    """The overlap of a launch with its neighbours in a stream. `late`: it waits for the launches before it only at its
-    end, because the launch before it lets it start when everything that it depends on has happened; `lets`: the time
-    at which it lets the next launch start."""
+    """The overlap of a launch with its neighbours in a stream. `late`: the launch waits for earlier launches only at
+    its end, because the previous launch lets it start when all its dependencies are complete; `lets`: the time at which
+    the next launch may start."""
 
     late: bool = False
     lets: str = AT_ONCE

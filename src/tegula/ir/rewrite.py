@@ -11,12 +11,12 @@ from tegula.types import BufType
 
 
 def walk(at: Kernel | Region | Op) -> Iterator[Op]:
-    """All ops in program order, an op before those nested in it. The op that was yielded last may be erased."""
+    """All ops in program order, an op before those nested in it. The caller may erase the op that was yielded last."""
     return at.walk()
 
 
 def walk_regions(at: Region) -> Iterator[Region]:
-    """The region and all nested ones, outer before inner."""
+    """A region and all nested regions, outer before inner."""
     yield at
     for op in list(at.ops):
         for region in op.regions:
@@ -24,7 +24,7 @@ def walk_regions(at: Region) -> Iterator[Region]:
 
 
 def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
-    """The uses of each value in the region and those nested in it, as (op, operand position), in program order. Values
+    """The uses of each value in the region and nested regions, as (op, operand position), in program order. Values
     without a use have no entry."""
     out: dict[Value, list[tuple[Op, int]]] = {}
     for op in region.walk():
@@ -100,9 +100,9 @@ def is_observable(op: Op) -> bool:
 
 
 def erase_dead(kernel: Kernel, objects: bool = False) -> None:
-    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only
-    feed themselves. A loop without effects and with unused results is erased too, even if it might not end.
-    `objects`: also erase writes of tile objects that nothing reads."""
+    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only feed
+    themselves. A loop without effects and with unused results is erased too, even if the loop might not end. `objects`:
+    also erase writes of tile objects that nothing reads."""
     live = _Liveness(kernel.body, objects)
     _sweep(kernel.body, live)
 
@@ -115,7 +115,7 @@ def _changed_object(op: Op) -> Value | None:
 
 
 class _Liveness:
-    """Ops and values that an observable op depends on, found backwards from those ops."""
+    """Ops and values that an observable op depends on, found backwards from observable ops."""
 
     def __init__(self, body: Region, objects: bool) -> None:
         self.ops: set[Op] = set()

@@ -1,8 +1,7 @@
 """The text form of the IR: a printer and a parser that are each other's inverse.
 
-One op a line, `%3.name: type = op %1, %2 [attribute = value]`, with regions in braces below it. Values are
-numbered in program order and attributes are sorted, so that equal kernels have equal text. What follows `//` in a line
-is a comment.
+One op a line, `%3.name: type = op %1, %2 [attribute = value]`, with regions in braces below it. Values are numbered in
+program order and attributes are sorted, so that equal kernels have equal text. Text after `//` in a line is a comment.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ _TYPES = (
 
 
 def print_kernel(kernel: Kernel, locations: bool = False, remarks: Mapping[Value, str] | None = None) -> str:
-    """The kernel's text. Without `locations`, places are left out (also those in attributes), so that the
-    text does not change when a file is edited elsewhere. `remarks`: comments on values, which follow the kernel.
-    InternalError for an attribute that has no text form."""
+    """The kernel's text. Without `locations`, source locations are left out (in attributes too), so that the text does
+    not change when a file is edited elsewhere. `remarks`: comments on values, which follow the kernel. InternalError
+    for an attribute that has no text form."""
     printer = _Printer(locations)
     printer.kernel(kernel)
     printer.lines += [f"// {n}: {remarks[v]}" for v, n in printer.numbers.items() if remarks and v in remarks]
@@ -192,7 +191,7 @@ def _token() -> re.Pattern[str]:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """The kernel with the given text. InternalError, naming the line, where the text is not a kernel's."""
+    """The kernel with the given text. Raises InternalError with the line where the text is not valid."""
     parser = _Parser(text)
     kernel = parser.kernel()
     if parser.peek():
@@ -392,7 +391,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> tuple[list[str], list[int]]:
-    """All tokens, followed by empty ones for the end, and the offset at which each starts."""
+    """All tokens, followed by empty ones for the end, and the offset of each token."""
     tokens: list[str] = []
     starts: list[int] = []
     end = 0

@@ -39,7 +39,7 @@ class Access(StrEnum):
     """The kinds of accesses by which an op may affect memory."""
 
     READ = "read"
-    """The result depends on the content."""
+    """The op's result depends on the content."""
     WRITE = "write"
     """The op changes the content."""
     ATOMIC = "atomic"
@@ -49,7 +49,7 @@ class Access(StrEnum):
     ISSUE = "issue"
     """The op starts an asynchronous write, which is complete after an `ARRIVE` on the same memory."""
     ARRIVE = "arrive"
-    """Asynchronous writes that were started earlier are complete after the op."""
+    """Earlier asynchronous writes are complete after the op."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ REGISTRY: dict[str, type[Op]] = {}
 
 
 class TypeRule(Exception):
-    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
-    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
-    fitted, `otherwise` the help where no conversion is one. The frontend fills `written`: what the user wrote for each
+    """Raised by `infer` and `build` for operands that an op does not accept. `error`: the name of a class of errors.py;
+    `culprit`: the operand that the message points at; `expected`: the type or annotation that the last operand does not
+    match; `otherwise`: the help text if no conversion would help. The frontend sets `written`, the source text of each
     operand."""
 
     def __init__(
@@ -92,17 +92,16 @@ class TypeRule(Exception):
 
 
 class Op:
-    """Base of all ops. What an op is given has names, declared with `fields`; operands, attributes and regions are
-    stored here in the order in which they are declared.
+    """Base of all ops. Operands, attributes and regions are named by declarations of `fields`, and stored here in the
+    order of declaration.
 
     COOPERATIVE: executed by all lanes of the group together; operands declared `lane` are taken per lane, other scalar
-    operands are group operands (lane 0's value counts).
-    PURE: no effects and no lane identity: equal operands give equal results.
-    VARYING: the result differs between lanes even if the operands do not.
-    EACH_LANE: every lane does it, also where all do the same, so that each gets its own part of a gradient.
-    ISOLATED: its regions see nothing from outside and, unless the op is a call, hold no cooperative ops.
-    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint.
-    OBSERVED: it keeps its place among all that can be observed, whatever else it does to memory."""
+    operands are group operands (lane 0's value counts). PURE: no effects and no lane identity: equal operands give
+    equal results. VARYING: the result differs between lanes even if the operands do not. EACH_LANE: executed by every
+    lane, even if all lanes compute the same value, so that each lane gets its own part of a gradient. ISOLATED: regions
+    use no values from outside and, unless the op is a call, contain no cooperative ops. NONDIFFERENTIABLE: the reason
+    why no gradient passes; "" for ops with an adjoint. OBSERVED: the op keeps its order among observable ops, whatever
+    its other effects on memory."""
 
     __slots__ = ("attrs", "loc", "operands", "parent", "regions", "results")
     NAME: ClassVar[str] = ""
@@ -216,27 +215,27 @@ class Region:
         return op
 
     def add_argument(self, type: Type, name: str = "", at: int | None = None) -> Value:
-        """A new argument, the last one, or in front of the one `at` a position."""
+        """A new argument: the last one, or at position `at`."""
         made = Value(type, self, name)
         self.args.insert(len(self.args) if at is None else at, made)
         return made
 
     def set_arguments(self, arguments: Sequence[Value]) -> None:
-        """Have these arguments, which were made for it, in the place of its own."""
+        """Replace the region's arguments by arguments that were made for it."""
         self.args = list(arguments)
 
     def walk(self) -> Iterator[Op]:
-        """All ops in it, in program order."""
+        """All ops in the region and nested regions, in program order."""
         return _walk([self])
 
     @property
     def terminator(self) -> Op:
-        """The op that ends it, a `yield`."""
+        """The `yield` that ends the region."""
         return self.ops[-1]
 
     @property
     def yielded(self) -> list[Value]:
-        """The region's results: what its terminator hands on."""
+        """The values that the region's terminator yields."""
         return self.ops[-1].operands
 
     @yielded.setter
@@ -245,7 +244,8 @@ class Region:
 
 
 def _walk(regions: Sequence[Region]) -> Iterator[Op]:
-    """The ops of regions and those nested in them. Each region is seen as it is when the walk reaches it."""
+    """The ops of regions and of nested regions. Ops that were added to a region before the walk reaches it are
+    included."""
     pending = [_ops(regions)]
     while pending:
         for op in pending[-1]:
@@ -262,7 +262,7 @@ def _ops(regions: Sequence[Region]) -> Iterator[Op]:
 
 
 class Builder:
-    """Appends ops to a region. `loc` is given to every op built."""
+    """Appends ops to a region. `loc`: the location of every op that is built."""
 
     __slots__ = ("loc", "region")
 

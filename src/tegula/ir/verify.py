@@ -12,7 +12,8 @@ from tegula.ir.values import REGISTRY, Op, Region, TypeRule, Value
 from tegula.types import Type
 
 Fitting = dict[tuple[object, ...], list[object]]
-"""By what ops are that fit alike: the types and attributes by which they are known, so that these are kept."""
+"""Keys of ops whose types are valid, with the types and attributes that each key identifies, so that these objects stay
+alive."""
 
 
 def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
@@ -24,7 +25,7 @@ def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
     - every op's operands are what `infer` takes and its result types are what `infer` gives,
     - parents and owners are right, and every op, region and result appears in one place only.
 
-    `fitting`: the ops whose types were right when the kernel was verified before; those of now are added."""
+    `fitting`: keys of ops whose types were valid in earlier verifications; new keys are added."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
     if len(set(counts)) != 1:
         raise InternalError(f"kernel {kernel.name}: {counts} parameters, names and access classes")
@@ -116,8 +117,8 @@ class _Verifier:
 
 
 def _type_key(op: Op) -> tuple[object, ...] | None:
-    """Equal for ops whose types are right or wrong alike, as long as these are kept: they are of one class, with the
-    very same types and attributes. None where regions count too."""
+    """A key that is equal for ops whose types are equally valid, as long as these objects stay alive: ops of one class
+    with identical types and attributes. None for ops with regions."""
     if op.regions:
         return None
     operands, attrs = op.operands, op.attrs

@@ -197,10 +197,10 @@ def attention(
 
 
 class AttentionConfig(NamedTuple):
-    """How attention is computed for all arguments with one launch key. `new`, `new_lse`: functions that make the
+    """The configuration of attention for all arguments with one launch key. `new`, `new_lse`: functions that make the
     outputs if none are given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
     nothing to compute; `told`: its integer arguments. `copies`: for each operand the function that makes an aligned
-    copy for bulk copies, or None; empty if no operand needs one. `factor`: the factor of the scores by default."""
+    copy for bulk copies, or None; empty if no operand needs a copy. `factor`: the factor of the scores by default."""
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]

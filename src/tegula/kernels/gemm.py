@@ -233,11 +233,11 @@ def matmul(
 
 
 class GemmConfig(NamedTuple):
-    """How a matmul is computed for all arguments with one launch key. `new`: the function that makes the output if none
-    is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is nothing to compute;
-    `blocks`: the number of its blocks. `copies`: for each operand the function that makes an aligned copy for bulk
-    copies, or None; empty if neither operand needs one. `split_sums`: for split-K the shape of the splits' sums, the
-    kernel that adds them up, and its grid. `without`: for alpha = 0 the grid of the kernel without operands."""
+    """The configuration of a matmul for all arguments with one launch key. `new`: the function that makes the output if
+    none is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is nothing to
+    compute; `blocks`: the number of its blocks. `copies`: for each operand the function that makes an aligned copy for
+    bulk copies, or None; empty if neither operand needs one. `split_sums`: for split-K the shape of the splits' sums,
+    the kernel that adds them up, and its grid. `without`: for alpha = 0 the grid of the kernel without operands."""
 
     new: Callable[[], Any]
     device: Any

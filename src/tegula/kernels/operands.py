@@ -43,8 +43,8 @@ def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], 
 
 
 def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "ByteReach":
-    """Raise LaunchError if an output shares memory with an input, which other blocks may still read. The returned
-    ranges make the same check for other arguments with the same launch key."""
+    """Raise LaunchError if an output shares memory with an input, because other blocks may still read the input. The
+    returned ranges make the same check for other arguments with the same launch key."""
     reach = ByteReach(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
@@ -186,8 +186,8 @@ def is_aligned(x: Any) -> bool:
 
 
 def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
-    """A function that makes new arrays: PyTorch tensors if `like` is one, else arrays of ours on the device. It keeps
-    no reference to an argument that has a launch key."""
+    """A function that makes new arrays: PyTorch tensors if `like` is one, else Tegula's arrays on the device. The
+    function keeps no reference to an argument that has a launch key."""
     if is_tensor(like):
         torch = sys.modules["torch"]
         kind = getattr(torch, str(dtype))
@@ -246,7 +246,7 @@ MOST_PLANS = 4096
 
 
 class Plans:
-    """A cache of configurations by launch keys of the arguments and by options; it keeps no arrays. `make`: the
+    """A cache of configurations by launch keys of the arguments and by options; no arrays are kept. `make`: the
     function that decides the configuration for inputs, an output and options."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
@@ -254,8 +254,8 @@ class Plans:
         self.known: dict[Any, Any] = {}
 
     def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
-        """The configuration for arguments; the output and the last input may be None. LaunchError for arguments that do
-        not fit, or an output that shares memory with an input."""
+        """The configuration for arguments, of which the output and the last input may be None. Raises LaunchError if
+        arguments do not fit or the output shares memory with an input."""
         alike = tg.launch_key(*inputs, out)
         key = None if alike is None else (alike, options)
         plan = self.known.get(key)

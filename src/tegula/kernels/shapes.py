@@ -9,11 +9,11 @@ import tegula as tg
 
 
 class Tile(NamedTuple):
-    """How the output is cut into tiles. A block computes `rows` x `columns` elements at a time with `groups` warp
-    groups, in steps of `depth` along K, of which `stages` are fetched ahead. `rate`: the block's speed relative to the
-    largest tile. `splits`: the number of blocks that split the steps of a tile; their sums are added up afterwards, in
-    order. `swapped`: the operands are exchanged, so that the columns are the M of wgmma, which is at least 64; matmuls
-    with few rows waste no work then."""
+    """The tiling of the output. A block computes `rows` x `columns` elements at a time with `groups` warp groups, in
+    steps of `depth` along K, of which `stages` are fetched ahead. `rate`: the block's speed relative to the largest
+    tile. `splits`: the number of blocks that split the steps of a tile; their sums are added up afterwards, in order.
+    `swapped`: the operands are exchanged, so that the columns are the M of wgmma, which is at least 64; matmuls with
+    few rows waste no work then."""
 
     rows: int
     columns: int

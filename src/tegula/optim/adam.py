@@ -21,7 +21,7 @@ def adam_step(
     eps: tg.float64,
     params,
 ):
-    """Update the averages of a gradient and its square, and a parameter by them."""
+    """Update the averages of a gradient and its square, and the parameter."""
     i = tg.tid()
     d = m.dtype(g[i])
     first = m.dtype(beta1) * m[i] + m.dtype(1.0 - beta1) * d

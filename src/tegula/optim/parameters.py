@@ -21,7 +21,7 @@ def wide(a: array) -> DType:
 
 
 def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
-    """A packed array of scalars for each parameter: the one there is if it fits, else of zeros."""
+    """A packed array of scalars for each parameter: the existing array if it fits, else zeros."""
     made: list[array] = []
     for k, param in enumerate(params):
         known = states[k] if len(states) == len(params) else None
@@ -66,7 +66,7 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 
 
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
-    """The parameters; an error unless there are any, with a gradient for each."""
+    """The parameters; raises an error if there are none, or no gradient for each."""
     if params is None:
         raise LaunchError("the optimiser has no parameters", "give them to it, or call set_params")
     if len(grads) != len(params):

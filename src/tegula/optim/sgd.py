@@ -20,7 +20,7 @@ def sgd_step(
     nesterov: bool,
     params,
 ):
-    """Update the momentum of a gradient, and a parameter by it."""
+    """Update the momentum of a gradient, and the parameter."""
     i = tg.tid()
     p = b.dtype(params[i])
     d = b.dtype(g[i]) + b.dtype(decay) * p

@@ -35,4 +35,4 @@ def add_4(more, target):
 
 
 ADDING = (add_1, add_2, add_3, add_4)
-"""The kernels that add arrays element by element; that of arrays of n dimensions is at index n - 1."""
+"""The kernels that add arrays element by element; the kernel for arrays of n dimensions is at index n - 1."""

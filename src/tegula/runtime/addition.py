@@ -1,4 +1,4 @@
-"""Adding to arrays in place, wherever they are."""
+"""In-place addition of arrays on any device."""
 
 from __future__ import annotations
 

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 BUSY_CPU = 32
 """The number of blocks that keep a CPU busy; independent of its cores, so that sums are the same on all CPUs."""
 ADDRESS_BYTES = 8
-"""The size in bytes of an array's address, which comes first in the bytes that kernels get of the array."""
+"""The size in bytes of an array's address, the first field of an array's descriptor."""
 MOST_KNOWN = 256
-"""The maximal number of launches that are cached for an adjoint and arguments of given types and kinds of memory."""
+"""The maximal number of cached launches of an adjoint for arguments of given types and kinds of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
     """The grid of tiles, rows and columns, of a forward launch with persistent blocks: values of the kernel with the
-    parameters `params`. `extents` is None where the grid is that of the launch. `longest`: the maximal dimensions of
-    the launch for the gradient."""
+    parameters `params`. `extents` is None if the grid equals the launch grid. `longest`: the maximal dimensions of the
+    launch for the gradient."""
 
     params: Sequence[Value]
     extents: tuple[Value, Value] | None
@@ -54,8 +54,8 @@ class TileGrid:
 
 class Adjoint(Kernel):
     """The adjoint of a kernel: its parameters are the kernel's own, then a gradient for each array at `positions`.
-    `reads`: the positions of the kernel's own arrays whose elements it needs; `launched`: the kernels of its last
-    launch."""
+    `reads`: the positions of the kernel's own arrays whose elements the adjoint needs; `launched`: the kernels of its
+    last launch."""
 
     def __init__(self, forward: Kernel, positions: tuple[int, ...]) -> None:
         super().__init__(forward.definition, forward.options)
@@ -66,14 +66,13 @@ class Adjoint(Kernel):
         self.launched: list[Part] = []
         self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
-        """The adjoint's kernels, by the specialisation that they were made for; one list for each state of the
-        captures."""
+        """The adjoint's kernels by specialisation, with a list for each state of the captures."""
         self.known: dict[tuple[Type, ...], AdjointPrograms] = {}
-        """Cached launches, which need not be planned again, by the types of the arguments."""
+        """Cached launches by the types of the arguments."""
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Those of the leaves: adjoints take no other arguments."""
+        """The parameters, which are leaves only: adjoints take no compound arguments."""
         return self.leaf_parameters
 
     @property
@@ -112,7 +111,7 @@ class Adjoint(Kernel):
         return made, frozenset(reads(made, n))
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
-        """The kernels that are launched, one after the other, for the current values of captured names."""
+        """The kernels that are launched in order, for the current values of captured names."""
         found = self.steps.setdefault((wanted, config.deterministic), [])
         steps = next((p for p in found if p[0].is_current()), [])
         if not steps:
@@ -128,7 +127,7 @@ class Adjoint(Kernel):
         return steps
 
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
-        """The launches, one after the other, for arguments that are arrays of ours, and numbers."""
+        """The launches in order, for arguments that are Tegula arrays or numbers."""
         # Another thread may cache launches for arguments of other types meanwhile.
         for programs in tuple(self.known.values()):
             found = programs.find(shape, args)
@@ -164,12 +163,12 @@ class Adjoint(Kernel):
         return self._joined(Kernel.sass)
 
     def explain(self) -> str:
-        """How its launches run, and what they keep for the gradient: of the iterations of loops, in each block, and
-        sums that a later launch adds up."""
+        """An explanation of the adjoint's launches and of the memory that they keep for the gradient: values of loop
+        iterations in each block, and partial sums that a later launch adds up."""
         return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
-        """What is kept for the gradient: bytes for each value, in a block and in the last launch."""
+        """The memory kept for the gradient: bytes for each value, in a block and in the last launch."""
         from tegula.passes.gradient import kept_of_loops
 
         lines: list[str] = []
@@ -196,8 +195,8 @@ def _annotation(t: Type) -> Annotation:
 
 
 class Part(Kernel):
-    """A kernel that is launched for an adjoint: its parameters are the adjoint's, then numbers of blocks. It exists for
-    one specialisation."""
+    """A kernel that an adjoint launches, for one specialisation. Its parameters are the adjoint's, followed by numbers
+    of blocks."""
 
     def __init__(
         self,
@@ -213,17 +212,17 @@ class Part(Kernel):
         self.name = step.kernel.name
         self.captured = captured
         self.grid = grid
-        """The grid of the forward blocks."""
+        """The grid of the forward launch's blocks."""
         self.blocks = 0
-        """The number of blocks of its last launch."""
+        """The number of blocks of the kernel's last launch."""
         self.sums: list[int] = []
-        """Bytes of each array of sums that its last launch was the first to write."""
+        """The bytes of each array of partial sums that the last launch was the first to write."""
         self.place = place
         self.placed: dict[LaunchOverlap, Part] = {place: self}
-        """This kernel at each place among the launches that it has been used at."""
+        """The copies of this kernel for the positions among an adjoint's launches at which it was used."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
-        """The kernels that may be launched in its place."""
+        """The kernels that may be launched instead."""
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
@@ -234,21 +233,21 @@ class Part(Kernel):
 
     @cached_property
     def longest(self) -> tuple[int, ...]:
-        """The maximal dimensions of its launches."""
+        """The maximal launch dimensions."""
         from tegula.passes.gradient import longest
 
         return longest(self.step.kernel)
 
     @property
     def in_order(self) -> bool:
-        """Whether its blocks run one after the other: they add to the same elements, and additions must have a fixed
+        """Whether blocks run sequentially, because they add to the same elements and additions must have a fixed
         order."""
         from tegula.passes.gradient import among_blocks
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
     def of(self, step: AdjointStep, place: LaunchOverlap) -> Part:
-        """The kernel that is launched for one of its steps, at a place among the other launches."""
+        """The kernel for one step, at a position among an adjoint's launches."""
         found = next((p for p in self.shared if p.step is step), self)
         if place not in found.placed:
             found.placed[place] = Part(self.adjoint, step, found.captured, found.grid, place)
@@ -256,7 +255,7 @@ class Part(Kernel):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Those of the leaves: adjoints take no other arguments."""
+        """The parameters, which are leaves only: adjoints take no compound arguments."""
         return self.leaf_parameters
 
     @property
@@ -301,13 +300,13 @@ Memory = Callable[[Sequence[int], DType, Device, bool], array]
 
 
 Rows = dict[Any, array]
-"""The arrays of partial sums, by their Partials, and the memory of those that stand for arguments, by the positions."""
+"""The arrays of partial sums, by their Partials, and the memory of arrays that replace arguments, by the positions."""
 
 
 class KnownLaunch(NamedTuple):
-    """One of the launches that an adjoint consists of, for arguments of some shapes. `dims`, `threads`, `blocks`: what
-    is launched; `counts`: numbers that follow the arguments of the adjoint; `partials`: with the shapes of the arrays
-    that follow them, on a device."""
+    """A launch of an adjoint for arguments of given shapes. `dims`, `threads`, `blocks`: the launch grid; `counts`:
+    numbers that follow the adjoint's arguments; `partials`: the partial sums, with the shapes of their arrays, which
+    follow the numbers."""
 
     part: Part
     dims: tuple[int, ...]
@@ -363,9 +362,9 @@ class AdjointProgram:
         self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
 
     def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The key of the launches: everything that their dimensions depend on, that is the dimensions of the forward
-        launch, the lengths and strides of arrays, deciding numbers, and whether additions have a fixed order. The types
-        of all numbers are part of it: an int may be passed for a float, but may have launches of its own."""
+        """The key of the launches: all inputs of their dimensions, that is the dimensions of the forward launch, the
+        lengths and strides of arrays, deciding numbers, and whether additions have a fixed order. The types of all
+        numbers are part of the key, because an int may be passed for a float and may need different launches."""
         return (
             config.deterministic,
             plan.dims,
@@ -375,22 +374,22 @@ class AdjointProgram:
 
 
 class AdjointPrograms:
-    """The programs for arguments of some types, found as a kernel's forms are (see `runtime.fast_path`)."""
+    """The programs for arguments of some types, looked up as a kernel's forms are (see `runtime.fast_path`)."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.ready: dict[Any, Any] = {}
         self.fast_path = make_fast_path(parameters, self.ready)
 
     def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
-        """The cached launches for arguments like these; None if there are none."""
+        """The cached launches for arguments with an equal key; None if there are none."""
         found: Any = self.fast_path(plan, args)
         return found and found[0].launches.get(found[0].key(plan, args))
 
     def cache(
         self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
     ) -> None:
-        """Cache the launches of these steps for arguments like these, if `find` takes them: vectors and NumPy's numbers
-        are left to the slow path."""
+        """Cache the launches of some steps for arguments with an equal key, if `find` supports the arguments: vectors
+        and NumPy numbers take the slow path."""
         at = fast_path_key(plan.number, [a.launch_id for a in args if type(a) is array])
         captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)
@@ -420,7 +419,7 @@ def planned(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device
 ) -> list[KnownLaunch]:
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
-    the adjoint, with arrays of ours."""
+    the adjoint, with Tegula arrays."""
     from tegula.passes.gradient import ForwardLaunch, in_series
 
     values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
@@ -457,7 +456,7 @@ def planned(
 
 
 def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
-    """LaunchError where different blocks would own the same elements of a gradient."""
+    """Raise LaunchError if different blocks would own the same elements of a gradient."""
     for k, (n, most) in enumerate(zip(dims, longest, strict=False)):
         if n > most:
             raise LaunchError(
@@ -468,8 +467,8 @@ def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
-    """The adjoint of a kernel for gradients of the arrays at these positions; LaunchError where it was declared to have
-    none."""
+    """The adjoint of a kernel for gradients of the arrays at given positions; LaunchError if the kernel is declared to
+    have no adjoint."""
     if kernel.options.enable_backward is False:
         raise LaunchError(
             f"kernel {kernel.name} was made with enable_backward=False, so it has no gradient",
@@ -482,12 +481,12 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
 
 
 def gradients(args: Sequence[Any], given: Sequence[array | None] = ()) -> dict[int, array]:
-    """The gradient array of each argument of floats that has one: those given, else its own."""
+    """The gradient array of each float argument that has one: the given array, else the argument's own gradient."""
     found: dict[int, array] = {}
     for k, argument in enumerate(args):
         grad = given[k] if k < len(given) else None
         if isinstance(argument, array) and not scalar_of(argument.dtype).is_float:
-            continue  # what is there stays zero
+            continue  # the existing gradient stays zero
         if grad is None and isinstance(argument, array):
             grad = argument.grad
         if grad is not None:

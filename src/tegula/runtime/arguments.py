@@ -1,5 +1,5 @@
-"""From what a launch is given to a kernel and its arguments: by position or by name, with defaults for what is left
-out, and with constants and absent arrays bound to the kernel."""
+"""The arguments of a launch, by position or by name, matched with a kernel's parameters: defaults replace missing
+arguments, and constants and absent arrays are bound to the kernel."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _MISSING: Any = object()
 
 
 class Settled(NamedTuple):
-    """A kernel of arrays and numbers, and its arguments: one for each leaf."""
+    """A kernel whose parameters are arrays and numbers, with one argument for each leaf."""
 
     kernel: Kernel
     arguments: tuple[Any, ...]
 
 
 class Bound(NamedTuple):
-    """A kernel with constants and absent arrays bound, and its arguments. `kept`: their positions among those of the
-    launch."""
+    """A kernel with constants and absent arrays bound, and its arguments. `kept`: the positions of these arguments
+    among the launch's arguments."""
 
     kernel: Kernel
     arguments: tuple[Any, ...]
@@ -39,8 +39,8 @@ class Bound(NamedTuple):
 
 def arguments_of(kernel: Kernel | KernelChoice, *given: Any) -> tuple[Any, ...]:
     """The arguments in the order of the parameters. `given`: the inputs and the outputs, each a list, or a dictionary
-    of arguments by name; what stands in lists goes to the parameters that no name takes, in order, and what is left
-    out has its default. LaunchError for what does not fit."""
+    of arguments by name. Arguments in lists are assigned in order to the parameters that are not named; missing
+    arguments have their defaults. LaunchError for arguments that do not fit."""
     named: dict[str, Any] = {}
     places: list[Any] = []
     for name, part in zip(("inputs", "outputs"), given, strict=False):
@@ -79,8 +79,8 @@ def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[st
 
 
 def listed(name: str, arguments: Any) -> tuple[Any, ...]:
-    """The arguments in a sequence that is no list or tuple. LaunchError for an array, where brackets were probably
-    forgotten."""
+    """The arguments in a sequence that is no list or tuple. LaunchError for an array, whose enclosing brackets were
+    probably forgotten."""
     if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
         raise LaunchError(
             f"{name} must be a list of arguments, got {_kind(arguments)}",
@@ -139,7 +139,7 @@ def paired_arguments(kernel: Kernel | KernelChoice, *given: tuple[Any, Any]) -> 
 
 
 def _paired(part: Any, grads: Any) -> Any:
-    """Arguments with their gradients: by name where either is given so, else by position."""
+    """Arguments with their gradients: by name if either is given by name, else by position."""
     if isinstance(part, Mapping):
         named = grads if isinstance(grads, Mapping) else {}
         if (grads and not named) or named.keys() - part.keys():
@@ -155,19 +155,19 @@ def _paired(part: Any, grads: Any) -> Any:
 
 
 def _is_absent(p: Parameter, x: Any) -> bool:
-    """Whether None stands for an array that is left out."""
+    """Whether None means an absent array."""
     return x is None and (p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation))
 
 
 def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
-    """A kernel with values for some of its parameters, one object for each list of values. LaunchError for a value
-    that a parameter does not take."""
+    """A kernel with values for some of its parameters, one object for each list of values. LaunchError for a value that
+    a parameter does not accept."""
     try:
         found = kernel.variants.get(tuple([(name, constant_key(x)) for name, x in values.items()]))
         if found is not None:
             return found
     except TypeError:
-        pass  # no hash: what follows says so
+        pass  # no hash: the check below raises the error
     parameters = {p.name: p for p in kernel.parameters}
     fitting: dict[str, Any] = {}
     for name, x in values.items():

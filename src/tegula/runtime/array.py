@@ -173,7 +173,8 @@ class array(Indexing, Conversions, Arithmetic):
             self.retain_grad = True
 
     def _follow(self, source: array) -> None:
-        """Have the gradient of an array that this one was made of: as a view of it, or, on a tape, as a copy."""
+        """Take the gradient from the array that this array was made of: as a view of that gradient, or, on a tape, as a
+        copy."""
         if self.device == source.device and self.low < source.high and source.low < self.high:
             dtype, shape = self.dtype, self.shape
 
@@ -190,7 +191,7 @@ class array(Indexing, Conversions, Arithmetic):
     def _bind(
         self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
     ) -> None:
-        """Take over memory whose trailing dimensions are the element's."""
+        """Use memory whose trailing dimensions are the element's."""
         inner = element_shape(dtype)
         shape, strides = data.shape, data.strides
         rank = len(shape) - len(inner)
@@ -220,8 +221,8 @@ class array(Indexing, Conversions, Arithmetic):
         shape: tuple[int, ...],
         strides: tuple[int, ...],
     ) -> None:
-        """Take over what is known already, and what a launch needs: the descriptor's bytes, what kernels are
-        specialised on, the byte range. `memory`: what `_data` returns, or what owns new memory of a GPU."""
+        """Set the known properties and the data that launches need: the descriptor's bytes, the specialisation, the
+        byte range. `memory`: the result of `_data`, or the owner of new GPU memory."""
         self._memory = memory
         self._grad: array | None = None
         self._requires_grad: bool | None = None
@@ -243,8 +244,8 @@ class array(Indexing, Conversions, Arithmetic):
 
     @property
     def _data(self) -> np.ndarray:
-        """The memory as NumPy describes it: that of a new array on a GPU when it is first asked for, since launches
-        need it not."""
+        """The memory as described by NumPy. For a new array on a GPU it is made on first use, because launches do not
+        need it."""
         found = self._memory
         if not isinstance(found, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
@@ -252,7 +253,7 @@ class array(Indexing, Conversions, Arithmetic):
         return found
 
     def _header(self) -> bytes:
-        """What machine code of launches on GPUs reads."""
+        """The data that the machine code of GPU launches reads."""
         return struct.pack("<4q", self.launch_id, self.low, self.high, len(self.packed)) + self.packed
 
     # Properties ------------------------------------------------------------------------------------------------------
@@ -284,9 +285,9 @@ class array(Indexing, Conversions, Arithmetic):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the array. A view says what the array it was made of says, whenever that was set,
-        until it is set for the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which
-        no adjoint reads or writes."""
+        """Whether gradients flow to the array. A view has the value of the array that it was made of, until the value
+        is set for the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which no
+        adjoint reads or writes."""
         if self._requires_grad is not None:
             return self._requires_grad
         return self._source is not None and self._source[1] is not None and self._source[0].requires_grad
@@ -301,7 +302,8 @@ class array(Indexing, Conversions, Arithmetic):
     @property
     def retain_grad(self) -> bool:
         """Whether the gradient of the array stays after tg.Tape.backward where kernels wrote the array; else it is
-        cleared when it has flowed on. A view says what the array it was made of says, until it is set for the view."""
+        cleared when it has flowed on. A view has the value of the array that it was made of, until the value is set for
+        the view."""
         return self._retain_grad or (self._source is not None and self._source[0].retain_grad)
 
     @retain_grad.setter
@@ -312,28 +314,28 @@ class array(Indexing, Conversions, Arithmetic):
 
     @property
     def is_detached(self) -> bool:
-        """Whether it was said that no gradient flows to the array, by `requires_grad = False`, or of the one that it is
-        a view of: what is read from it is constant."""
+        """Whether `requires_grad = False` was set for the array or for the array that it is a view of, so that its
+        elements are constants."""
         if self._requires_grad is not None:
             return not self._requires_grad
         return self._source is not None and self._source[0].is_detached
 
     @property
     def hides_grad(self) -> bool:
-        """Whether it shows memory of an array with a gradient and has none itself: as a view of another dtype, or one
-        that is detached."""
+        """Whether the array has no gradient but is a view of an array with one: a view of another dtype, or a detached
+        view."""
         if self._source is None or (self.requires_grad and scalar_of(self.dtype).is_float):
             return False
         return self._source[0].requires_grad or self._source[0].hides_grad
 
     @property
     def grad(self) -> array | None:
-        """The gradient: an array of the same shape, zeros at first; None unless `requires_grad`. Its elements are
-        those of the array's, float32 for 8-bit floats. A view shows the part of the gradient that is its own."""
+        """The gradient: an array of the same shape, zeros at first; None unless `requires_grad`. Its element type is
+        the array's, or float32 for 8-bit floats. The gradient of a view is a view of the gradient."""
         return self._gradient(make=True)
 
     def _gradient(self, make: bool) -> array | None:
-        """The gradient; where there is no memory for it yet, that is made, or it is None."""
+        """The gradient. If it has no memory yet, the memory is allocated, or the result is None."""
         if self._grad is not None or not self.requires_grad:
             return self._grad
         source, view = self._source or (None, None)
@@ -365,7 +367,7 @@ class array(Indexing, Conversions, Arithmetic):
 
     @property
     def leaves(self) -> tuple[array, ...]:
-        """Of an array of structs: the array of each leaf, on the same memory. Gradients of floats are views of the
+        """The array of each leaf of an array of structs, on the same memory. Gradients of float leaves are views of the
         gradient."""
         plain = self._source is None and self._requires_grad is None
         if self._leaves is not None and plain:
@@ -378,7 +380,8 @@ class array(Indexing, Conversions, Arithmetic):
 
     @property
     def whole(self) -> array:
-        """The array of structs whose gradient this one's is part of, as a leaf; else the array itself."""
+        """For a leaf of an array of structs: the array of structs, whose gradient contains the leaf's; else the array
+        itself."""
         source = self._source[0] if self._source is not None else self
         return source if isinstance(source.dtype, StructType) != isinstance(self.dtype, StructType) else self
 
@@ -586,8 +589,8 @@ class array(Indexing, Conversions, Arithmetic):
         )
 
     def __eq__(self, other: object) -> bool:
-        """NoComparison with anything that has elements or is a number: which of two meanings is meant cannot be told.
-        Arrays are keys of dictionaries by identity."""
+        """Raise NoComparison for a number or a value with elements, because element-wise comparison and comparison of
+        whole arrays are both plausible. Arrays are dictionary keys by identity."""
         if other is self:
             return True
         if isinstance(other, array | np.ndarray | np.generic | int | float | list | tuple) or is_tensor(
@@ -606,7 +609,7 @@ class array(Indexing, Conversions, Arithmetic):
         return clone(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> array:
-        """A packed copy on the same device, with a copy of the gradient. It is no part of what a tape records."""
+        """A packed copy on the same device, with a copy of the gradient. Tapes do not record the copy."""
         from tegula.runtime.make_arrays import empty
 
         made = empty(self.shape, self.dtype, self.device)
@@ -617,7 +620,8 @@ class array(Indexing, Conversions, Arithmetic):
         return made
 
     def __reduce__(self) -> Any:
-        """The elements, their type, the device and whether there is a gradient, which is not copied."""
+        """Pickle the elements, their type, the device and whether there is a gradient; the gradient itself is not
+        copied."""
         return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self.requires_grad)
 
     def __len__(self) -> int:
@@ -641,22 +645,22 @@ def _unpickled(data: np.ndarray, dtype: ElementType, device: Device, requires_gr
 
 
 def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
-    """An array on memory that is described already."""
+    """An array on memory with a known description."""
     made = object.__new__(array)
     made._bind(data, dtype, device)
     return made
 
 
 def laid_out_as(like: array, memory: array, first: int, dtype: ElementType) -> array:
-    """Scalars of a memory as an array of the lengths of another one, whose steps between scalars they keep, from the
-    given one on."""
+    """Scalars in memory, from a given scalar on, as an array with the lengths of another array and its steps between
+    scalars."""
     shown, data = like._data, memory._data
     strides = [s // shown.itemsize * data.itemsize for s in shown.strides]
     return wrap(np.lib.stride_tricks.as_strided(data[first:], shown.shape, strides), dtype, memory.device)
 
 
 def pattern(value: Any, dtype: ElementType) -> Any:
-    """What to fill an array with: numbers that its scalar type holds."""
+    """The fill value of an array, converted to its scalar type."""
     scalar = scalar_of(dtype)
     if isinstance(dtype, StructType):
         return entries(dtype, value)
@@ -670,7 +674,7 @@ def pattern(value: Any, dtype: ElementType) -> Any:
 
 
 def _is_plain(data: object) -> bool:
-    """Whether data are Python's numbers, or lists of them: their type is what Python or NumPy made of them."""
+    """Whether data are Python numbers, or lists of them, whose NumPy type is not the user's choice."""
     if isinstance(data, array | np.ndarray):
         return False
     return isinstance(data, np.generic) or not any(
@@ -679,7 +683,7 @@ def _is_plain(data: object) -> bool:
 
 
 def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
-    """Data of any kind as NumPy describes them, and where they are. `wanted`: the type that they are to become."""
+    """Data of any kind as a NumPy array, and their device. `wanted`: the type that the data will be converted to."""
     if isinstance(data, array):
         return data._data, data.device
     if isinstance(data, np.ndarray):
@@ -696,7 +700,7 @@ def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Devic
 
 
 def adopt(value: Any, dtype: ElementType | None) -> array:
-    """An array of another library as an argument of a launch: the same memory, wherever it is."""
+    """An array of another library as an argument of a launch, on the same memory."""
     if may_be_on_device(value):
         found = interop().adopted(value, dtype)
         if found is not None:
@@ -707,8 +711,8 @@ def adopt(value: Any, dtype: ElementType | None) -> array:
 def _from_data(
     data: Any, dtype: ElementType | None, copy: bool, device: Device | None, pinned: bool = False
 ) -> tuple[np.ndarray, Device, ElementType]:
-    """Data of any kind on a device, and the element type that they have unless another is wanted. None: where they
-    are; what is copied from the host goes to the current device."""
+    """Data of any kind on a device, and their element type unless another is wanted. Device None: the data stay on
+    their device, and host data go to the current device."""
     if isinstance(dtype, StructType):
         found = as_entries(dtype, data)
         data = data if found is None else found

@@ -1,4 +1,4 @@
-"""Arithmetic of arrays on the host: kernels that run where the arrays are, which tapes record as they do any launch."""
+"""Arithmetic of arrays on the host, by kernels that run on the arrays' device and that tapes record as any launch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Arithmetic:
 
     __slots__ = ()
     __array_priority__ = 1000
-    """NumPy's arrays leave operators with one of ours to it."""
+    """NumPy arrays delegate operators with a Tegula array to this class."""
 
     def __add__(self, other: Any) -> Any:
         return binary("add", "{0} + {1}", self, other)
@@ -119,8 +119,8 @@ def unary(name: str, text: str, a: Any) -> array:
 
 
 def binary(name: str, text: str, a: Any, other: Any) -> Any:
-    """A new array of an expression of the elements of an array and of another operand; NotImplemented where that is
-    nothing to compute with."""
+    """A new array of an expression of the elements of an array and of another operand; NotImplemented if the operand is
+    not a number or an array."""
     from tegula.runtime.elementwise import apply
 
     found = operand(a, other)
@@ -163,7 +163,7 @@ def _expression(name: str, text: str) -> Expression:
 
 
 def operand(a: Any, other: Any) -> Any:
-    """The other operand of an operator: an array of the same scalar type, or a value of it, as a kernel takes it."""
+    """The other operand of an operator: an array of the same scalar type, or a value of this type."""
     if _is_array(other):
         return _checked(a, other)
     if isinstance(other, str | bytes | dict | set) or other is None:
@@ -218,7 +218,7 @@ def _help(a: Any, other: Any) -> str:
 
 
 def _overlaps(a: Any, other: Any) -> bool:
-    """Whether an operand shares memory with an array that is to be written, in another order."""
+    """Whether an operand shares memory, in another order, with an array that will be written."""
     if not _is_array(other) or a is other:
         return False
     target, source = (getattr(x, "data", x) for x in (a, other))

@@ -1,4 +1,4 @@
-"""Arrays as numbers of Python, as other arrays and on other devices."""
+"""Conversions of arrays to Python numbers, to other arrays and to other devices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class Conversions:
-    """What arrays become on the host. Where an array is on a GPU, reading its elements waits for the kernels before it
-    in the stream of this thread, and copies."""
+    """Conversions of an array on the host. Reading the elements of an array on a GPU waits for earlier kernels in this
+    thread's stream, and copies."""
 
     __slots__ = ()
 
@@ -55,7 +55,8 @@ class Conversions:
         return complex(self.item())
 
     def __bool__(self: Any) -> bool:
-        """Whether the one element is not 0; ValueError for more: which of them is meant cannot be told."""
+        """Whether the only element is not 0; ValueError for an array with several elements, whose truth value is
+        ambiguous."""
         if self.size > 1:
             raise ValueError(
                 "an array of more than one element is neither true nor false: compare len(a), or a.numpy()"

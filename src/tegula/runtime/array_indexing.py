@@ -36,13 +36,13 @@ class Indexing:
         named = sum(i is not None and i is not ... for i in entries)
         if named > self.ndim or entries.count(...) > 1:
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        # The dimensions of elements come last, and are kept whole.
+        # The dimensions of elements come last, and are not indexed.
         rest = () if ... in entries else (...,)
         inner = (slice(None),) * (self._data.ndim - self.ndim)
         return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
 
     def _gathered(self: Any, entries: tuple[Any, ...]) -> Any:
-        """The array seen through arrays of indices, after the integers and slices for the other dimensions."""
+        """The array indexed by arrays of indices, after the integers and slices for the other dimensions."""
         from tegula.runtime.indexed_array import indexedarray
 
         if any(i is None or i is ... for i in entries):
@@ -52,11 +52,11 @@ class Indexing:
         return indexedarray(view, [None if isinstance(i, slice) else i for i in kept])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Sets elements to a number, or to what NumPy broadcasts to them. An array must have their shape where a
-        gradient flows to it."""
+        """Sets elements to a number, or to values that NumPy can broadcast to their shape. An array with a gradient
+        must have the elements' shape."""
         target = self[index]
         if _is_same(target, value):
-            return  # what `a[i] += v` ends with
+            return  # the last step of `a[i] += v`
         target.fill_(value)
 
 
@@ -67,7 +67,7 @@ def _other(entries: tuple[Any, ...]) -> str:
 
 
 def _is_same(target: array, value: Any) -> bool:
-    """Whether a value is an array on the very elements of another one."""
+    """Whether a value is an array on the same elements as another array."""
     return (
         type(value) is type(target)
         and value.device == target.device

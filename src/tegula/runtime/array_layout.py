@@ -1,5 +1,5 @@
-"""How the elements of a new array lie in memory: strides, memory of others at an address, vectors and matrices in the
-last dimensions of data."""
+"""The memory layout of new arrays: strides, foreign memory at an address, vectors and matrices in the last dimensions
+of data."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ STRIDES_HELP = "give one stride in bytes for each dimension, each a multiple of 
 
 
 def check_without_data(**given: object) -> None:
-    """ValueError for arguments that describe memory where there are data."""
+    """Raise ValueError if data are given together with arguments that describe memory."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name}= describes memory without data: leave out data, or {name}=")
 
 
 class NewLayout:
-    """The shape and the strides in bytes of an array that is to be made."""
+    """The shape and the strides in bytes of a new array."""
 
     def __init__(self, lengths: tuple[int, ...], dtype: ElementType, strides: Sequence[int] | None) -> None:
         self.dtype, self.size = dtype, element_bytes(dtype)
@@ -52,7 +52,7 @@ class NewLayout:
         reach = [s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True)]
         self.low = sum(min(0, x) for x in reach) if 0 not in self.shape else 0
         self.high = self.size + sum(max(0, x) for x in reach) if 0 not in self.shape else 0
-        """The first byte and the end of the last one, from the address on."""
+        """The offsets from the address of the first byte and of the end of the last byte."""
 
     @property
     def _inner(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -76,7 +76,7 @@ class NewLayout:
         capacity: int | None,
         deleter: Callable[[int, int], object] | None,
     ) -> np.ndarray:
-        """Memory of someone else at an address, on the host or on a GPU."""
+        """Foreign memory at an address, on the host or on a GPU."""
         if capacity is not None and capacity < self.high:
             raise ValueError(f"the array reaches {self.high} bytes from ptr on, capacity says {capacity}")
         if not address and self.high:
@@ -89,7 +89,7 @@ class NewLayout:
 
 
 class Borrowed:
-    """Memory of someone else, who is told when nothing uses it any more."""
+    """Foreign memory, whose owner is notified when nothing uses the memory any more."""
 
     def __init__(self, address: int, size: int, deleter: Callable[[int, int], object] | None) -> None:
         if deleter is not None:
@@ -97,7 +97,7 @@ class Borrowed:
 
 
 def pairs(data: np.ndarray) -> np.ndarray:
-    """Complex numbers as pairs of floats in a new last dimension; the same memory where they are 64 or 128 bits."""
+    """Complex numbers as pairs of floats in a new last dimension, on the same memory for numbers of 64 or 128 bits."""
     if data.dtype.itemsize > 16:
         raise ValueError(f"NumPy dtype {data.dtype} has no counterpart; complex64 is vec2f, complex128 vec2d")
     real = np.dtype(f"{data.dtype.byteorder}f{data.dtype.itemsize // 2}")
@@ -106,8 +106,8 @@ def pairs(data: np.ndarray) -> np.ndarray:
 
 
 def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
-    """Data whose last dimensions are those of the elements of a type: as they are, or with the last one split.
-    LaunchError where its length is no multiple of the components."""
+    """Data whose last dimensions are those of the elements of a type: unchanged, or with the last dimension split.
+    LaunchError if its length is no multiple of the number of components."""
     inner, whole = element_shape(dtype), components(dtype)
     if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
         return data
@@ -121,7 +121,7 @@ def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
 
 
 def _split_last(data: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
-    """A view with the last dimension in several."""
+    """A view with the last dimension split into several dimensions."""
     step = data.strides[-1]
     strides = tuple(step * math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
     made = np.lib.stride_tricks.as_strided(

@@ -1,4 +1,4 @@
-"""The memory of arrays, as NumPy describes it: made, filled, copied and seen under other shapes."""
+"""The memory of arrays as described by NumPy: allocation, filling, copies and views of other shapes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ DLPACK_CPU = 1
 
 
 def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: bool = False) -> np.ndarray:
-    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned. `pinned`: page-locked, where
-    it is the host's and there is a GPU.
+    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned. `pinned`: page-locked, for
+    host memory if there is a GPU.
 
     Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
     numpy_dtype = to_numpy(dtype)
@@ -50,14 +50,14 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: b
 
 
 def pinned_bytes(size: int) -> np.ndarray:
-    """Page-locked memory of the host; plain memory where there is no GPU that could copy it."""
+    """Page-locked memory of the host; plain memory if there is no GPU that could copy it."""
     if not is_cuda_available():
         return np.empty(size, np.uint8)
     return cuda_memory().pinned(size)
 
 
 def is_pinned(data: np.ndarray) -> bool:
-    """Whether memory of the host is page-locked memory that was made here."""
+    """Whether host memory is page-locked memory allocated by this module."""
     base: Any = data
     while isinstance(base, np.ndarray):
         base = base.base
@@ -141,7 +141,7 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
 
 @cache
 def plain_range(scalar: DType) -> tuple[float, float]:
-    """The range of a type's numbers that need no further check: all integers, and floats below the largest."""
+    """The range of numbers of a type that need no further check: all integers, and floats below the largest."""
     if not scalar.is_float:
         return limits(to_numpy(scalar))
     most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
@@ -158,8 +158,8 @@ def may_be_on_device(data: Any) -> bool:
 
 
 def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
-    """The type of an array made of Python's numbers: int32 for integers, float32 for floats, as in kernels. NumPy's
-    numbers keep their types, except int64 and float64, which are those of Python's numbers."""
+    """The type of an array made of Python's numbers: int32 for integers, float32 for floats, as in kernels. NumPy
+    numbers keep their types, except int64 and float64, which are the types of Python numbers in NumPy."""
     kind = source.dtype
     if kind == np.float64:
         return float32
@@ -174,7 +174,8 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
 
 
 def dtype_of_value(value: Any) -> ElementType:
-    """The element type of one value: of a number, or a vector or matrix of a sequence of 1 or 2 dimensions."""
+    """The element type of a single value: the type of a number, or a vector or matrix type for a sequence of 1 or 2
+    dimensions."""
     if isinstance(value, Composite):
         return cast(ElementType, value.type)
     known = getattr(value, "dtype", None)

@@ -1,5 +1,5 @@
-"""Code for GPUs, where an automatic schedule stands only if it passes the checker and assembles cleanly; else the
-kernel keeps one role."""
+"""Code generation for GPUs. An automatic schedule is used only if it passes the checker and assembles cleanly;
+otherwise the kernel keeps one role."""
 
 from __future__ import annotations
 

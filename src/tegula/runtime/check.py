@@ -33,14 +33,14 @@ from tegula.types import ArrayType, Type
 
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 STRIDED = AccessClass()
-"""Arrays that bulk copies can read, and arrays of which nothing is known: their schedules differ."""
+"""Arrays that bulk copies can read, and arrays without known properties: their schedules differ."""
 ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
 """The statuses of verdicts, the worst first."""
 
 
 def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
-    """The verdict for arguments of the given types: the worse of those for packed arrays and for any arrays. A kernel
-    with explicit copies takes packed arrays only."""
+    """The verdict for arguments of the given types: the worse of the verdicts for packed arrays and for any arrays. A
+    kernel with explicit copies takes packed arrays only."""
     verdicts: list[Verdict] = []
     for _, found in check_forms(kernel, given, block_dim, target):
         if not found.accepted:
@@ -85,8 +85,8 @@ def check_forms(
 
 
 def _with_constants(kernel: Kernel, given: Sequence[Any]) -> tuple[Kernel, Sequence[Any]]:
-    """The kernel with the constants and None for arrays among what is given, and the types; without any the defaults of
-    constants count. WrongArguments for a constant that has none."""
+    """The kernel with constants and absent arrays bound, and the given types. Constants that are not given have their
+    defaults; WrongArguments for a constant without a default."""
     if len(given) == len(kernel.parameters):
         return with_constants(kernel, given)[:2]
     if given or not kernel.takes_constants:
@@ -110,8 +110,8 @@ def _judge(
 
 
 def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
-    """The types of the arguments: those given, else the annotations of the parameters. WrongArguments if they do not
-    determine a type."""
+    """The types of the arguments: the given types, else the annotations of the parameters. WrongArguments if they do
+    not determine a type."""
     annotations = [resolve(a) for a in given] if given else [p.annotation for p in kernel.parameters]
     if len(annotations) != len(kernel.parameters):
         what = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"

@@ -1,4 +1,4 @@
-"""Launches that are kept: `tg.launch(..., record_cmd=True)`."""
+"""Launch objects: `tg.launch(..., record_cmd=True)`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Launch:
-    """A launch that is run when it is asked to, as often as it is, with arguments and dimensions that may be changed.
+    """A launch that runs on demand, any number of times, with arguments and dimensions that may be changed.
 
-    It is made by tg.launch or tg.launch_tiled with record_cmd=True, which run nothing. What is changed holds for the
-    runs that follow; arrays are kept, not copied, so that a run sees what they hold by then.
+    tg.launch and tg.launch_tiled with record_cmd=True make a launch without running it. Changes apply to later runs.
+    Arrays are referenced, not copied, so that a run reads their current elements.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ class Compiled:
         other: bool,
         threads: int | None = None,
     ) -> None:
-        """Run the kernel to completion. `packed`: arguments, launch dimensions, and no address of a report. `threads`:
-        the maximal number of threads; one thread runs the blocks in order."""
+        """Run the kernel to completion. `packed`: arguments and launch dimensions, without the address of a report.
+        `threads`: the maximal number of threads; one thread runs the blocks in order."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
@@ -93,7 +93,7 @@ class Compiled:
 def trace(
     definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
 ) -> Kernel:
-    """The kernel's IR for these types. LaunchError for a block size that its roles do not have."""
+    """The kernel's IR for these types. LaunchError for a block size that does not match the roles."""
     kernel = definition.trace(types, launch, access, library())
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
@@ -115,7 +115,7 @@ def compile_kernel(
     access: Sequence[AccessClass | None],
     device: Device = CPU,
 ) -> Any:
-    """The kernel compiled for the types and launch class, from the disk cache if it is there: a Compiled, or for a CUDA
+    """The kernel compiled for the types and launch class, from the disk cache if present: a Compiled, or for a CUDA
     device a CudaCompiled."""
     kernel = trace(definition, types, launch, access)
     debug = config.mode == "debug"
@@ -137,12 +137,12 @@ def compile_kernel(
 
 
 def kept_text(kernel: Kernel, debug: bool) -> str:
-    """The text of a traced kernel that keys of the disk cache are made of."""
+    """The text of a traced kernel for keys of the disk cache."""
     return print_kernel(kernel, locations=_reports(kernel, debug))
 
 
 def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
-    """The parts of a CPU kernel's key in the disk cache: everything that its code depends on, besides the tools."""
+    """The parts of a CPU kernel's key in the disk cache: all inputs of code generation besides the tools."""
     return [kept_text(kernel, debug), target.key, str(debug)]
 
 
@@ -175,8 +175,8 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
 
 
 def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
-    """SharedMemoryExceeded if a block's tiles do not fit. It names the large tiles that are live when most memory is in
-    use."""
+    """Raise SharedMemoryExceeded if a block's tiles do not fit; the error names the large tiles that are live when most
+    memory is in use."""
     if plan.total > limit:
         from tegula.passes.plan_memory import lifetime
 

@@ -12,21 +12,21 @@ from tegula.lang.decorators import known_module_option
 
 CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
 CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
-"""The switches that change what code is made."""
+"""The switches that affect generated code."""
 _COMBINATIONS: dict[tuple[Any, ...], int] = {}
 modes = array("q", [0, 0])
-"""`code` and `block_dim`, for the machine code of launches; a block size that is no number is 0, with which no launch
+"""`code` and `block_dim`, for the machine code of launches; an invalid block size is stored as 0, with which no launch
 succeeds."""
 
 
 @dataclass(slots=True)
 class Config:
-    """The switches. Setting one takes effect at the next launch; an unknown name or value is refused at once."""
+    """The switches. A new value takes effect at the next launch; an unknown name or value is an error."""
 
     mode: str = "release"
     """"debug" checks indices and integer division at run time and reports the first violation; "release" does not."""
     cache_kernels: bool = True
-    """Whether compiled kernels are kept on disk."""
+    """Whether compiled kernels are stored on disk."""
     kernel_cache_dir: str | None = field(default_factory=lambda: os.environ.get("TEGULA_CACHE_DIR"))
     """The folder of the kernel cache; None: the user's cache directory. From TEGULA_CACHE_DIR."""
     cpu_target: str = field(default_factory=lambda: os.environ.get("TEGULA_CPU", "native"))
@@ -43,9 +43,9 @@ class Config:
     deterministic: bool = False
     """Whether gradients are added up in the same order in every run, even if this is slower."""
     block_dim: int = 256
-    """Threads per block where neither the launch nor the kernel says."""
+    """The number of threads per block if neither the launch nor the kernel sets it."""
     code: int = field(default=0, init=False)
-    """The number of this combination of the switches that change what code is made; not to be set."""
+    """The number of the current combination of switches that affect generated code; read-only."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in field_names(Config) or name == "code":
@@ -64,7 +64,7 @@ class Config:
             modes[1] = value if type(value) is int and abs(value) < 2**63 else 0
 
     def __getattr__(self, name: str) -> Any:
-        """Asked for what is no switch: those that are accepted without effect are what they were set to, or None."""
+        """The value of a switch that is accepted without effect: the assigned value, or None."""
         if not known_module_option(name):
             raise self._unknown(name)
         return _accepted.get(name)

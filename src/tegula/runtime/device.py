@@ -19,7 +19,7 @@ class Device:
     """A place where kernels run and arrays live, named by its alias: "cpu", "cuda:0", "cuda:1" and so on,
     which it is equal to.
 
-    What is asked of a CUDA device beyond its alias needs the driver: RuntimeError where it cannot be used.
+    The properties of a CUDA device other than its alias need the driver: RuntimeError if it cannot be used.
     """
 
     alias: str
@@ -38,7 +38,7 @@ class Device:
         return hash(self.alias)
 
     def __reduce__(self) -> Any:
-        """There is one object for each device."""
+        """Pickle the device by alias, because there is one object for each device."""
         return get_device, (self.alias,)
 
     @property
@@ -70,7 +70,7 @@ class Device:
     @property
     def max_shared_memory_per_block(self) -> int:
         """Bytes of tiles that one block may hold at once. On a CPU: 1 GiB, a bound on the scratch memory of each
-        thread, which takes from the system what its tiles access."""
+        thread, of which only accessed pages take memory of the system."""
         return _context().attribute(self.ordinal, _context().SHARED_OPT_IN) if self.is_cuda else 1 << 30
 
     @property
@@ -80,7 +80,7 @@ class Device:
 
     @property
     def free_memory(self) -> int:
-        """Bytes of memory of a CUDA device that nobody uses; 0 for the CPU."""
+        """Bytes of unused memory of a CUDA device; 0 for the CPU."""
         return _context().context(self.ordinal).memory()[0] if self.is_cuda else 0
 
     @property
@@ -103,7 +103,7 @@ CPU = Device("cpu")
 
 
 def _context() -> Any:
-    """The part that knows CUDA devices, loaded when one is asked for."""
+    """The module for CUDA devices, loaded on first use."""
     from tegula.runtime.cuda import context
 
     return context
@@ -117,7 +117,7 @@ _current = _Current()
 
 
 class _Switch:
-    """Whether any thread has ever chosen a CUDA device: until then launches need not look at the current one."""
+    """Whether any thread has ever chosen a CUDA device: until then launches need not query the current device."""
 
     used = False
 
@@ -157,7 +157,7 @@ def get_device(ident: Device | str | None = None) -> Device:
 
 
 def _absence() -> str:
-    """The reason why there are no CUDA devices, or "" if there are some."""
+    """The reason why there are no CUDA devices, or "" if there is a device."""
     from tegula.runtime.cuda.driver import Unavailable, driver
 
     try:
@@ -168,7 +168,7 @@ def _absence() -> str:
 
 
 def cuda_device(ident: Device | str | None = None) -> Device:
-    """The CUDA device of that name, or the current one. LaunchError for the CPU and for a name that no device has."""
+    """The CUDA device of that name, or the current one. LaunchError for the CPU and for an unknown name."""
     found = get_device(ident)
     if not found.is_cuda:
         raise LaunchError(

@@ -12,7 +12,7 @@ MOST_THREADS = 2**62
 
 
 def check_dimensions(dims: Sequence[int]) -> None:
-    """LaunchError for a launch whose thread indices do not fit int32, or with too many threads."""
+    """Raise LaunchError if thread indices of a launch do not fit int32, or if there are too many threads."""
     if max(dims) > MOST_INT32 + 1:
         raise LaunchError(
             f"a launch has at most 2**31 threads in each dimension, got dimensions {tuple(dims)}",

@@ -1,4 +1,4 @@
-"""Where the elements of arrays lie, and whether two arrays share any."""
+"""The addresses of array elements, and whether two arrays share elements."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class ElementRange(NamedTuple):
             return False
         try:
             return np.shares_memory(self._described(), other._described(), max_work=MOST_WORK)
-        except RuntimeError:  # too hard to tell
+        except RuntimeError:  # too expensive to decide
             return True
 
     def _interleaves(self, other: ElementRange) -> bool:
-        """Whether the arrays lie between each other's elements, as the leaves of an array of structs do: bytes that all
-        steps of both are multiples of hold room for an element of each."""
+        """Whether the elements of two arrays are interleaved, as the leaves of an array of structs are: a divisor of
+        all strides of both, in bytes, has room for an element of each array."""
         step = gcd(*self.description.steps, *other.description.steps)
         apart = (other.ptr - self.ptr) % step if step else 0
         return step > 0 and apart >= self.size and apart + other.size <= step
 
     def cover(self, other: ElementRange) -> bool:
-        """Whether these bytes include all bytes of another array."""
+        """Whether the array's bytes include all bytes of another array."""
         if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
             return False
         same = self.ptr == other.ptr and self.description is other.description
@@ -66,7 +66,7 @@ class ElementRange(NamedTuple):
         return self.ptr + self.description.high
 
     def _described(self) -> np.ndarray:
-        """A NumPy array with these addresses, for comparisons only: its elements must not be read."""
+        """A NumPy array with the same addresses, for comparisons only: its elements must not be read."""
         return np.asarray(_Interface(self))
 
 

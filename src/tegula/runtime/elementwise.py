@@ -1,8 +1,8 @@
-"""Kernels that apply an expression to elements of arrays, made from text for the inputs at hand.
+"""Kernels that apply an expression to elements of arrays, generated as text for given inputs.
 
-An expression has fields for its inputs, as in "f({0}, {1})". An input is an array or a value. Where an array has one
-element along a dimension and others have more, its element 0 is read for all: so the gradient of the kernel is the sum
-over them."""
+An expression has fields for its inputs, as in "f({0}, {1})". An input is an array or a value. If an array has one
+element along a dimension and other arrays have more, element 0 is read for all of them, so that the gradient of the
+kernel is the sum over the dimension."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a kernel is made for: an array with the dimensions along which it is read, or a value (`along` is None)."""
+    """An input of a generated kernel: an array with the dimensions along which it is read, or a value (`along` is
+    None)."""
 
     dtype: ElementType
     along: tuple[bool, ...] | None = None
@@ -49,7 +50,7 @@ class Input:
 
     @property
     def types(self) -> list[Any]:
-        """The types of what a launch passes for the parameter."""
+        """The types of the launch arguments for the parameter."""
         if self.along is None:
             return [self.dtype]
         indices = [ArrayType(int32, 1)] * len(self.along) if self.indexed else []
@@ -65,8 +66,8 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What is done with an element of each input. `text`: with fields for them; `bound`: the objects that names in it
-    stand for; `name`: what the kernel is called."""
+    """The computation on an element of each input. `text`: the expression, with fields for the elements; `bound`: the
+    objects of names in the text; `name`: the kernel's name."""
 
     name: str
     text: str
@@ -78,7 +79,7 @@ MOST_KNOWN = 1024
 
 
 def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -> tuple[ElementType, ...]:
-    """The element types of the results. LaunchError where one is no element of an array."""
+    """The element types of the results. LaunchError if a result is not an element type of arrays."""
     key = expression, inputs, rank
     found = _known_types.get(key)
     if found is None or not all(map(unchanged, found[1])):
@@ -91,7 +92,7 @@ def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -
 def _traced_types(
     expression: Expression, inputs: tuple[Input, ...], rank: int
 ) -> tuple[tuple[ElementType, ...], tuple[Captured, ...]]:
-    """The element types of the results, and what they depend on besides the inputs."""
+    """The element types of the results, and the captured objects that they depend on."""
     names = _names(inputs)
     body = [f"_result = {_applied(expression, inputs, names, rank)}"]
     definition = _definition(expression, names, inputs, {}, rank, body).definition
@@ -124,7 +125,7 @@ def elementwise_kernel(
     same: tuple[int | None, ...] = (),
 ) -> Kernel:
     """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input the
-    number of the result that it is the same array as, which is then one parameter, at the place of the result."""
+    number of the result that is the same array; both are then one parameter, at the position of the result."""
     rank = len(results[0].along or ())
     same = same or (None,) * len(inputs)
     outputs = [f"result_{k}" for k in range(len(results))] if len(results) > 1 else ["result"]
@@ -143,7 +144,7 @@ def _names(inputs: Sequence[Input]) -> list[str]:
 
 
 def _applied(expression: Expression, inputs: Sequence[Input], names: Sequence[str], rank: int) -> str:
-    """The text of the expression of the elements."""
+    """The text of the expression, applied to the elements."""
     return expression.text.format(*(i.read(n, rank) for n, i in zip(names, inputs, strict=True)))
 
 
@@ -155,7 +156,7 @@ def _definition(
     rank: int,
     body: Sequence[str],
 ) -> Kernel:
-    """The kernel with these lines for each element."""
+    """The kernel with given lines for each element."""
     head = f"def {expression.name}({', '.join([*names, *outputs])}):"
     index = f"{', '.join(INDICES[:rank])} = tg.tid()"
     text = "\n".join([head, *(f"    {line}" for line in (index, *body))]) + "\n"
@@ -171,7 +172,7 @@ def _definition(
 
 
 def described(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
-    """What a kernel is made for where an input is broadcast to a shape."""
+    """The description of an input that is broadcast to a shape."""
     if type(value) not in ARRAYS:
         return Input(dtype)
     own = shape[len(shape) - value.ndim :]
@@ -180,11 +181,11 @@ def described(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
 
 
 ARRAYS = (array, indexedarray)
-"""What is read element by element."""
+"""The types of inputs that are read element by element."""
 
 
 def broadcast(expression: Expression, arrays: Sequence[Any]) -> tuple[int, ...]:
-    """The shape that arrays are broadcast to, as NumPy does it; LaunchError for shapes that do not fit."""
+    """The shape that arrays are broadcast to, by NumPy's rules; LaunchError for shapes that do not fit."""
     try:
         return np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:

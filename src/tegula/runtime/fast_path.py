@@ -1,7 +1,7 @@
 """The fast path of a launch: a function made for the parameters of one kernel.
 
-It takes the arguments that launches mostly bring (tg.arrays that share no bytes, tensors seen before, plain numbers)
-for forms of the kernel that are compiled already, and leaves everything else, errors included, to `resolve`."""
+The function handles the common arguments of launches (tg.arrays that share no bytes, known tensors, plain numbers) for
+compiled forms of the kernel, and leaves all other cases, including errors, to `resolve`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ FastPath = Callable[[Any, Sequence[Any]], "tuple[Form, bytes, bool] | None"]
 """A function that returns the form, its packed arguments, and whether an argument is another library's array; None if
 the slow path must launch."""
 FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
-"""By the type of another library's arrays: the function that finds our array for one, which may view it with a vector
-or matrix type, or raises KeyError."""
+"""For each type of another library's arrays, the function that finds the Tegula array of an argument, which may have a
+vector or matrix type; KeyError if there is none."""
 
 MOST_ARRAYS = 10
 """The maximal number of arrays of kernels with a fast path; for more, the slow path compares pairs in a loop too."""
@@ -63,7 +63,7 @@ def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
 
 
 def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
-    """The fast path for a kernel, which is never taken if there are parameters of a kind that it does not know.
+    """The fast path for a kernel, which is never taken if there are parameters of an unsupported kind.
 
     A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
     arrays: list[str] = []
@@ -88,7 +88,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
             return _never
     if len(arrays) > MOST_ARRAYS:
         return _never
-    # Leaves of one array of structs lie between each other.
+    # Leaves of an array of structs are interleaved.
     owner = {f"a{k}": p.columns_of for k, p in enumerate(parameters)}
     apart = ((a, b) for a, b in combinations(arrays, 2) if not owner[a] or owner[a] != owner[b])
     fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in apart]

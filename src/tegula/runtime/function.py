@@ -1,6 +1,6 @@
 """Kernels as functions that return their outputs, for `tegula.torch` and `tegula.jax`.
 
-Such a function has values as inputs and makes its outputs itself, so that another library can differentiate it."""
+Such a function has values as inputs and allocates its outputs, so that another library can differentiate it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The positions of the arrays whose elements an adjoint reads, and the captures that it was made from."""
+    """The positions of the arrays whose elements an adjoint reads, and the captures that the adjoint was made from."""
 
     positions: frozenset[int]
     captured: tuple[Captured, ...]
@@ -102,34 +102,34 @@ class KernelFunction:
         return found, alone
 
     def is_array(self, position: int, value: Any) -> bool:
-        """Whether an argument is an array, by the parameter or, where that takes anything, by the value."""
+        """Whether an argument is an array, by the parameter's annotation or, without one, by the value."""
         annotation = self.kernel.parameters[position].annotation
         if annotation is ANY:
             return hasattr(value, "shape") and not isinstance(value, np.generic)
         return isinstance(annotation, ArrayAnnotation)
 
     def as_array(self, position: int, value: np.ndarray) -> array | np.ndarray:
-        """An argument that is meant as an array, where the parameter would take it for a vector."""
+        """An argument as an array, where the parameter would convert it to a vector."""
         annotation = self.kernel.parameters[position].annotation
         return adopt(value, None) if annotation is ANY else value
 
     def dims(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Threads in each dimension for these inputs, those of a block left out where they are `tiled`."""
+        """The number of threads in each dimension for given inputs, without the threads of a block if `tiled`."""
         return dimensions(self.dim(*inputs) if callable(self.dim) else self.dim)
 
     def plan(self, dims: tuple[Any, ...], arrays: Sequence[Any]) -> LaunchPlan:
-        """The launch; `arrays`: all arguments, ours."""
+        """The launch; `arrays`: all arguments, with Tegula arrays."""
         block_dim = block_size(self.kernel, self.block_dim, arrays, (), len(dims) + self.tiled)
         return plan((*dims, block_dim) if self.tiled else dims, block_dim)
 
     def arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments with other libraries' arrays as ours, on the same memory."""
+        """The arguments with other libraries' arrays as Tegula arrays on the same memory."""
         return ours(self.kernel, tuple(args))
 
     # Forward ---------------------------------------------------------------------------------------------------------
 
     def run(self, plan: LaunchPlan, args: Sequence[Any], arrays: tuple[Any, ...], inputs: int) -> None:
-        """Launch the kernel. `args`: as they were given, which says in which stream; LaunchError for a kernel that
+        """Launch the kernel. `args`: the original arguments, which determine the stream; LaunchError for a kernel that
         writes one of the first `inputs` arguments."""
         try:
             compiled, packed, _ = resolve(self.kernel, plan, arrays)
@@ -147,7 +147,7 @@ class KernelFunction:
     # Backward --------------------------------------------------------------------------------------------------------
 
     def differentiable(self, arrays: Sequence[Any], among: Iterable[int]) -> tuple[int, ...]:
-        """Those of some positions at which there are arrays of floats."""
+        """The positions, among some, at which there are arrays of floats."""
         return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
 
     def needed(self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
@@ -181,8 +181,8 @@ class KernelFunction:
         grads: Mapping[int, Any],
     ) -> None:
         """Launch the adjoint. `described`: the arguments by `describe`; `saved`: the arrays that it reads, by position;
-        `grads`: the gradients of outputs, which it clears, and those of inputs, which it adds to, by position.
-        LaunchError if what the kernel captures has changed since `needs` was found."""
+        `grads`: the gradients of outputs, which the adjoint clears, and of inputs, which it adds to, by position.
+        LaunchError if the kernel's captures have changed since `needs` was found."""
         if not needs.current:
             raise LaunchError(
                 f"kernel {self.name}: what it captures was changed between a call and its gradient",
@@ -203,8 +203,8 @@ def _composite(dtype: ElementType) -> ElementType | None:
 
 
 def _primal(saved: Any, described: Described) -> array:
-    """An argument of a launch for its adjoint. Where nothing is saved, nothing is read: an array of that shape and type
-    with one element everywhere."""
+    """An argument of a launch for its adjoint. If the adjoint does not read the array, the argument is an array of the
+    same shape and type with a single repeated element."""
     if saved is not None:
         return adopt(saved, _composite(described.dtype))
     inner = element_shape(described.dtype)
@@ -219,7 +219,7 @@ def gradient_dtype(value: array) -> DType:
 
 
 def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> KernelFunction:
-    """The function; LaunchError for what is no kernel."""
+    """The function of a kernel; LaunchError for an object that is no kernel."""
     check_kernel(kernel)
     if kernel.takes_constants:
         help = "give it them before: kernel.bind(N=...)"

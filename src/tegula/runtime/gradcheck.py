@@ -132,14 +132,14 @@ def gradcheck(
 
 
 class _Part(NamedTuple):
-    """An array of floats that is checked: the argument at a position, or a leaf of it."""
+    """An array of floats that is checked: the argument at a position, or a leaf of the argument."""
 
     array: array
     position: int
     leaf: int
 
     def of(self, gradients: Sequence[array | None]) -> array:
-        """The part's gradient, of the gradients of arguments."""
+        """The part's gradient among the gradients of arguments."""
         found = gradients[self.position]
         assert found is not None
         return found if self.leaf < 0 else found.leaves[self.leaf]

@@ -13,15 +13,16 @@ DETACH = "where a view is only read, `requires_grad = False` says that its eleme
 
 
 def check_flow(records: Sequence[Record], seeded: Sequence[array]) -> None:
-    """LaunchError if a gradient would be lost: in an array without a gradient, or in one of two gradients of the same
-    memory. `seeded`: arrays whose gradients are given."""
+    """Raise LaunchError if a gradient would be lost: in an array without a gradient, or in one of two gradients of the
+    same memory. `seeded`: arrays whose gradients are given."""
     _check_views(records)
     _check_memory(records, [Use("backward", "an array with a seed", a) for a in seeded])
     _check_written(records)
 
 
 def _check_views(records: Iterable[Record]) -> None:
-    """LaunchError for a view without a gradient of an array that has one, unless the view is detached and only read."""
+    """Raise LaunchError for a view without a gradient of an array with a gradient, unless the view is detached and only
+    read."""
     for record in records:
         for use in (*record.writes, *(u for u in record.reads if not u.array.is_detached)):
             if use.array.hides_grad:
@@ -33,7 +34,7 @@ def _check_views(records: Iterable[Record]) -> None:
 
 
 def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
-    """LaunchError if several arrays of the same memory do not share one gradient."""
+    """Raise LaunchError if several arrays of the same memory do not share one gradient."""
     read = [u for r in records for u in r.reads if not u.array.is_detached]
     uses = _different((*read, *(w for r in records for w in r.writes), *seeded))
     graded = sorted((u for u in uses if u.has_gradient), key=lambda u: u.array.low)
@@ -67,8 +68,8 @@ def _different(uses: Iterable[Use]) -> list[Use]:
 
 
 def _check_written(records: Iterable[Record]) -> None:
-    """LaunchError if a gradient would flow to data in an array without a gradient that depends on arrays with one. The
-    dependence is followed through copies and through launches without any gradient."""
+    """Raise LaunchError if a gradient would flow through an array without a gradient whose data depend on arrays with
+    one. The dependence is followed through copies and through launches without any gradient."""
     lost: list[Use] = []
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]

@@ -1,4 +1,4 @@
-"""Guards are asked before a launch."""
+"""The guards of a launch, which are checked before it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LaunchGuards:
         self.parameters = list(zip(kernel.param_names, (p.type for p in kernel.params), strict=True))
 
     def check(self, packed: bytes) -> None:
-        """LaunchError for packed arguments that do not satisfy a guard."""
+        """Raise LaunchError for packed arguments that do not satisfy a guard."""
         numbers = self._numbers(packed)
         for guard in self.guards:
             if not guard.holds(numbers.__getitem__):

@@ -50,10 +50,10 @@ from tegula.types import (
 )
 
 MOST_PROGRAMS = 1024
-"""So many traced calls are kept."""
+"""The number of traced calls that are cached."""
 ONE = LaunchClass(ndim=1, block_dim=1, uniform=(False,), last_is_block=False, partial=False)
 OPERATORS = (*SYMBOLS, "neg", "pos", "not")
-"""What `evaluate` takes by name besides the functions of the language."""
+"""The names that `evaluate` accepts besides the functions of the language."""
 
 
 # Arguments ------------------------------------------------------------------------------------------------------------
@@ -61,25 +61,25 @@ OPERATORS = (*SYMBOLS, "neg", "pos", "not")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An argument that is a value: the program has a parameter of its type."""
+    """An argument that is a value, for which the program has a parameter of its type."""
 
     type: Type
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An argument that the program is traced for. `key`: equal for arguments that a program cannot tell apart."""
+    """An argument that the program is specialised on. `key`: equal for arguments with the same program."""
 
     key: object
     value: Any = field(compare=False)
 
 
 Form: TypeAlias = "Slot | Fixed | tuple[Form, ...]"
-"""An argument without the numbers that a program takes when it runs."""
+"""The form of an argument, without the numbers that a program takes at run time."""
 
 
 class HostArguments:
-    """The arguments of a call: their forms, and the values of those that are parameters of the program."""
+    """The arguments of a call: their forms, and the values of the program's parameters."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.types: list[Type] = []
@@ -111,7 +111,7 @@ class HostArguments:
 
 
 def _memory(x: array) -> np.ndarray:
-    """The memory of an array that a call reads or writes; LaunchError for one that is on a GPU."""
+    """The memory of an array that a call reads or writes; LaunchError for an array on a GPU."""
     if not x.device.is_cpu:
         what = f"a call in Python cannot reach an array on {x.device}"
         raise E.LaunchError(what, "launch a kernel, or copy the array: a.to('cpu')")
@@ -119,7 +119,7 @@ def _memory(x: array) -> np.ndarray:
 
 
 def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
-    """An argument as the tracer has it."""
+    """An argument as the tracer represents it."""
     if isinstance(form, tuple):
         return tuple(_bound(part, values, place) for part in form)
     return next(values) if isinstance(form, Slot) else capture("an argument", form.value, place)
@@ -129,9 +129,9 @@ def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
 
 
 def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with Python's numbers in the types that the function gives them, so that a program serves all
-    numbers of a type; unchanged where no definition fits. Where none takes them as they are, NumPy's numbers stand
-    for Python's, and integers for floats, as in the arguments of launches, but for overloads of the user's."""
+    """The arguments with Python numbers converted to the types of the function's parameters, so that one program serves
+    all numbers of a type; unchanged if no definition fits. If no definition matches exactly, NumPy numbers are taken as
+    Python numbers, and integers as floats, as in launches, except for the user's overloads."""
     several = len(f.definitions) > 1 and not f.definition.library
     narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
     for taken in (_itself,) if narrow or several else (_itself, _python, _float):
@@ -169,14 +169,15 @@ def _float(x: Any) -> Any:
 
 
 def _as_annotated(annotation: Any, x: Any) -> Any:
-    """An argument for a parameter that is annotated as an array: one on the memory of another library's array."""
+    """An argument for a parameter that is annotated as an array: a Tegula array on the memory of another library's
+    array."""
     if isinstance(annotation, ArrayAnnotation) and not isinstance(x, array) and hasattr(x, "__array__"):
         return adopt(x, annotation.dtype if is_element(annotation.dtype) else None)
     return x
 
 
 def _type(x: Any) -> Any:
-    """An argument as `match` takes it."""
+    """The type of an argument for `match`."""
     if isinstance(x, Composite):
         return x.type
     if isinstance(x, np.generic | np.ndarray):
@@ -187,7 +188,7 @@ def _type(x: Any) -> Any:
 
 
 def _number(annotation: Any, x: Any) -> Any:
-    """A number of Python's in the type of its parameter."""
+    """A Python number in the type of its parameter."""
     if not isinstance(x, LITERALS) or isinstance(x, np.generic):
         return x
     default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
@@ -200,8 +201,8 @@ def _number(annotation: Any, x: Any) -> Any:
 
 @dataclass(slots=True)
 class HostProgram:
-    """A traced call. `result`: what the call gives, with values in the place of numbers; `place`: where it was when it
-    was traced."""
+    """A traced call. `result`: the result of the call, with values instead of numbers; `place`: the location of the
+    call when it was traced."""
 
     kernel: Kernel
     result: Any
@@ -210,7 +211,7 @@ class HostProgram:
     place: Location
 
     def run(self, arguments: HostArguments) -> Any:
-        """The result for arguments of the forms that the program was traced for. RunError for what goes wrong."""
+        """The result for arguments of the forms that the program was traced for. RunError for failures at run time."""
         machine, report = _interpreter()(self.kernel, config.mode == "debug")
         try:
             with np.errstate(all="ignore"):
@@ -225,7 +226,7 @@ class HostProgram:
 
 
 def _result(value: Value, x: np.ndarray, objects: Mapping[Value, Any]) -> Any:
-    """A value of a program as one of the host."""
+    """A value of a program as a host value."""
     if isinstance(value.type, ArrayType):
         return objects[value]
     t: ElementType = value.type  # type: ignore[assignment]
@@ -240,22 +241,23 @@ def _replaced(x: Any, values: Mapping[Value, Any]) -> Any:
 
 @cache
 def _interpreter() -> Any:
-    """What makes machines for programs; the interpreter is imported on the first call."""
+    """The constructor of machines for programs; the interpreter is imported on the first call."""
     from tegula.interp.launch import FAMILIES
     from tegula.runtime.host_report import alone
 
-    assert FAMILIES  # their handlers are registered
+    assert FAMILIES  # registers the handlers
     return alone
 
 
 _programs: dict[object, HostProgram] = {}
 _refused: dict[object, None] = {}
-"""Calls that cannot be traced, by the forms of their arguments: perhaps with the numbers in them they can."""
+"""Calls that cannot be traced, by the forms of their arguments: a call specialised on its numbers may be traceable."""
 
 
 @provide
 def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a call. CompileError where no kernel could have it, or where it needs a block."""
+    """The result of a call. CompileError if no kernel could contain the call, or if the call needs a block of
+    threads."""
     name = callee if isinstance(callee, str) else callee.name
     is_public = isinstance(callee, PublicFunction)
     if is_public and name.startswith(OF_TILES):
@@ -300,7 +302,7 @@ def _call() -> None:
 
 
 def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
-    """The program of a call; CompileError for a wrong one."""
+    """The program of a call; CompileError for an invalid call."""
     name = callee if isinstance(callee, str) else callee.name
     place = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
     calling = Definition(_call, library=True)
@@ -334,7 +336,7 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
 
 
 def _built(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What the call gives. The name of an operator stands for it."""
+    """The traced result of the call. An operator is given by its name."""
     if callee not in OPERATORS:
         return tracer.call(PublicFunction(callee) if isinstance(callee, str) else callee, args, kwargs, None)
     typed = [tracer.typed(x) for x in args]
@@ -346,7 +348,7 @@ def _needs_block(subject: str, name: str) -> str:
 
 
 class OneThread(KernelBuilder):
-    """A builder for a call without a block: what asks for the size of one is refused."""
+    """A builder for a call without a block: an op that needs the block's size is an error."""
 
     __slots__ = ("called",)
 
@@ -358,15 +360,15 @@ class OneThread(KernelBuilder):
         raise E.OutsideKernel(self.loc, name=self.called, what=_needs_block(self.loc.subject, self.called))
 
     def _unused(self, size: Any) -> None:
-        """A size that is never read."""
+        """A placeholder for a size that is never read."""
 
     lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
     block_lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
 
 
 def _alone(op: Op) -> bool:
-    """Whether one thread, without a block, can do it: it is not of a group, the same in every thread, and more than a
-    value that comes from nothing but the place in a launch."""
+    """Whether a single thread without a block can execute an op: the op is not cooperative, does not vary between
+    threads, and does not depend on the position in a launch."""
     if op.COOPERATIVE or op.VARYING:
         return False
     from_nothing = not op.operands and not op.regions and op.results
@@ -387,7 +389,7 @@ def _values(builder: KernelBuilder, x: Any, found: list[Value], name: str, place
 
 
 def _place(subject: str = "") -> Location:
-    """The line of Python's that calls."""
+    """The Python line of the call."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tegula":
         frame = frame.f_back

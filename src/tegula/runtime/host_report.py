@@ -1,4 +1,4 @@
-"""What goes wrong in a call in Python of a function of the language, as launches report it."""
+"""Failures in Python calls of functions of the language, reported as by launches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.ir import Kernel, Op, Value
 
 
 class HostReport(RunReport):
-    """The report of one call: failures are at the line of the function, with the lines that called it."""
+    """The report of one call: failures have the line of the function and of its callers."""
 
     __slots__ = ()
 

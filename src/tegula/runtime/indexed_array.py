@@ -1,4 +1,4 @@
-"""Arrays seen through index arrays."""
+"""Arrays indexed by index arrays."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class indexedarray(Arithmetic):
-    """An array seen through an array of indices for each of its 1 to 4 dimensions: element [i, j] is element
-    [rows[i], columns[j]] of the data. It owns no elements: kernels read and write those of the data. Operators
-    give new arrays, and in place they change the data.
+    """An array indexed by an array of indices for each of its 1 to 4 dimensions: element [i, j] is element [rows[i],
+    columns[j]] of the data. Kernels read and write the elements of the data. Operators give new arrays, and in place
+    they change the data.
 
     As an annotation of a parameter: `indexedarray2d[float]`, or `indexedarray(dtype=float, ndim=2)`.
 
@@ -73,7 +73,7 @@ class indexedarray(Arithmetic):
         )
         whole = (index if index is not None else _in_order(data, d) for d, index in enumerate(self.indices))
         self.parts: tuple[array, ...] = (data, *whole)
-        """What a launch passes."""
+        """The descriptor that a launch passes."""
         self.shape: tuple[int, ...] = tuple(len(index) for index in self.parts[1:])
 
     @property
@@ -88,7 +88,7 @@ class indexedarray(Arithmetic):
 
     @property
     def size(self) -> int:
-        """The number of elements that are seen."""
+        """The number of indexed elements."""
         size = 1
         for n in self.shape:
             size *= n
@@ -106,12 +106,12 @@ class indexedarray(Arithmetic):
 
     @property
     def grad(self) -> indexedarray | None:
-        """The gradient of the data, seen through the same indices; None where the data has none."""
+        """The gradient of the data with the same indices; None if the data has no gradient."""
         grad = self.data.grad
         return None if grad is None else indexedarray(grad, self.indices)
 
     def contiguous(self) -> array:
-        """A packed copy of the elements that are seen.
+        """A packed copy of the indexed elements.
 
         Returns:
             an array.
@@ -145,7 +145,7 @@ class indexedarray(Arithmetic):
         return self.numpy().tolist()
 
     def fill_(self, value: object) -> indexedarray:
-        """Sets every element that is seen.
+        """Sets every indexed element.
 
         Parameters:
             value: a number, vector or matrix.

@@ -30,7 +30,7 @@ from tegula.types import element_bytes
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One compiled form of a kernel: its IR after each pass, and the code made of it."""
+    """One compiled form of a kernel: its IR after each pass, and its code."""
 
     kernel: Kernel
     wanted: Specialisation
@@ -65,7 +65,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class CudaInspection:
-    """One form of a kernel for a GPU: its IR after each pass, and the code made of it."""
+    """One form of a kernel for a GPU: its IR after each pass, and its code."""
 
     kernel: Kernel
     wanted: Specialisation
@@ -85,7 +85,7 @@ class CudaInspection:
         return compile_ptx(self.code.text, self.target.arch)
 
     def machine_code(self) -> Cubin:
-        """The code that ptxas made; PTX if there is no ptxas."""
+        """The machine code from ptxas; PTX if there is no ptxas."""
         return self.made
 
     def text(self) -> str:

@@ -103,15 +103,15 @@ class Kernel(KernelDef):
         key: str | None = None,
         module: object = None,
     ) -> None:
-        """`func`: what tg.kernel decorates; `origin`: the kernel that this one is with values for some parameters;
-        `key`: its name in messages; `module`: the module that it belongs to."""
+        """`func`: the decorated function; `origin`: the kernel that this kernel was made of by binding parameters;
+        `key`: the kernel's name in messages; `module`: the kernel's module."""
         super().__init__(_definition(func), options or KernelOptions(module=module))
         self.name = key or self.name
         self.origin: Kernel = self if origin is None else origin
         self.shown: Kernel = self
-        """The kernel whose form was compiled last: this one, or this one with values for parameters."""
+        """The kernel whose form was compiled last: this kernel, or this kernel with bound parameters."""
         self.variants: dict[Hashable, Kernel] = {}
-        """Kernels with values for parameters, by these (see `runtime.arguments`)."""
+        """Kernels with bound parameters, by the values (see `runtime.arguments`)."""
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
@@ -119,12 +119,12 @@ class Kernel(KernelDef):
         self.native: Any = None
         """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
         self.adjoints: dict[tuple[int, ...], Any] = {}
-        """Its adjoint kernels, by the positions of the arrays that have gradients."""
+        """The adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._typed: dict[tuple[Annotation, ...], Kernel] = {}
-        """Kernels for structs and indexed arrays that parameters of any type were given."""
+        """Kernels specialised on structs and indexed arrays as arguments of unannotated parameters."""
         self._packers: list[Packer] | None = None
 
     @property
@@ -134,7 +134,7 @@ class Kernel(KernelDef):
 
     @property
     def module(self) -> Module:
-        """The module that the kernel belongs to: that of its function, or the one that it was given."""
+        """The module that the kernel belongs to: the module of its function, or the module that was given."""
         from tegula.runtime.modules import Module, get_module
 
         given = self.options.module
@@ -177,12 +177,12 @@ class Kernel(KernelDef):
 
     @cached_property
     def is_compound(self) -> bool:
-        """Whether parameters are made of others, of which each leaf is an argument of a launch: of structs, of indexed
-        arrays."""
+        """Whether there are compound parameters, structs or indexed arrays, of which each leaf is an argument of a
+        launch."""
         return self.leaf_parameters != self.parameters
 
     def for_types(self, annotations: tuple[Annotation, ...]) -> Kernel:
-        """The kernel with parameters of these types in the place of any type.
+        """The kernel with given types for unannotated parameters.
 
         Parameters:
             annotations: the type of each parameter.
@@ -220,7 +220,7 @@ class Kernel(KernelDef):
 
     @property
     def compiled(self) -> list[Form]:
-        """Every form that was compiled or taken from the disk cache, in order; those with constants last."""
+        """Every form that was compiled or taken from the disk cache, in order; forms with constants last."""
         own = [form for forms in self._forms.values() for form in forms.made]
         return own + [form for made in dict.fromkeys(self.variants.values()) for form in made.compiled]
 
@@ -360,7 +360,7 @@ class Kernel(KernelDef):
 
 
 class GenericKernel(Kernel):
-    """A kernel with parameters that take constants: launches run it with these bound."""
+    """A kernel with parameters that take constants: launches bind the constants."""
 
     takes_constants = True
 

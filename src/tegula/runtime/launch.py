@@ -45,8 +45,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class LaunchPlan:
-    """A launch shape: its class, number of blocks, and the bytes that kernels read it from, which end with the address
-    of a report, here 0."""
+    """A launch shape: its class, number of blocks, and the bytes from which kernels read the shape, which end with the
+    address of a report, here 0."""
 
     __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
 
@@ -233,8 +233,8 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 def _cache_launch(
     kernel: Kernel, key: bytes, given: tuple[Any, ...], ran: Kernel, made: LaunchPlan, compiled: Any
 ) -> None:
-    """Cache a launch in the machine code, which did not know it. `given`: the arguments that the machine code was
-    called with; `ran`: the kernel itself, unless arrays were left out."""
+    """Cache a launch for the machine code, which had no entry for it. `given`: the arguments of the call of the machine
+    code; `ran`: the kernel itself, unless arrays were absent."""
     from tegula.runtime.cuda.native import cache_launch
 
     if compiled.device is not CPU and ran is kernel:
@@ -250,15 +250,15 @@ def run_adjoint(
     check: Callable[[Adjoint], None] | None = None,
     device: Device | str | None = None,
 ) -> bool:
-    """Run the adjoint of a launch with these arguments: it takes the gradients of the arrays that the launch wrote,
-    clears them, and adds to the gradients of the arrays that it read. `shape`: the plan of the forward launch; `grads`:
-    gradient arrays in the place of the arguments' own; `check` may raise before anything runs; `device`: the requested
-    device, if any. Returns False if no argument has a gradient."""
+    """Run the adjoint of a launch with these arguments: the adjoint reads and clears the gradients of the arrays that
+    the launch wrote, and adds to the gradients of the arrays that the launch read. `shape`: the plan of the forward
+    launch; `grads`: gradient arrays that replace the arguments' own; `check` may raise before anything runs; `device`:
+    the requested device, if any. Returns False if no argument has a gradient."""
     given = (*args, *grads)
     args = ours(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
-    # Launches go to the stream of the library that gradients are of, as those with its arrays do.
+    # Launches go to the stream of the library that owns the gradients, as launches with its arrays do.
     own = [g if g is None else adopted(p, g) for p, g in zip(kernel.leaf_parameters, grads, strict=False)]
     found = gradients(args, own)
     if not found:
@@ -286,8 +286,8 @@ def launch_adjoint(
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
 ) -> None:
-    """Run the launches of an adjoint. `args`: its arguments, with arrays of ours; `given`: the arguments that these
-    were made from, whose library determines the stream."""
+    """Run the launches of an adjoint. `args`: the arguments with Tegula arrays; `given`: the original arguments, whose
+    library determines the stream."""
     known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
@@ -350,7 +350,7 @@ def _launch_part(
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
-    """The device of a kernel without arrays; for a kernel with arrays the CPU, which means no device in particular."""
+    """The device of a kernel without arrays; for a kernel with arrays the CPU, which stands for any device."""
     if stream is not None and not hasattr(stream, "cuda_stream"):
         help = "make one with tg.Stream(device), or leave out stream="
         raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
@@ -447,7 +447,7 @@ def _run(
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         if device is not None:
-            get_device(device)  # an unknown one is what is wrong, whatever the arguments are
+            get_device(device)  # an unknown option is reported first, whatever the arguments are
         where = _place(device, stream, settled(kernel, args).arguments)
     made = _plan(dims, block_dim, where)
     try:
@@ -458,7 +458,7 @@ def _run(
             found = resolve(kernel, made, args)
         compiled, packed, other = found
     except CompileError as error:
-        # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
+        # The message has the location in the kernel; the compiler's own traceback is not useful to the user.
         raise error.with_traceback(None) from error.__cause__
     if device is not None:
         _check_device(kernel, device, compiled.device)
@@ -471,7 +471,7 @@ def _run(
 
 
 def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
-    """LaunchError where a launch is asked for on another device than that of its arrays."""
+    """Raise LaunchError if the requested device is not the device of the arrays."""
     if found != get_device(asked):
         raise LaunchError(
             f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {found}",
@@ -480,7 +480,7 @@ def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
 
 
 def check_kernel(kernel: object) -> None:
-    """LaunchError for an object that is no kernel."""
+    """Raise LaunchError for an object that is no kernel."""
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
@@ -488,8 +488,8 @@ def check_kernel(kernel: object) -> None:
 def block_size(
     kernel: Kernel, block_dim: Any, inputs: Arguments, outputs: Arguments = (), ndim: int = 2
 ) -> int:
-    """The number of threads per block: that of the launch, else of the kernel's roles, of its decorator, or the
-    default. `ndim`: the number of dimensions of the launch."""
+    """The number of threads per block: set by the launch, else by the kernel's roles, by its decorator, or the default.
+    `ndim`: the number of dimensions of the launch."""
     if type(block_dim) is int:
         return block_dim
     if block_dim is None:

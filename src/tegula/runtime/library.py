@@ -25,7 +25,7 @@ _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.
 class Library(Mapping[str, FuncDef]):
     """The functions of `tegula.stdlib` by public name, each with its overloads.
 
-    They are imported on the first lookup of a name that is not known to be something else: kernels that only use tile
+    The modules are imported on the first lookup of a name that may be a library function: kernels that only use tile
     functions do not need them."""
 
     def __getitem__(self, name: str) -> FuncDef:
@@ -61,12 +61,12 @@ STATE = Kind(
     "not changed.",
     {"unsupported-python": "a variable would advance in an expression that may not be evaluated"},
 )
-"""The kind of parameters that a function changes for its caller."""
+"""The kind of parameters that a function modifies for its caller."""
 
 
 def documentation(f: FuncDef) -> str:
-    """The docstring of a library function: that of its first overload. For functions of numbers, the accepted dtypes
-    are those of all overloads."""
+    """The docstring of a library function: the docstring of its first overload. For functions of numbers, the accepted
+    dtypes are those of all overloads."""
     from tegula.stdlib import FAMILIES, WHOLES
 
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
@@ -85,7 +85,7 @@ def documentation(f: FuncDef) -> str:
 
 
 def _of_pattern(p: Parameter) -> tuple[Kind | None, str]:
-    """The kind and the name of a parameter; those of one pattern have one kind."""
+    """The kind and the name of a parameter; parameters of one pattern have one kind."""
     return (_kind(p.annotation) if isinstance(p.annotation, ElementPattern) else None), p.name
 
 

@@ -1,4 +1,4 @@
-"""Functions of the host that make arrays, and copy them."""
+"""Host functions that make and copy arrays."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def full_like(
 
 
 def _full(made: array, value: object) -> array:
-    """A new array, filled: nothing that a tape knows was there before."""
+    """A new filled array, whose filling tapes do not record."""
     filled(made._data, made.device, pattern(value, made.dtype))
     return made
 

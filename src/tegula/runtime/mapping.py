@@ -159,11 +159,11 @@ _lambdas: dict[Any, FuncDef] = {}
 """The lambdas that were mapped, by their code and what it captures."""
 MOST_LAMBDAS = 1024
 NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
-"""What Python and the language both have."""
+"""The functions that both Python and the language have."""
 
 
 def _expression(func: Any, count: int) -> tuple[Expression, bool]:
-    """The call of a function with so many arguments, and whether it is one of the language."""
+    """The call of a function with a number of arguments, and whether the function belongs to the language."""
     fields = ", ".join(f"{{{k}}}" for k in range(count))
     if isinstance(func, PublicFunction):
         return Expression(func.name.replace(".", "_"), f"tg.{func.name}({fields})"), True
@@ -197,13 +197,13 @@ def _of_lambda(func: FunctionType) -> FuncDef:
         definition = _defined(func, cells)
         if len(_lambdas) >= MOST_LAMBDAS:
             _lambdas.clear()
-        # What the key names by identity lives as long as the definition, whose variables hold it.
+        # Objects that the key names by identity live as long as the definition, whose variables refer to them.
         found = _lambdas[key] = FuncDef(definition)
     return found
 
 
 def _defined(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
-    """A function with the expression of a lambda, its global variables and variables with what it captures."""
+    """A function with the expression of a lambda, its global variables and variables for its captures."""
     code, name = func.__code__, "mapped"
     lines = [f"def {name}({_parameters(code)}):", f"    return {_text_of_body(func)}"]
     if cells:
@@ -217,7 +217,7 @@ def _defined(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
 
 
 def _identity(x: Any) -> Any:
-    """What tells captured objects apart: numbers by value and type, others by identity."""
+    """The key of a captured object: value and type for numbers, identity for others."""
     return (type(x), x) if isinstance(x, bool | int | float | str) else id(x)
 
 
@@ -226,7 +226,7 @@ def _parameters(code: CodeType) -> str:
 
 
 def _text_of_body(func: FunctionType) -> str:
-    """The text of a lambda's expression, found by where Python says that its code is from."""
+    """The text of a lambda's expression, found by the positions that Python stores for its code."""
     code = func.__code__
     text = text_of(func)
     places = set(code.co_positions())
@@ -244,7 +244,7 @@ def _text_of_body(func: FunctionType) -> str:
         n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and _parameters_of(n) == _parameters(code)
     ]
     found = [n for n in nodes if _place(n.body) in places]
-    # Python 3.12 does not say where a lambda is from that gives a constant.
+    # Python 3.12 stores no position for a lambda that returns a constant.
     found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _is_compiled_to(n, code)]
     if not found:
         raise missing

@@ -1,5 +1,5 @@
-"""Modules of kernels, as programs that come from other tile languages name them: kernels are compiled one by one when
-they are launched, so that loading a module does nothing, and its options are kept and change no code."""
+"""Modules of kernels, for compatibility with other tile languages. Kernels are compiled one by one at their launch, so
+that loading a module does nothing; options are stored and change no code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.source import Location
 from tegula.types import DType, element_type, from_numpy, to_numpy
 
 DEFAULTS: dict[str, Any] = {"enable_backward": True, "fast_math": False, "lineinfo": False, "block_dim": 256}
-"""The options of a module that sets none."""
+"""The default options of a module."""
 
 
 class Module:
@@ -154,7 +154,7 @@ def init() -> None:
 def overload(
     kernel: Kernel | Callable[..., Any], types: Sequence[Any] | Mapping[str, Any] | None = None
 ) -> Kernel:
-    """A kernel with types for parameters that take any; as a decorator, with those of a function's annotations.
+    """A kernel with types for unannotated parameters; as a decorator, with the types of a function's annotations.
 
     Parameters:
         kernel: a kernel, or a function without a body whose name the kernel has.

@@ -48,7 +48,8 @@ Packer = Callable[[Any], Packed]
 
 
 def packer(p: Parameter) -> Packer:
-    """The function that checks and packs arguments of a parameter. It raises LaunchError for one that does not fit."""
+    """The function that checks and packs arguments of a parameter. The function raises LaunchError for an argument that
+    does not fit."""
     wanted = p.annotation
     if isinstance(wanted, ArrayAnnotation):
         return _array_packer(p, wanted)
@@ -60,7 +61,7 @@ def packer(p: Parameter) -> Packer:
 
 
 def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
-    """The packer of an array parameter. It remembers the specialisations that match the annotation."""
+    """The packer of an array parameter, which remembers the specialisations that match the annotation."""
     matching: set[int] = set()
 
     def pack(value: Any) -> Packed:
@@ -174,7 +175,7 @@ def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Pack
 
 
 def _pack_any(p: Parameter, value: Any) -> Packed:
-    """Pack an argument of a parameter without annotation, as its own type."""
+    """Pack an argument of an unannotated parameter by the argument's own type."""
     if isinstance(value, bool):
         return _scalar_packer(p, bool_)(value)
     if isinstance(value, int):

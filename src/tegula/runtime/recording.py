@@ -67,7 +67,7 @@ class Recording:
         self.update()
 
     def assigned(self, target: Any, source: Any = None) -> None:
-        """A method overwrote all elements of an array by those of another one, or by constants."""
+        """A method overwrote all elements of an array by elements of another array, or by constants."""
         self.written(target)
         if self.tape is not None:
             self.tape.assigned(target, source, False)
@@ -78,13 +78,13 @@ class Recording:
             self.tape.assigned(target, source, True)
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None:
-        """The adjoint of a kernel ran. `gradients`: those of arguments, by position."""
+        """The adjoint of a kernel ran. `gradients`: the gradients of arguments, by position."""
         if self.tape is not None:
             self.tape.differentiated(name, args, gradients)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing that this thread does in the `with` block is recorded on a tape; its writes are still reported."""
+        """Record nothing that this thread does in the `with` block; tapes are still notified of its writes."""
         tape, self._here.tape = self._here.tape, None
         try:
             yield

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Use(NamedTuple):
-    """An array that a record reads or writes. `what`: the record, `name`: the array in it."""
+    """An array that a record reads or writes. `what`: the record; `name`: the array's name in the record."""
 
     what: str
     name: str
@@ -87,15 +87,15 @@ class Launched:
 
 
 class Assigned:
-    """The record of a method that set all elements of an array to those of another one, converted, or to constants.
-    `new`: the method made the array."""
+    """The record of a method that set all elements of an array to the converted elements of another array, or to
+    constants. `new`: the method made the array."""
 
     def __init__(self, target: array, source: array | None, new: bool) -> None:
         self.target, self.source, self.new = target, source, new
 
     @property
     def reads(self) -> list[Use]:
-        """The array that was copied, if one was."""
+        """The array that was copied, if any."""
         return [] if self.source is None else [Use("a copy", "the source", self.source)]
 
     @property
@@ -133,8 +133,8 @@ class Assigned:
 
 
 class Differentiated:
-    """The record of a run of a kernel's adjoint. There are no gradients of gradients: the arrays that it wrote count as
-    computed from arrays with a gradient, and as having none."""
+    """The record of a run of a kernel's adjoint. There are no gradients of gradients: the arrays that the adjoint wrote
+    count as computed from arrays with a gradient, and as having no gradient."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
         self.what = what = f"the gradient of kernel {name}"
@@ -144,7 +144,7 @@ class Differentiated:
 
 
 class Called:
-    """The record of a function that a backward run calls in this place. What it reads and writes is not known."""
+    """The record of a function that a backward run calls. The arrays that the function accesses are not known."""
 
     def __init__(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
         self.backward, self.arrays = backward, list(arrays)

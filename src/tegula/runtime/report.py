@@ -80,7 +80,7 @@ _local = _Local()
 def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int | None = None) -> None:
     """Run a kernel with sites, on at most `threads` threads; print its output and raise its first failure.
 
-    A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
+    A launch within a launch, by a signal handler, has memory of its own; memory of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
     args = packed[: -len(NO_REPORT)] + memory.pointer
     run(compiled.function, args, blocks, compiled.scratch_bytes, threads)
@@ -94,7 +94,7 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int |
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The records of one launch: their number `count`, and `rows`, those that fitted the memory."""
+    """The records of one launch: their number `count`, and `rows`, the records that fitted the memory."""
 
     compiled: Compiled | CudaCompiled
     count: int

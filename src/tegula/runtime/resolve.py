@@ -1,4 +1,4 @@
-"""From the arguments of a launch to a compiled form of the kernel and the bytes that it reads."""
+"""Resolution of a launch's arguments to a compiled form of the kernel and its packed arguments."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
 
 
 def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Specialisation:
-    """The specialisation of a launch with these arguments, whose arrays are ours. LaunchError for arguments that do not
-    fit."""
+    """The specialisation of a launch with given arguments, whose arrays are Tegula arrays. LaunchError for arguments
+    that do not fit."""
     return _specialised(kernel, plan, [n for n, _ in packed_arguments(kernel, args)], overlaps(args))
 
 
@@ -101,7 +101,7 @@ def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, b
 
 
 def wrong_count(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> LaunchError:
-    """The error for a number of arguments that is not that of the parameters."""
+    """The error for a number of arguments that differs from the number of parameters."""
     names = ", ".join(p.name for p in parameters)
     help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
     return LaunchError(f"{kernel.name} takes {len(parameters)} arguments ({names}), got {count}", help)
@@ -109,7 +109,7 @@ def wrong_count(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> 
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     """The block size that the roles of a kernel need for a launch with these arguments over `ndim` dimensions; None
-    without roles. The kernel is traced to find it, once for each state of its captures."""
+    without roles. The kernel is traced to find the size, once for each state of its captures."""
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads

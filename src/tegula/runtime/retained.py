@@ -1,4 +1,4 @@
-"""Gradients that outlive a tape's run backwards: those of arrays with `retain_grad` that kernels wrote."""
+"""Gradients that outlive a backward run of a tape: gradients of arrays with `retain_grad` that kernels wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Retained:
         self.kept: dict[ElementRange, tuple[array, array]] = {}
 
     def keep(self, record: Record) -> None:
-        """Copies the gradients of what a record wrote, before its adjoint takes them."""
+        """Copies the gradients of the arrays that a record wrote, before its adjoint clears them."""
         for use in record.writes:
             grad = known_gradient(use.array) if use.array.retain_grad and use.has_gradient else None
             if grad is not None and ElementRange.of(grad) not in self.kept:

@@ -18,13 +18,13 @@ _here = _OfThread()
 
 
 class ScopedTimer:
-    """Measures how long a `with` block takes, and prints it.
+    """Measures and prints the duration of a `with` block.
 
         with tg.ScopedTimer("step", synchronize=True) as timer:
             tg.launch(...)
         timer.elapsed
 
-    `elapsed` is the time in milliseconds, 0 before the end. What `extra_msg` is set to is printed after it.
+    `elapsed` is the time in milliseconds, 0 before the end. The text in `extra_msg` is printed after the duration.
 
     Parameters:
         name: what is printed before the time, after four spaces for each timer around this one.

@@ -57,13 +57,13 @@ class Seeds:
 
 class Before:
     """The values of gradients before a tape runs. `held`: gradients with their old values, which are added back;
-    `kept`: gradients that are seeds, with the values that they are set back to."""
+    `kept`: gradients that are seeds, with the values to restore."""
 
     def __init__(self, held: Sequence[tuple[array, array]], kept: Sequence[tuple[array, array]]) -> None:
         self.held, self.kept = held, kept
 
     def restore(self) -> None:
-        """Add the old values of gradients back, and set seeds back to their values."""
+        """Add the old values of gradients, and restore the values of seeds."""
         for grad, before in self.held:
             add(grad, before)
         for grad, seed in self.kept:
@@ -99,7 +99,7 @@ def _gradient(target: array) -> array:
 
 
 def _by_leaf(given: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
-    """Seeds by array, with those of arrays of structs by leaf."""
+    """Seeds by array; seeds of arrays of structs by leaf."""
     for target, seed in given.items():
         if not isinstance(target.dtype, StructType):
             yield target, seed

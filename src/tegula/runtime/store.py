@@ -1,4 +1,4 @@
-"""The disk cache as `tg.config` has it."""
+"""The disk cache as configured by `tg.config`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def configured_cache() -> Cache:
 
 
 def disk_cache() -> Cache | None:
-    """The cache to use; None where none is wanted."""
+    """The cache to use; None if the cache is disabled."""
     return configured_cache() if config.cache_kernels else None

@@ -1,5 +1,5 @@
-"""What a tape has recorded as a graph for Graphviz: records are boxes, arrays ellipses, and arrows what is read and
-written; dashed lines join functions and the arrays that they may read or write."""
+"""What a tape has recorded as a graph for Graphviz: records are boxes, arrays are ellipses, and arrows are reads and
+writes; dashed lines connect functions with the arrays that they may read or write."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tegula.runtime.records import Assigned, Called, Differentiated, ElementRang
 class TapeGraph:
     """The graph of the records of a tape. Arrays on the same elements are one node.
 
-    `labels`: names of arrays, by identity; `hide_read`: whether arrays that nothing writes are left out, but for those
-    that are `tracked`."""
+    `labels`: names of arrays, by identity; `hide_read`: whether arrays that nothing writes are left out, except
+    `tracked` arrays."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TapeGraph:
 
 
 def title(record: Record) -> str:
-    """What a record is, in a line."""
+    """The description of a record in a line."""
     if isinstance(record, Launched):
         return f"{record.kernel.name} {'x'.join(map(str, record.plan.dims))}"
     if isinstance(record, Assigned):

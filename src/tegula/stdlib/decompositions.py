@@ -9,7 +9,7 @@ from tegula.signature import InOut
 from tegula.stdlib.registry import NO_VALUES, tg, whole
 
 SWEEPS = 10
-"""How often all pairs of columns are made orthogonal: the number of right digits doubles each time."""
+"""The number of sweeps over all pairs of columns; each sweep doubles the number of correct digits."""
 FACTORS = Family(
     {},
     {
@@ -40,7 +40,7 @@ def _half_angle(diagonal_p, diagonal_q, off):
 
 @whole()
 def _largest_entry(a):
-    """The largest magnitude in a matrix, 1 where it is 0."""
+    """The largest magnitude in a matrix, 1 for a zero matrix."""
     size = tg.max(tg.abs(a))
     return tg.where(size > type(size)(0.0), size, type(size)(1.0))
 
@@ -78,7 +78,7 @@ def _across(u):
 
 @whole()
 def _unit_or(v, other):
-    """A vector divided by its length; another one where that is 0."""
+    """A vector divided by its length; a given vector if the length is 0."""
     return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
 
 
@@ -115,7 +115,7 @@ def _svd2(A):
 
 @whole()
 def _reciprocal_gap(a, b):
-    """1 / (b - a); 0 where they are equal."""
+    """1 / (b - a); 0 if a and b are equal."""
     gap = b - a
     none = gap == type(gap)(0.0)
     return tg.where(none, type(gap)(0.0), type(gap)(1.0) / tg.where(none, type(gap)(1.0), gap))
@@ -124,7 +124,7 @@ def _reciprocal_gap(a, b):
 @whole()
 def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
     """The antisymmetric rates Ω_u and Ω_v at which U and V rotate solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v, entry by entry. A
-    pair of singular values of equal magnitude has no rates: they count as 0."""
+    pair of singular values of equal magnitude has no rates, which count as 0."""
     n = len(U)
     of_u, of_v = tg.transpose(U) * by_u, tg.transpose(V) * by_v
     p = tg.diag(by_sigma)

@@ -60,8 +60,8 @@ def _cell_gradient(h: InOut[uint32], point: vec4):
 
 @whole()
 def _corners(state: uint32, low, high, d):
-    """The values at a point d of the cell from low to high that its corners give, and the gradients there. Bit k of a
-    corner's number says on which side it is along axis k."""
+    """The contributions of the cell's corners to the noise at a point d of the cell from low to high, and their
+    gradients. Bit k of a corner's number is its side along axis k."""
     values: Any = ()
     slopes: Any = ()
     for corner in tg.static(range(16)):
@@ -86,7 +86,7 @@ def _corners(state: uint32, low, high, d):
 
 @whole()
 def _noise_at(state: uint32, low, high, d):
-    """The noise at a point d of the cell from low to high: along the first axis it is interpolated first."""
+    """The noise at a point d of the cell from low to high, interpolated along the first axis first."""
     values, _ = tg._corners(state, low, high, d)
     for axis in tg.static(range(4)):
         if axis < len(d):

@@ -181,7 +181,7 @@ def quat_to_rpy(q: Quat):
 
 @func
 def _about(e, axis):
-    """The rotation by e[axis] about an axis, by its number."""
+    """The rotation by e[axis] about the axis with a number."""
     v = type(e)()
     v[axis] = tg.sin(e[axis] * 0.5)
     return tg.quaternion(v, tg.cos(e[axis] * 0.5))
@@ -256,7 +256,7 @@ def quat_slerp(a: Quat, b: Quat, t: Scalar):
     v, w = way[0:3], way.w
     square, length = tg.dot(v, v), tg.length(v)
     angle = t * tg.atan2(length, w)
-    # sin(angle) / length, of which a series is taken where both are small.
+    # sin(angle) / length, computed by a series if both are small.
     near = square < 1e-8 * w * w
     safe_w, safe_length = tg.where(near, w, length * 0.0 + 1.0), tg.where(near, length * 0.0 + 1.0, length)
     r = square / (safe_w * safe_w)

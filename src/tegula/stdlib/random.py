@@ -1,4 +1,4 @@
-"""Random numbers: the generator PCG as a hash, and what is drawn with it."""
+"""Random numbers: the generator PCG as a hash, and distributions drawn with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWN = Family(
 )
 TWO_PI = 2.0 * pi
 ABOVE_ZERO = 5.96e-8
-"""A little less than 2**-24, which keeps a logarithm finite."""
+"""A number slightly below 2**-24, which keeps a logarithm finite."""
 
 
 @whole()

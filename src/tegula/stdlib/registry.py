@@ -20,10 +20,10 @@ def func(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 WHOLES: dict[str, list[Callable[..., Any]]] = {}
-"""Functions of whole vectors, matrices and states, which are no functions of one number, by public name, in overload
-order; and parts that they share, as in `FUNCTIONS`."""
+"""Functions of whole vectors, matrices and states, which are not functions of one number, by public name, in overload
+order; and their internal functions, as in `FUNCTIONS`."""
 FAMILIES: dict[str, Family] = {}
-"""What the docstrings of functions of wholes share with others, by the function's name."""
+"""Shared parts of the docstrings of functions of vectors, matrices and states, by the function's name."""
 
 
 NO_VALUES = {
@@ -31,7 +31,7 @@ NO_VALUES = {
     "unknown-attribute": "an argument is of another kind",
     "not-constant": "an argument is a tuple",
 }
-"""Why arguments that are no values at all are errors, for families of functions of any type."""
+"""The reason why an argument that is not a value is an error, for families of functions of any type."""
 
 
 def whole(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

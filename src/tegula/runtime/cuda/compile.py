@@ -34,7 +34,7 @@ class CudaCompiled:
     device: Device
     context: Context
     module: LoadedModule
-    """What its function lies in."""
+    """The module that contains the function."""
     function: int
     shared_bytes: int
     threads: int
@@ -56,7 +56,7 @@ class CudaCompiled:
     host (see `launch_on_device`)."""
 
     most_blocks: int | None = None
-    """The largest number of CTAs to start; None: one for each block of the launch."""
+    """The largest number of CTAs to start; None: one CTA for each block of the launch."""
 
     placed: bool = False
     """Whether CTAs compute their block index in 32 bits, so that a launch has at most MOST_BLOCKS blocks."""
@@ -80,7 +80,7 @@ class CudaCompiled:
     __eq__, __hash__ = (
         object.__eq__,
         object.__hash__,
-    )  # compared by identity, as kernels compiled for CPUs are
+    )  # compared by identity, as kernels compiled for CPUs
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
@@ -94,7 +94,7 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
 
 def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
-    """The texts that a kernel's code depends on, besides the target and the tools."""
+    """The text inputs of a kernel's code, besides the target and the tools."""
     return [
         text,
         str(debug),

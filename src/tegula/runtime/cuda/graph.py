@@ -21,8 +21,7 @@ RELAXED = 2
 
 
 class Graph:
-    """What was recorded between tg.capture_begin and tg.capture_end; arrays that it uses live as long as it
-    does.
+    """The work recorded between tg.capture_begin and tg.capture_end, which keeps the arrays that it uses alive.
 
     Source:
         CUDA driver API, graph management.
@@ -40,7 +39,7 @@ class Graph:
             self.context.call("cuGraphDestroy", handle)
 
     def launch(self, stream: Stream) -> None:
-        """Starts all that was recorded.
+        """Starts all recorded work.
 
         Parameters:
             stream: a stream of the device of the graph.
@@ -170,7 +169,7 @@ def _recordable(device: Device | str | None) -> Device:
 
 
 def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
-    """Starts all that was recorded.
+    """Starts all recorded work.
 
     Parameters:
         graph: the graph.
@@ -182,7 +181,7 @@ def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
 
 
 class ScopedCapture:
-    """Records the launches of a `with` block; afterwards `graph` is what tg.capture_launch takes.
+    """Records the launches of a `with` block; afterwards `graph` is the graph for tg.capture_launch.
 
     An exception ends the recording and drops it.
 

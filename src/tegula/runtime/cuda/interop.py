@@ -211,7 +211,8 @@ def memory_of_call(
     stream: Stream | None,
 ) -> array | None:
     """Memory from PyTorch for launches that go to its stream, which PyTorch's graphs keep alive; None for other
-    launches. LaunchError while another library records: memory of ours would be reused before the recording runs."""
+    launches. LaunchError while another library records, because Tegula's memory would be reused before the recording
+    runs."""
     used = stream or chosen.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
     tensors = (x for x in given if torch is not None and isinstance(x, torch.Tensor))
@@ -263,8 +264,8 @@ def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
 
 
 def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
-    """A DLPack capsule. `stream`: the consumer's stream, which is made to wait for ours; None or 1 is the default
-    stream, -1 for no synchronisation. BufferError for read-only memory."""
+    """A DLPack capsule. `stream`: the consumer's stream, which will wait for this thread's stream; None or 1 is the
+    default stream, -1 for no synchronisation. BufferError for read-only memory."""
     ours = stream_on(device)
     if stream != -1:
         consumer = Stream(device, cuda_stream=stream or LEGACY)

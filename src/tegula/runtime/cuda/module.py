@@ -24,7 +24,7 @@ MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
 
 
 class LoadedModule:
-    """Loaded code. Whoever launches one of its functions keeps it; when it is dropped, what was launched may still run
+    """Loaded code. A launcher of its functions keeps a reference; launches may still run when the module is dropped
     (see `DroppedModules`)."""
 
     def __init__(self, context: Context, code: bytes, is_ptx: bool) -> None:
@@ -88,7 +88,7 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
 
 
 def keyed(parts: list[str], target: CudaTarget) -> list[str]:
-    """The texts that code depends on: `parts`, the target and the compiler of PTX."""
+    """The text inputs of generated code: `parts`, the target and the compiler of PTX."""
     return [*parts, target.key, ptx.identity(config.ptxas)]
 
 

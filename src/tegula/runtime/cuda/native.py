@@ -159,7 +159,8 @@ class Table(bytearray):
         """Cache a launch by the key of its arguments: the function, its configuration, and the bytes that follow the
         arguments.
 
-        Launches that report to the host and launches without blocks are cached as ones that take the slow path."""
+        Launches that report to the host and launches without blocks are cached with a mark that selects the slow
+        path."""
         first = sum(self.sizes)
         device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
         whole, places = packed, []

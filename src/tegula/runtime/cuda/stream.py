@@ -22,7 +22,7 @@ DISABLE_TIMING = 2
 class Stream:
     """A queue of work on one CUDA device, done in order.
 
-    Work in the default stream waits for that in all streams made here, and vice versa.
+    Work in the default stream waits for work in all streams made by Tegula, and vice versa.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
@@ -53,7 +53,7 @@ class Stream:
 
     @classmethod
     def for_recording(cls, device: Device) -> Stream:
-        """A stream that does not order itself with the default one, as recordings need.
+        """A stream that is not ordered with the default stream, for recordings.
 
         Parameters:
             device: the CUDA device.
@@ -118,7 +118,7 @@ class Stream:
         self.context.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def wait_stream(self, other: Stream, event: Event | None = None) -> None:
-        """Lets later work in the stream wait for what is in another stream now; the caller does not wait.
+        """Lets later work in the stream wait for the work that is in another stream now; the caller does not wait.
 
         Parameters:
             other: the other stream.
@@ -188,7 +188,7 @@ class _Chosen(threading.local):
 
 chosen = _Chosen()
 switches = words("q", [0, 0])
-"""Read by the machine code of launches: whether a thread ever chose a stream, and the number of recordings."""
+"""Counters for the machine code of launches: whether a thread ever chose a stream, and the number of recordings."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -202,7 +202,7 @@ def default_stream(device: Device) -> Stream:
 
 
 def stream_on(device: Device) -> Stream:
-    """The stream that work of this thread on a device goes to."""
+    """The stream for this thread's work on a device."""
     return chosen.streams.get(device.ordinal) or default_stream(device)
 
 
@@ -280,7 +280,7 @@ class ScopedStream:
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:
-    """Lets the stream of this thread wait for what is in another stream of the same device now.
+    """Lets the stream of this thread wait for the work that is now in another stream of the same device.
 
     Parameters:
         other: the other stream.
