@@ -14,7 +14,7 @@ from typing import Any
 from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
 from tegula.dataclass import dataclass
 
-# What the bytes of an entry mean; changes with the layout below.
+# The format version of an entry; changes with the layout below.
 MAGIC = b"TGLC0002"
 HEADER = struct.Struct("<8s32sQQQ")
 LIMIT = 512 << 20
@@ -25,7 +25,7 @@ NOTED, ABANDONED, FORGOTTEN = 3600, 3600, 30 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A compiled kernel: the metadata that its launches need, and its object code."""
+    """A compiled kernel: the metadata for launches, and its object code."""
 
     metadata: dict[str, Any]
     code: bytes
@@ -43,15 +43,15 @@ def directory(configured: str | None = None) -> Path:
 class Cache:
     """Entries in one directory; safe for several processes at once.
 
-    A damaged entry is as good as none, and so is one that lies under another name than it was put under. A directory
-    that cannot be read or written makes every look-up a miss."""
+    A damaged entry counts as missing, as does an entry under another name than its own. If the directory cannot be read
+    or written, every look-up is a miss."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def key(self, parts: Iterable[str]) -> str:
-        """The name of an entry: a digest of `parts`, everything that the code depends on, and of the tools that compile
-        it."""
+        """The name of an entry: a digest of `parts`, all inputs of code generation, and of the tools that compile the
+        code."""
         digest = hashlib.sha256(sources_digest(self.path) + llvmlite_version())
         for part in parts:
             data = part.encode()
@@ -83,7 +83,7 @@ class Cache:
         except OSError:
             _remove(temporary)
             return
-        # Reading the whole directory is slow: one put in 256 does it, which one being as good as random.
+        # Reading the whole directory is slow: a pseudo-random put in 256 does it.
         if name.startswith("00") or len(data) > LIMIT >> 8:
             self.trim()
 
@@ -117,7 +117,7 @@ class Cache:
         return sum(p.stat().st_size for p in self.entries())
 
     def clear(self) -> int:
-        """Remove all entries and everything else that the cache keeps. Returns the number of entries removed."""
+        """Remove all entries and all other files of the cache. Returns the number of entries removed."""
         found = self.entries()
         for path in [*found, *self.path.glob(MEMO + "*")]:
             _remove(path)

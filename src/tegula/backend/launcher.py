@@ -734,7 +734,7 @@ declare double @llvm.fabs.f64(double)
 
 
 def _wrapper(name: str, type: str) -> str:
-    """A function of CPython under its own name, called where the world says it is."""
+    """A CPython function under its own name, called at the address that the world contains."""
     result, _, rest = type.partition(" ")
     kinds = [kind for kind in rest.strip("()").split(", ") if kind]
     passed = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
@@ -749,7 +749,7 @@ define internal {result} @{name}({passed}) alwaysinline {{
 
 
 def launcher_text() -> str:
-    """LLVM IR of `begin`, which is told where the world is, `launch` and `describe`."""
+    """LLVM IR of `begin`, which takes the address of the world, `launch` and `describe`."""
     numbers = {
         **{f"W.{name}": at for name, at in WORLD.items()},
         **{f"F.{name}": at for name, at in FRAME.items()},

@@ -44,9 +44,9 @@ def _machine(target: CpuTarget) -> Any:
 
 
 def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
-    """A verified module. LLVM's message of an error holds the line it complains about."""
+    """A verified module. LLVM's error messages contain the offending line."""
     if " asm " in ir_text and target.triple.split("-")[0] != llvm.get_default_triple().split("-")[0]:
-        # LLVM would end the process: llvmlite has no assembler for other processors than its own.
+        # LLVM would abort the process: llvmlite has no assembler for foreign processors.
         raise InternalError(f"inline assembly cannot be compiled for {target.triple} on this machine")
     try:
         module = llvm.parse_assembly(ir_text, context=context)
@@ -132,7 +132,7 @@ def assembly(ir_text: str, target: CpuTarget) -> str:
 
 # PTX -----------------------------------------------------------------------------------------------------------------
 
-# Mathematical intrinsics that LLVM has no PTX for: it would end the process instead of raising.
+# Mathematical intrinsics that LLVM has no PTX for: it would abort the process instead of raising.
 _MATHEMATICS = re.compile(
     r"@llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+?"
     r"|(?:exp2|sin|cos|tanh)\.f64)\("

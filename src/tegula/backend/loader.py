@@ -93,7 +93,7 @@ class LoadedObject:
         """The bytes of memory that the object holds."""
         return self._size
 
-    # Bound as defaults: while the interpreter ends, names of modules may be gone already.
+    # Bound as defaults, because module globals may be gone while the interpreter shuts down.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing, unmap: Any = _munmap) -> None:
         if self._base and not ending():
             unmap(self._base, self._size)

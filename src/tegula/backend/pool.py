@@ -113,7 +113,7 @@ class WorkerPool:
         self.resume = _Resume(self.code.address("resume"))
         self.stop = _Stop(self.code.address("stop"))
         self.serve = _Serve(self.code.address("serve"))
-        # Never unmapped: workers look at it until the process ends.
+        # Never unmapped: workers read it until the process ends.
         self.job = map_memory(JOB_BYTES)
         self.workers = 0
         self.tokens = count(1)
@@ -187,10 +187,10 @@ os.register_at_fork(after_in_child=_after_fork)
 def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | None = None) -> None:
     """Run blocks 0 .. blocks-1 of a kernel (a KernelFunction) and wait for them.
 
-    `args`: what the kernel reads its arguments from. `scratch`: bytes of memory that each thread needs, aligned
-    to 64. `threads`: at most that many, the caller included; None: what `thread_count()` was at the first launch.
-    Safe from several Python threads at once; a launch that finds the workers busy runs on its own thread.
-    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
+    `args`: the packed arguments of the kernel. `scratch`: bytes of memory that each thread needs, aligned to 64.
+    `threads`: at most that many, the caller included; None: the value of `thread_count()` at the first launch. Safe
+    from several Python threads at once; a launch that finds the workers busy runs on its own thread. KeyboardInterrupt
+    and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
     if blocks <= 1:
         if blocks == 1 and function(args, _local.scratch(scratch), 0, 1):
             raise_found()

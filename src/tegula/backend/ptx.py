@@ -1,7 +1,7 @@
-"""PTX text to machine code for GPUs: finds ptxas, runs it, and reads what it reports.
+"""PTX text to machine code for GPUs: finds ptxas, runs it, and reads its report.
 
-Without ptxas the PTX itself is handed on, for the driver's own compiler. Never through a linker (nvJitLink, cuLink):
-those drop `setmaxnreg` and with it the registers of specialised warps."""
+Without ptxas the result is the PTX itself, for the driver's compiler. Never through a linker (nvJitLink, cuLink): those
+drop `setmaxnreg` and with it the registers of specialised warps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _TOO_OLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Code that a driver can load. `is_ptx`: it is PTX that the driver still has to compile, and the numbers are 0.
+    """Code that a driver can load. `is_ptx`: the code is PTX that the driver still has to compile, and the numbers are
+    0.
 
     `spill_bytes`: the bytes of spill stores and spill loads together. `shared_bytes`: static shared memory."""
 

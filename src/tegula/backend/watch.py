@@ -158,8 +158,8 @@ _restore.argtypes, _restore.restype = [ctypes.c_void_p] * 3, None
 
 
 def connect(python: int, local: Any) -> None:
-    """Give native code access to Python. `python`: the address of its table; `local`: the thread-local object whose
-    attributes describe a thread's scratch memory."""
+    """Give native code access to Python. `python`: the address of the table of functions; `local`: the thread-local
+    object whose attributes describe a thread's scratch memory."""
     attributes = "__dict__"
     _kept[:] = local, attributes
     addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in FUNCTIONS]

@@ -1,7 +1,7 @@
-"""Atomic updates of elements in memory, as LLVM IR. What the operations mean is said in `ops/scalar.py`.
+"""Atomic updates of elements in memory, as LLVM IR. `ops/scalar.py` defines the operations.
 
-Vectors and matrices are updated component by component. An atomic orders no other accesses (monotonic). `plain=True`
-asks for a load, the operation and a store instead, where no other thread can intervene."""
+Vectors and matrices are updated component by component. An atomic orders no other accesses (monotonic). With
+`plain=True` an update is a load, the operation and a store, for memory that no other thread accesses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Loop-carried tiles, in slots of memory that trade places from iteration to iteration, so that few tiles are ever
 copied.
 
-Each carried tile has a slot, whose address is a phi in the loop's head. What an iteration yields is written to a slot
-whose contents are dead, or to a spare one, and the next iteration finds it there: only the addresses move."""
+Each carried tile has a slot, whose address is a phi in the loop's head. A yielded tile is written to a slot whose
+contents are dead, or to a spare slot, where the next iteration reads it: only the addresses move."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VIEWS = (TileSlice, TilePermute, TileReshape)
 """Ops whose result lies in the memory of another tile."""
 
 IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
-"""Ops that can write an element to where they have read it."""
+"""Ops that can overwrite each element that they read in place."""
 
 
 @dataclass(slots=True)
@@ -131,8 +131,8 @@ class CarriedTiles:
                     yield from self._users(result, last)
 
     def close(self, yielded: list[Value]) -> None:
-        """Choose the slot in which the next iteration finds each tile; a tile that is in no slot of its own is copied
-        to one."""
+        """Choose the slot from which the next iteration reads each tile; a tile without its own slot is copied to
+        one."""
         s = self.s
         for value in yielded:
             s.destinations.pop(value, None)
@@ -154,8 +154,7 @@ class CarriedTiles:
     def _target(
         self, k: int, value: Value, chosen: list[TileSlot | None], own: set[str], others: set[str]
     ) -> TileSlot:
-        """A slot for a tile that has to be copied, one that nothing reads. A loop's result may be copied onto
-        itself."""
+        """A slot that nothing reads, for a tile that has to be copied. A loop's result may be copied onto itself."""
         barred = others if isinstance(value.owner, For | While) else others | own
         claimed = [x for x in self.slots if x.holds is value]
         for slot in [*claimed, self.slots[k], *self.slots]:

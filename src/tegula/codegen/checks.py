@@ -32,8 +32,8 @@ def check_division(s: State, op: Div | FloorDiv | Mod) -> None:
 
 
 def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
-    """Report lanes whose value of an operand differs from lane 0's. `said`: what the operand is, where nobody promised
-    that it is uniform and the report is a note only."""
+    """Report lanes whose value of an operand differs from lane 0's. `said`: the name of an operand that the user did
+    not declare uniform, for which the report is only a note."""
     if value not in s.lanes:
         return
     view, site, first = s.lanes[value], _site(s, op, said), s.components(value)

@@ -60,7 +60,7 @@ def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:
 
 
 class Fusion:
-    """The decisions for the ops of one region, made in order, each from those already made for its operands."""
+    """The fusion decisions for the ops of one region, made in order, each based on the decisions for its operands."""
 
     def __init__(self, s: State, region: Region) -> None:
         self.s = s
@@ -84,7 +84,7 @@ class Fusion:
         if isinstance(op, FREE):
             return not reads_elements(uses)
         if isinstance(op, TilePermute):
-            # The matmul that its operand is left to, if it is, reads it transposed.
+            # If the operand is left to a matmul, the matmul reads it transposed.
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False

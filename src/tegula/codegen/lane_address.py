@@ -68,8 +68,8 @@ def _upwards(s: State, first: str, dtype: DType) -> str:
 
 
 def _unflattened(s: State, k: int) -> str:
-    """Component k where a row may end between lanes: the first lane's index by 64-bit division, the others' from how
-    far they get beyond the end of its row."""
+    """Component k where a row may end between lanes: the first lane's index by 64-bit division, the indices of the
+    other lanes from their distance beyond the end of its row."""
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
     t = register_type(uint32, width)
     rest = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
@@ -135,8 +135,8 @@ def _lead_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> st
 
 
 def _at_hand(s: State, value: Value) -> bool:
-    """Whether a value that is the same in all lanes has a register here; it has none if an earlier lane loop computed
-    it."""
+    """Whether a value that is the same in all lanes has a register at this point; a value computed by an earlier lane
+    loop has none."""
     if value not in s.scalars:
         return False
     if not s.scalar(value).startswith("%"):

@@ -2,8 +2,8 @@
 
 A block of the result, a few rows by a few SIMD vectors, stays in registers while the loop over k adds one outer product
 at a time: vectors of a row of B times single elements of A. Operands that are not in the accumulator's type, or whose
-elements do not lie as that loop wants them, are first packed into scratch memory. Where rows of B lie far apart, the
-first block of rows leaves them there, next to each other, for those below.
+elements are not in the order of that loop, are first packed into scratch memory. If rows of B are far apart in memory,
+the first block of rows stores them contiguously in scratch memory for the blocks below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where kernels for CPUs poll whether to stop: at the end of iterations of loops that may take long.
+"""The points at which CPU kernels poll whether to stop: ends of iterations of loops that may take long.
 
 A poll costs a read of the clock, so a loop polls once in a number of iterations that depends on the work of each. Loops
 with literal bounds that end soon do not poll: the loops around them do. All other work of a kernel is bounded by the
@@ -222,7 +222,7 @@ def late(s: State, go: str) -> None:
 
 
 def _watch(s: State, at: int) -> str:
-    """The address of a word of the watch. It is computed as an integer, so that LLVM can assume nothing about the
+    """The address of a word of the watch. It is computed as an integer, so that LLVM makes no assumptions about the
     word."""
     address = s.code.emit(f"add i64 {s.watch}, {at}")
     return s.code.emit(f"inttoptr i64 {address} to ptr")

@@ -144,7 +144,7 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
 
 
 def _report_waits(s: State, controls: list[str]) -> None:
-    """Report what each role that has not ended waits for."""
+    """Report the condition that each role that has not ended waits for."""
     code = s.code
     code.line(f"store atomic i64 1, ptr {_stuck_flag(s)} monotonic, align {WORD}")
     for control in controls:
@@ -314,7 +314,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     pipe, stages = r.pipes[value], pipe_type(value.type).stages
 
     def room() -> tuple[str, str]:
-        """Whether all consumers have released the stage, and which have not."""
+        """Whether all consumers have released the stage, and the set of consumers that have not."""
         filled, ok, late = get(r, pipe.counters, 0), "true", "0"
         for k, consumer in enumerate(pipe.consumers):
             ahead = r.code.emit(f"sub i64 {filled}, {get(r, pipe.counters, _released(k))}")
@@ -393,7 +393,7 @@ def _wait(
     r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
 ) -> None:
     """Switch to other roles until a test holds. `test`: whether it holds, and the roles that keep this one waiting as
-    bits. `counter`: the offset of the pipe's counter that numbers what this role does here."""
+    bits. `counter`: the offset of the pipe's counter that numbers this role's operations."""
     pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
 
@@ -420,7 +420,7 @@ def wait_until(
 
 
 def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:
-    """The report site of a role's wait for a pipe, for the case that it waits for ever."""
+    """The report site of a role's wait for a pipe, for the case of a deadlock."""
     assert r.role is not None
     pipe = op.pipe
     data = {"role": r.role.position, "pipe": pipe.name, "stages": pipe_type(pipe.type).stages}

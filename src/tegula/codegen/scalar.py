@@ -131,8 +131,8 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """The rule of a minimum or maximum in which a NaN loses. On x86 LLVM 22 misuses what it knows of the operands: with
-    AVX-512 a NaN wins over a scalar known to be no NaN, unless that is a literal, and a search for zeros through a
+    """The rule of a minimum or maximum in which a NaN loses. On x86 LLVM 22 misuses known facts about the operands:
+    with AVX-512 a NaN wins over a scalar known to be no NaN, unless that is a literal, and a search for zeros through a
     widened 16-bit number crashes LLVM. Fences, which cost no instruction, hide the operands."""
     plain = _intrinsic(name)
 
@@ -421,7 +421,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.NeverAbove: _not_above,
     S.Classify: _classify,
 }
-# What 16- and 8-bit floats are spared: rounding where it changes nothing, or the whole way through float32.
+# The ops that 16- and 8-bit floats do without rounding that would change nothing, or without conversion to float32.
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})

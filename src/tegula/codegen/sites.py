@@ -1,4 +1,4 @@
-"""Places in a kernel that report to the host, and the records they write."""
+"""Source locations in a kernel that report to the host, and the records that they write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A print, an assert or a bounds check. `data`: what the host needs to word its message."""
+    """A print, an assert or a bounds check. `data`: the data for the host's message."""
 
     kind: str
     loc: Location

@@ -182,7 +182,7 @@ class State:
 
 
 def tile_of(value: Value) -> TileType:
-    """The type of a tile value or of what a buffer holds."""
+    """The type of a tile value or of the tile that a buffer holds."""
     t = value.type
     if isinstance(t, BufType):
         return t.tile

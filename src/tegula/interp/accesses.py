@@ -103,7 +103,7 @@ def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
 @accesses(SharedMma)
 def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
     """The reads of an MMA: each thread reads the rows of a and columns of b that its part of the result needs; on
-    tensor cores, every thread of a warp reads what any of them needs."""
+    tensor cores, every thread of a warp reads the union of their elements."""
     a, b = m.group(op.a), m.group(op.b)
     pairs = held(m.layouts[op.result])
     threads = pairs.threads

@@ -51,7 +51,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Barriers(Connected):
-    """A ring of barriers with a count of `arrivals` each. `roles`: the roles that arrive at them."""
+    """A ring of barriers, each with a count of `arrivals`. `roles`: the roles that arrive at the barriers."""
 
     name: str
     arrivals: int
@@ -77,7 +77,7 @@ class Barriers(Connected):
 
 @dataclass(slots=True)
 class BarrierWait:
-    """A wait for the end of phase `phase` of a stage, -1 of a named barrier."""
+    """A wait for the end of phase `phase` of a stage; the stage of a named barrier is -1."""
 
     op: Op
     barriers: Barriers
@@ -93,7 +93,7 @@ class BarrierWait:
         return self.barriers.roles
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """The reason why the role cannot go on, for messages."""
+        """The reason why the role is blocked, for messages."""
         return waiting_at(name, self.barriers.name, self.stage, self.phase, others)
 
 
@@ -171,7 +171,7 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
 
 @handles(ClusterEnd, ClusterPeer)
 def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
-    """The number of the CTA itself: in the interpreter, each CTA is on its own."""
+    """The number of the CTA itself, because in the interpreter a CTA has no cluster."""
     return m.env[op.number]
 
 

@@ -37,11 +37,11 @@ def run(
 ) -> None:
     """Launch a kernel over `dims` (1 to 4 dimensions, row-major), blocks in order.
 
-    Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place,
-    views allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of
-    the kernel's launch class, and is by default. `print_line` gets each line that the kernel prints. `debug`: look also
-    for what only debug mode checks, and warn of operands of the group that differ between lanes (DifferingOperand);
-    accesses outside are found always.
+    Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place, views
+    allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of the kernel's
+    launch class, and is by default. `print_line` gets each line that the kernel prints. `debug`: also run the checks of
+    debug mode, and warn of group operands that differ between lanes (DifferingOperand); out-of-bounds accesses are
+    always found.
 
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
     DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""
@@ -94,8 +94,8 @@ def arguments(
 
 
 def threads(kernel: Kernel) -> int:
-    """The threads of a block: as many as its roles have, which may be others than the lanes of the launch if nothing in
-    the kernel is of a lane."""
+    """The threads of a block: the threads of its roles, whose number may differ from the lanes of the launch if no op
+    of the kernel depends on a lane."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     return kernel.launch.block_dim if roles is None else block_threads(roles)
 

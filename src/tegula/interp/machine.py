@@ -79,7 +79,7 @@ class Grid:
 
 
 class Machine:
-    """A machine of `lanes` lanes running in lockstep; `present` says which exist (the first so many); `tid` holds the
+    """A machine of `lanes` lanes running in lockstep; `present`: the lanes that exist, a prefix; `tid` holds the
     components of their thread indices. For the region of a map, the lanes are the elements, and there are no thread
     indices and no grid."""
 
@@ -133,7 +133,7 @@ class Machine:
         return Stack(self.zeros(t.dtype, t.capacity))
 
     def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """Take note of an access of elements by lanes, where array[at] is accessed lane by lane."""
+        """Record an access of the elements array[at], lane by lane."""
 
     # Running ------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Machine:
                 self.report.division(op, self.block, int(lane))
 
     def check_group_operands(self, op: Op) -> None:
-        """Report scalar operands, and indices of views, that mean lane 0's value and differ between lanes."""
+        """Report scalar operands, and indices of views, that differ between lanes although lane 0's value is used."""
         for k, value in of_the_group(op):
             if len(self.others(self.env[value])):
                 self.report.differing(op, said(op, k, value))
@@ -192,8 +192,8 @@ class Machine:
         return np.flatnonzero(self.present & ~same.reshape(self.lanes, -1).all(1))
 
     def by_reference(self, op: Op, cls: type[Op]) -> RunValue:
-        """The result of an op that is a function of its operands, as its `ref` says. Cooperative ops also pass the rank
-        of their first tile, since a tile's array ends in the dimensions of its elements."""
+        """The result of an op that is a function of its operands, by its `ref`. Cooperative ops also pass the rank of
+        their first tile, since a tile's array ends in the dimensions of its elements."""
         ref = getattr(cls, "ref", None)
         if ref is None:
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
@@ -270,7 +270,7 @@ def run_for(m: Machine, op: For, mask: Mask) -> Any:
     index, trip = start, 0
     while (active := mask & (trips > trip).astype(np.bool_)).any():
         new = m.region(op.body, [index, *carried], active)
-        # Lanes that have left the loop keep their values; those of lanes that never entered are not used.
+        # Lanes that have left the loop keep their values; values of lanes that never entered are not used.
         carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
         index, trip = (index + step).astype(start.dtype), trip + 1
     return _results(op, carried)

@@ -92,7 +92,7 @@ def update(
     are [n, *element]."""
     old = np.empty_like(operands[0])
     address = sum((i * s for i, s in zip(at, array.strides, strict=False)), np.zeros(len(old), np.int64))
-    # One pass updates the first access to each address, the next one the second access, and so on.
+    # Pass k updates the k-th access to each address.
     order = np.argsort(address, kind="stable")
     first = np.r_[True, np.diff(address[order]) != 0][: len(order)]
     position = np.arange(len(order))

@@ -50,8 +50,8 @@ Sort = tuple[str, bool, str]
 
 
 def _clash(a: Sort, b: Sort, shared: bool) -> bool:
-    """Whether two accesses of the same bytes by different threads need an order. Scalar accesses of arrays need
-    none."""
+    """Whether two accesses of the same bytes by different threads need an order. Scalar accesses of arrays need no
+    order."""
     if a[0] == b[0] == "read" or (a[0] == b[0] == "atomic" and commute(a[2], b[2])):
         return False
     return shared or not (a[1] and b[1])

@@ -50,14 +50,14 @@ class RunReport:
             raise self.failure
 
     def differing(self, op: Op, operand: str) -> None:
-        """Record an operand, as users know it, that means lane 0's value and that differs between lanes."""
+        """Record an operand, by the user's name, that differs between lanes although lane 0's value is used."""
         if operand:
             self.warned[op.loc.file, op.loc.line, operand] = None
 
     def out_of_bounds(
         self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
     ) -> None:
-        """Record an access outside an array or tile, unless something failed before."""
+        """Record an access outside an array or tile, unless there is an earlier failure."""
         if self.failure is None:
             at = ", ".join(map(str, index))
             self.failure = OutOfBounds(
@@ -66,7 +66,7 @@ class RunReport:
             )
 
     def assertion(self, op: Op, message: str, block: int, lane: int) -> None:
-        """Record a failed assert, unless something failed before."""
+        """Record a failed assert, unless there is an earlier failure."""
         if self.failure is None:
             text = f": {message}" if message else ""
             self.failure = KernelAssertion(
@@ -74,14 +74,14 @@ class RunReport:
             )
 
     def division(self, op: Op, block: int, lane: int) -> None:
-        """Record an integer division by zero, unless something failed before."""
+        """Record an integer division by zero, unless there is an earlier failure."""
         if self.failure is None:
             self.failure = DivisionByZero(
                 f"{op.loc}: kernel {self.kernel.name}: integer division by zero; block {block}, lane {lane}"
             )
 
     def varying(self, op: Op, block: int, lane: int) -> None:
-        """Record that a lane gave tg.uniform another value than lane 0, unless something failed before."""
+        """Record that a lane passed another value than lane 0 to tg.uniform, unless there is an earlier failure."""
         if self.failure is None:
             self.failure = BrokenPromise(
                 f"{op.loc}: kernel {self.kernel.name}: uniform was given a value that differs between threads; "

@@ -1,11 +1,11 @@
 """Roles as coroutines, and the pipes between them.
 
-Each role runs on a thread of its own, but only the one that has the turn. It keeps the turn until a pipe makes it wait;
-then the next role goes on whose wait is over. When there is none and not all have ended, the block is deadlocked.
+Each role has its own thread, of which one runs at a time. A role runs until it has to wait for a pipe; then the next
+role whose wait is over continues. If there is none and not all roles have ended, the block is deadlocked.
 
-A kernel as it was traced says nothing about when a stage is free again: each pop copies its tile and frees the stage at
-once. A kernel whose stages are released by ops pops views of the stages, which hold nothing of use once all consumers
-have released them."""
+In a kernel as traced there are no releases: each pop copies its tile and frees the stage immediately. In a kernel whose
+stages are released by ops, pops return views of the stages, whose contents are invalid after all consumers have
+released them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tegula.types import DType, MatType, TileType, VecType
 
 
 class Connected:
-    """An object at which roles synchronise, and which has to know the roles that use it."""
+    """An object at which roles synchronise, with the roles that use it."""
 
     __slots__ = ()
 
@@ -88,8 +88,8 @@ class PipeState(Connected):
         return stage.copy()
 
     def release(self, role: int) -> None:
-        """Free the stage that the role has held longest; a stage that no role needs any more is overwritten, so that
-        late reads show."""
+        """Free the stage that the role has held longest. A stage that no role needs any more is overwritten, so that
+        late reads are detected."""
         done = self.released[role]
         self.released[role] += 1
         if done < min(self.released.values()):
@@ -103,21 +103,21 @@ class Waiting(Protocol):
     op: Op
 
     def over(self, role: int) -> bool:
-        """Whether a role need not wait any longer."""
+        """Whether the wait is over."""
         ...
 
     def others(self) -> list[int]:
-        """The roles that would have to do something first."""
+        """The roles that must make progress first."""
         ...
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """The reason why a role with this name cannot go on. `others`: the names of the roles that it waits for, and
+        """The reason why a role is blocked, for messages. `others`: the names of the roles that it waits for, and
         whether each has ended."""
         ...
 
 
 class Abandoned(BaseException):
-    """Ends a role's thread when the launch is given up."""
+    """Ends a role's thread when the launch is aborted."""
 
 
 @dataclass(slots=True)
@@ -129,15 +129,15 @@ class PipeWait:
     fills: bool
 
     def over(self, role: int) -> bool:
-        """Whether a role need not wait any longer."""
+        """Whether the wait is over."""
         return not self.pipe.late() if self.fills else self.pipe.popped[role] < self.pipe.filled
 
     def others(self) -> list[int]:
-        """The roles that would have to do something first."""
+        """The roles that must make progress first."""
         return self.pipe.late() if self.fills else self.pipe.producers
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """The reason why the role cannot go on, for messages."""
+        """The reason why the role is blocked, for messages."""
         item = self.pipe.filled if self.fills else self.pipe.popped[role]
         return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
 
@@ -155,7 +155,7 @@ class Crew:
         self.failure: BaseException | None = None
 
     def run(self, bodies: Sequence[Callable[[], Any]]) -> None:
-        """Run all roles to their ends; Deadlock where they cannot get there."""
+        """Run all roles to their ends; raises Deadlock if they cannot proceed."""
         threads = [
             threading.Thread(target=self._live, args=(k, body), daemon=True) for k, body in enumerate(bodies)
         ]
@@ -193,7 +193,7 @@ class Crew:
             raise Abandoned
 
     def _live(self, role: int, body: Callable[[], Any]) -> None:
-        """The life of a role's thread."""
+        """The body of a role's thread."""
         try:
             self._get_turn(role)
             with np.errstate(all="ignore"):
@@ -207,14 +207,14 @@ class Crew:
             self.idle.release()
 
     def _ready(self) -> int | None:
-        """The first role that nothing keeps waiting."""
+        """The first role that does not have to wait."""
         for role, wait in enumerate(self.waits):
             if not self.ended[role] and (wait is None or wait.over(role)):
                 return role
         return None
 
     def _stuck(self) -> list[tuple[Location, str]]:
-        """The reasons why the roles that have not ended cannot go on."""
+        """The reasons why the roles that have not ended are blocked."""
         out: list[tuple[Location, str]] = []
         for role, wait in enumerate(self.waits):
             if wait is not None:
@@ -239,7 +239,7 @@ class RoleMachine(Machine):
         self.role, self.crew, self.here = role, crew, here
 
     def own(self, value: Value, x: RunValue) -> RunValue:
-        """The value that the role's lanes have of a value computed before the roles."""
+        """The value in the role's lanes of a value computed before the roles."""
         per_lane = isinstance(value.type, DType | VecType | MatType) or isinstance(x, list)
         return x[self.here] if per_lane else x
 

@@ -1,4 +1,4 @@
-"""What users write after the colon of a parameter, and what it stands for."""
+"""Annotations of parameters, and their types."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ArrayAnnotation:
         return f"array{self.ndim}d[{self.dtype}]"
 
     def __or__(self, other: object) -> ArrayAnnotation:
-        """`tg.array[T] | None`: None may always stand for an array."""
+        """`tg.array[T] | None`: every array parameter accepts None."""
         return self if other is None else NotImplemented
 
     def matches(self, t: object) -> bool:
@@ -55,7 +55,7 @@ class ArrayAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class IndexedAnnotation:
-    """An array seen through index arrays: `tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T,
+    """An array indexed by index arrays: `tg.indexedarray[T]`, `tg.indexedarray2d[T]`, `tg.indexedarray(dtype=T,
     ndim=n)`."""
 
     array: ArrayAnnotation
@@ -128,12 +128,12 @@ def _same(pattern: object, actual: object) -> bool:
 
 
 def element_or_any(annotation: object) -> ElementType | _Any:
-    """The element type that an annotation stands for, or ANY; TypeError if neither."""
+    """The element type of an annotation, or ANY; TypeError for other annotations."""
     return ANY if is_any(annotation) else element_type(annotation)
 
 
 def is_any(annotation: object) -> bool:
-    """Whether an annotation stands for every type."""
+    """Whether an annotation matches every type."""
     return annotation is Any or annotation is ANY or annotation is None
 
 
@@ -170,7 +170,8 @@ class tile:
         return tile_annotation(dtype, shape)
 
     def __class_getitem__(cls, item: object) -> TileAnnotation | TilePattern:
-        """With letters, a class of dtypes or `...` it is the type of a parameter of a cooperative function."""
+        """The annotation of a tile; with letters, a class of dtypes or `...`, the pattern of a parameter of a
+        cooperative function."""
         dtype, *shape = item if isinstance(item, tuple) else (item,)
         if isinstance(dtype, Dtypes):
             return Tile[item]
@@ -181,8 +182,9 @@ class tile:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
-    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES."""
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES."""
 
     ndim: int
     kind: str = "array"
@@ -199,7 +201,7 @@ class _Arrays:
 
 
 def _is_annotation(item: object) -> bool:
-    """Whether what `array1d(...)` is given alone is an element type, and no data."""
+    """Whether the only argument of `array1d(...)` is an element type, and not data."""
     try:
         element_or_any(item)
     except (TypeError, KeyError):
@@ -230,18 +232,18 @@ Annotation = (
     | _Any
 )
 GENERIC = "__tegula_annotation__"
-"""The attribute of a class that has what the class itself stands for as an annotation."""
+"""The attribute of a class with the annotation that the class itself means."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
 """Arrays of every dtype and number of dimensions: `tg.array`."""
 
 
 def constant_pattern(annotation: object) -> object:
-    """`tg.constexpr` as the pattern of any constant; other annotations as they are."""
+    """The pattern of any constant for `tg.constexpr`; other annotations unchanged."""
     return ConstantPattern(object) if annotation is constexpr else annotation
 
 
 def _present(union: object) -> object:
-    """T for `T | None`; TypeError for another union."""
+    """The type T of `T | None`; TypeError for another union."""
     rest = [part for part in get_args(union) if part is not NoneType]
     if len(rest) != 1:
         raise TypeError(f"{union!r} is not a type that kernels know")

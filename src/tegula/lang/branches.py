@@ -87,8 +87,8 @@ class Branches(Joins):
             self.frame.names = before
 
     def test(self, node: ast.expr) -> Any:
-        """The traced condition; a stand-in if it has an error, so that errors in the code that it guards are reported
-        too."""
+        """The traced condition; a placeholder for a condition with an error, so that errors in the guarded code are
+        reported too."""
         try:
             return self.condition(node)
         except CompileError as error:

@@ -121,15 +121,15 @@ class Calls(TracerState):
     captures: Captures
     launch: LaunchClass
     differentiable: bool = False
-    """Whether the kernel is to be differentiated: calls get adjoints, and functions run their `replay`, if any."""
+    """Whether the kernel will be differentiated: calls get adjoints, and functions run their `replay`, if any."""
     keeps_calls: bool = True
-    """Whether functions with a derivative of their own become `call` ops, which they do not inside such functions."""
+    """Whether functions with a declared derivative become `call` ops; false inside such functions."""
     cooperative: str = ""
     """The cooperative function of which a program is being traced."""
     traced: dict[tuple[Any, ...], TracedCall]
     """Calls of the standard library by function and types of arguments."""
     ends: Mapping[str, Any]
-    """What the parameters that the last function traced changes for its caller hold at its end."""
+    """The final values of the parameters that the last traced function modifies for its caller."""
 
     def call_node(self, node: ast.Call) -> Any:
         """The value of a call expression."""
@@ -258,7 +258,7 @@ class Calls(TracerState):
             if node.id in frame.names:
                 x = frame.names[node.id]
                 if isinstance(x, MARKS):
-                    return self.expr(node)  # raises what reading the name raises
+                    return self.expr(node)  # raises the error of reading the name
                 number = self.static(x)
                 if number is None and isinstance(x, Value):
                     raise E.NotConstant(self.location(node), what=f"'{node.id}'")
@@ -272,7 +272,7 @@ class Calls(TracerState):
     # Builtins --------------------------------------------------------------------------------------------------------
 
     def number(self, kind: type, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
-        """float(x), int(x), bool(x)."""
+        """The result of float(x), int(x) or bool(x)."""
         if len(args) != 1 or kwargs:
             raise E.WrongArguments(self.location(node), what=f"{kind.__name__} takes one argument")
         (x,) = args
@@ -285,7 +285,7 @@ class Calls(TracerState):
         return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]
 
     def _spelt(self, text: str, node: ast.AST | None) -> float:
-        """float("inf"), float("nan") and other numbers in quotes."""
+        """The number in quotes in float("inf"), float("nan") and similar calls."""
         try:
             return float(text)
         except ValueError:
@@ -330,8 +330,8 @@ class Calls(TracerState):
         raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
-        """The `count` leading components of the thread index. They are the same everywhere in a launch: the op is
-        built in front of the branches and loops around the call."""
+        """The `count` leading components of the thread index. The index of a thread is constant during a launch, so the
+        op is built before the branches and loops around the call."""
         if count > self.launch.ndim:
             have = "1 dimension" if self.launch.ndim == 1 else f"{self.launch.ndim} dimensions"
             what = f"{count} indices are unpacked, but this launch has {have}"
@@ -378,7 +378,7 @@ class Calls(TracerState):
         self.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
 
     def _print_part(self, x: Any, parts: list[str | None], operands: list[Value]) -> None:
-        """What one argument adds: literal text, or None and an operand."""
+        """The text of one argument: literal text, or None and an operand."""
         if isinstance(x, Fields):
             for k, (key, part) in enumerate(zip(x.struct.fields, x, strict=True)):
                 parts.append(f"{', ' if k else f'{x.struct}('}{key}=")
@@ -441,7 +441,7 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
 
     def _way_out(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
-        """A help text about an argument of a wrong type or range: the function's signature, after the uses of the
+        """The help text for an argument of a wrong type or range: the function's signature, after the uses of the
         argument's type; "" if the error states the type that was expected."""
         if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
             return ""
@@ -479,7 +479,7 @@ class Calls(TracerState):
         return self.inlined(chosen, ordered, node)
 
     def _check_one_dtype(self, f: FuncDef, args: Sequence[Any]) -> None:
-        """TypeRule where the arguments of a function of vectors have several dtypes."""
+        """Raise TypeRule if the arguments of a function of vectors have several dtypes."""
         taken = [
             x.type
             for p, x in zip(f.definition.parameters, args, strict=False)
@@ -494,8 +494,8 @@ class Calls(TracerState):
     def _by_position(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> list[Any]:
-        """The arguments of a function of the library in the order of its parameters: those of the first overload that
-        has these names."""
+        """The arguments of a function of the library in the order of its parameters: the parameters of the first
+        overload with the given names."""
         problem: TypeError | None = None
         for candidate in f.definitions:
             try:
@@ -545,7 +545,7 @@ class Calls(TracerState):
         return result
 
     def _narrowed(self, x: Any, narrow: DType) -> Any:
-        """Results in float32 as floats of 16 bits."""
+        """Results in float32, converted to 16-bit floats."""
         if isinstance(x, tuple):
             return tuple(self._narrowed(part, narrow) for part in x)
         is_wide = isinstance(x, Value) and is_element(x.type) and scalar_of(x.type) == float32
@@ -609,7 +609,7 @@ class Calls(TracerState):
         raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
-        """The text of the call with casts to the parameters of the first overload with as many; "" if casts do not
+        """The text of the call with casts to the parameters of the first overload with as many; "" if no casts would
         help."""
         if not isinstance(node, ast.Call) or node.keywords:
             return ""
@@ -746,13 +746,13 @@ class Calls(TracerState):
 def by_position(
     name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a public function, those with names that stand for what its `*` parameter takes by position."""
+    """The arguments of a public function, with the named arguments of its `*` parameter by position."""
     rest = REST.get(name, ())
     if not any(key in rest for key in kwargs):
         return args, kwargs
     _, *parameters = inspect.signature(function).parameters.values()
     names = [*(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD), *rest]
-    # The first ones are given by position, and what has a name comes after them.
+    # Positional arguments come first, named arguments after them.
     named = [n for n in names[min(len(args), len(names) - len(rest)) :] if n in kwargs]
     others = {key: x for key, x in kwargs.items() if key not in named}
     return [*args, *(kwargs[n] for n in named)], others
@@ -785,7 +785,7 @@ def _shown(p: inspect.Parameter) -> str:
 
 
 def given(x: Any) -> Any:
-    """An argument as `overloads.match` takes it."""
+    """The form of an argument for `overloads.match`."""
     if isinstance(x, Value | Fields):
         return x.type
     if isinstance(x, np.generic | np.ndarray):

@@ -73,7 +73,7 @@ def _may_change(x: object) -> bool:
 
 
 class _Content:
-    """A fetch that gives True as long as a container has the content that it had when it was captured."""
+    """A fetch that returns True as long as a container has the same content as at its capture."""
 
     def __init__(self, fetch: Fetch, content: object) -> None:
         self.fetch = fetch
@@ -109,7 +109,8 @@ class _Same:
 
 
 def unchanged(captured: Captured) -> bool:
-    """Whether a capture is unchanged: the name gives the same object, or an equal number or string of its type."""
+    """Whether a capture is unchanged: the name is bound to the same object, or to an equal number or string of the same
+    type."""
     fetch, name, value = captured
     try:
         found = fetch(name)

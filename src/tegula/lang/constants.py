@@ -1,6 +1,6 @@
-"""Parameters that take constants: a value for one is bound, which gives a kernel or function of the other parameters.
+"""Parameters that take constants: binding their values makes a kernel or function of the other parameters.
 
-So gradients, tapes, keys and caches see kernels of arrays and numbers only, one for each list of constants."""
+So gradients, tapes, keys and caches handle only kernels of arrays and numbers, one for each list of constants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BOUND = "_tegula_bound"
 
 
 class Unfit(Exception):
-    """A value that a constant parameter does not take: what is wrong with it, and a way out."""
+    """A value that a constant parameter does not accept: the reason, and a help text."""
 
     def __init__(self, what: str, help: str) -> None:
         super().__init__(what)
@@ -43,7 +43,7 @@ def takes_constant(annotation: Annotation) -> bool:
 
 def constant_key(x: Any) -> Hashable:
     """The value as part of a key. Keys are equal only if kernels cannot tell the values apart: True is not 1, and -0.0
-    is not 0.0. TypeError for one that has no hash."""
+    is not 0.0. TypeError for a value without a hash."""
     kind = type(x)
     if kind in _PLAIN:
         return kind, x
@@ -56,8 +56,8 @@ def constant_key(x: Any) -> Hashable:
 
 
 def checked(p: Parameter, x: Any) -> Any:
-    """A value for a constant parameter, of the type that the annotation names. Unfit if the parameter does not take
-    it, or kernels do not."""
+    """A value for a constant parameter, of the type that the annotation names. Unfit if the parameter or kernels do not
+    accept the value."""
     pattern = p.annotation
     assert isinstance(pattern, ConstantPattern)
     if pattern.kind is float and type(x) is int:
@@ -92,8 +92,8 @@ def _shown(x: Any) -> str:
 
 
 def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
-    """The bindings of the parameters whose values are bound. They act as captured constants do, but names that the
-    function assigns to are variables that begin with the value."""
+    """The bindings of the parameters whose values are bound. Bound names act like captured constants, except that names
+    which the function assigns to are variables with this initial value."""
     if not definition.bound:
         return {}
     changed = bindings(definition.source.tree.body)
@@ -105,20 +105,20 @@ def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
 
 
 def bound_function(f: FuncDef, values: Mapping[str, Any]) -> FuncDef:
-    """A function with the values for some of its parameters, one object for each list of values; so are what gives its
-    gradient and what runs in its place, whose first parameters are the function's own."""
+    """A function with bound values for some of its parameters, one object for each list of values. The values are also
+    bound in its gradient and replay functions, whose first parameters are the function's own."""
     key = tuple((name, constant_key(value)) for name, value in values.items())
     known: dict[Hashable, FuncDef] = vars(f).setdefault(_BOUND, {})
     if key not in known:
         known[key] = FuncDef(f.definition.bind(values))
     made, own = known[key], [p.name for p in f.definition.parameters]
-    # They may have been given to the function since.
+    # The function may have received them in the meantime.
     made.gradient, made.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
     return made
 
 
 def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any]) -> FuncDef | None:
-    """A rule of a function with the values for its parameters at the same positions."""
+    """A gradient or replay function with bound values for the parameters at the same positions."""
     if rule is None:
         return None
     names = [p.name for p in rule.definition.parameters]
@@ -128,7 +128,7 @@ def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any
 
 
 def apply_constants(captures: Captures, f: FuncDef, ordered: Sequence[Any]) -> tuple[FuncDef, list[Any]]:
-    """The function with those of the arguments that are for constant parameters, and the other arguments."""
+    """The function with the arguments of constant parameters bound, and the other arguments."""
     parameters = f.definition.parameters
     if not any(takes_constant(p.annotation) for p in parameters):
         return f, [*ordered]
@@ -145,7 +145,7 @@ def apply_constants(captures: Captures, f: FuncDef, ordered: Sequence[Any]) -> t
 
 
 def explain_absent(definition: Definition, errors: Sequence[CompileError]) -> None:
-    """Add to errors about None which parameters are None, where arrays were left out."""
+    """Add to errors about None a note with the parameters whose arrays are absent."""
     absent = [name for name, value in definition.bound.items() if value is None]
     for error in errors if absent else ():
         if _NONE.search(error.message):
@@ -156,7 +156,7 @@ def explain_absent(definition: Definition, errors: Sequence[CompileError]) -> No
 
 
 def spoken(value: Any) -> str:
-    """A value without what differs from process to process."""
+    """A value in a form that is the same in every process."""
     if isinstance(value, DType):
         return str(value)
     if isinstance(value, tuple | list):
@@ -171,6 +171,6 @@ def is_fixed(x: Any) -> bool:
 
 
 def require_constant(name: str, p: Parameter, x: Any, loc: Location) -> None:
-    """NotConstant for an argument of a constant parameter that is known at run time only."""
+    """Raise NotConstant for an argument of a constant parameter that is not known at compile time."""
     if takes_constant(p.annotation) and not is_fixed(x):
         raise NotConstant(loc, what=f"argument '{p.name}' of {name}")

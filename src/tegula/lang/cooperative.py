@@ -170,7 +170,7 @@ def _pattern(annotation: Any) -> Pattern | None:
 
 
 def _is_empty(body: list[ast.stmt]) -> bool:
-    """Whether a function's body has no code: only a docstring, `...` or `pass`."""
+    """Whether a function's body has no code besides a docstring, `...` or `pass`."""
     return all(
         isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
         for s in body

@@ -88,10 +88,10 @@ class _Call:
         self.node = node
         self.name = name or f.name
         self.patterns: dict[str, Pattern] = dict(f.patterns)
-        """The parameters; for a tile of structs one for each leaf."""
+        """The parameters; a tile of structs has a parameter for each leaf."""
         self.changed = [*f.changed]
         self.structs: dict[str, tuple[StructType, list[str]]] = {}
-        """The parameters that are tiles of structs, with those of their leaves."""
+        """The parameters that are tiles of structs, with the parameters of their leaves."""
 
     def build(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         tracer, f = self.tracer, self.f
@@ -134,7 +134,7 @@ class _Call:
         return dict(zip(self.f.patterns, found, strict=True))
 
     def _by_leaf(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with tiles of structs taken apart, which parameters for tiles of any dtype take."""
+        """The arguments with tiles of structs flattened for parameters that accept tiles of any dtype."""
         given: dict[str, Any] = {}
         for name, x in found.items():
             pattern = self.patterns[name]
@@ -154,13 +154,13 @@ class _Call:
         return given
 
     def _replace(self, name: str, leaves: Sequence[str]) -> None:
-        """Have several parameters of the same pattern in the place of one."""
+        """Replace a parameter by several parameters of the same pattern."""
         split = {key: leaves if key == name else [key] for key in self.patterns}
         self.patterns = {leaf: self.patterns[key] for key, each in split.items() for leaf in each}
         self.changed = [leaf for key in self.changed for leaf in split.get(key, [key])]
 
     def _whole_structs(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """What the parameters are in a program, where leaves are tiles of structs again."""
+        """The values of the parameters in a program, with leaves regrouped to tiles of structs."""
         whole = dict(known)
         for name, (struct, leaves) in self.structs.items():
             whole[name] = grouped(Columns, struct, iter([known[leaf] for leaf in leaves]))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 PROOF, BOUNDED = "proof", "bounded"
 WITHOUT_EFFECT = ("name", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim")
-"""Options of `@kernel` that other tile languages have: they are accepted and change nothing."""
+"""Options of `@kernel` that other tile languages have: accepted without effect."""
 MODULE_OPTIONS = (
     *(
         "enable_backward",
@@ -40,16 +40,16 @@ MODULE_OPTIONS = (
     *("verify_fp", "verify_cuda", "enable_cpu_blocks", "default_grid_stride"),
 )
 MATHDX = "enable_mathdx_"
-"""What `module_options=` may name, with all names that begin with MATHDX, and `tg.config` too."""
+"""The options that `module_options=` and `tg.config` accept, besides all names that begin with MATHDX."""
 
 
 def known_module_option(name: str) -> bool:
-    """Whether a name is one of the options that other tile languages have for modules."""
+    """Whether a name is a module option of other tile languages."""
     return name in MODULE_OPTIONS or name.startswith(MATHDX)
 
 
 def kernel_options(given: Mapping[str, Any], caller: FrameType) -> KernelOptions:
-    """The options of `@kernel(...)`. WrongArguments, at the line that gives it, for one that there is not."""
+    """The options of `@kernel(...)`. WrongArguments, at the line of the decorator, for an unknown option."""
     known = field_names(KernelOptions)
     place = Location(caller.f_code.co_filename, caller.f_lineno)
     module_options = given.get("module_options")
@@ -64,15 +64,15 @@ def kernel_options(given: Mapping[str, Any], caller: FrameType) -> KernelOptions
 
 
 def unknown_option(where: str, name: str, known: Sequence[str], place: Location) -> WrongArguments:
-    """The error about an option that there is not, with the one that may have been meant."""
+    """The error for an unknown option, with the most similar known one."""
     return WrongArguments(place, what=f"{where} has no option '{name}'", help=likeness(name, known))
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """What `@kernel(...)` was given. `check`: what is asked of schedules, PROOF or BOUNDED. `launch_bounds` and
-    `grid_stride` are accepted and change no result. The keywords of SCHEDULE overrule what automatic schedules choose
-    (docs/schedules.md)."""
+    """The options of `@kernel(...)`. `check`: the requirement on schedules, PROOF or BOUNDED. `launch_bounds` and
+    `grid_stride` are accepted without effect on results. The keywords of SCHEDULE override the choices of automatic
+    schedules (docs/schedules.md)."""
 
     enable_backward: bool | None = None
     module: object = None
@@ -88,7 +88,7 @@ class KernelOptions:
     raster: int | None = None
 
     def bounded(self, name: str) -> bool:
-        """Whether a schedule that is unproved will do; LaunchError for another value of `check`."""
+        """Whether an unproved schedule is accepted; LaunchError for an invalid value of `check`."""
         if self.check not in (PROOF, BOUNDED):
             help = f"'{BOUNDED}' accepts schedules that the checker cannot decide, of which some launches are explored"
             raise LaunchError(
@@ -97,7 +97,7 @@ class KernelOptions:
         return self.check == BOUNDED
 
     def schedule(self, name: str) -> dict[str, int | bool]:
-        """The keywords of SCHEDULE that were given; LaunchError for a value that one does not take."""
+        """The keywords of SCHEDULE that were given; LaunchError for an invalid value."""
         found: dict[str, int | bool] = {}
         for key, allowed in SCHEDULE.items():
             value = getattr(self, key)
@@ -123,7 +123,7 @@ SCHEDULE: dict[str, Sequence[int]] = {
     "persistent": (False, True),
     "raster": range(1, 1025),
 }
-"""The keywords that overrule automatic schedules, and the values that they take."""
+"""The keywords that override automatic schedules, and their values."""
 
 
 class KernelDef(Named):
@@ -140,13 +140,13 @@ class KernelDef(Named):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Names, annotations and defaults, as they are declared; the error says which annotation stands for no type."""
+        """The declared names, annotations and defaults; raises an error for an annotation that is no type."""
         return self.definition.parameters
 
     @cached_property
     def leaf_parameters(self) -> list[Parameter]:
-        """The parameters that launches pass: one for each leaf of structs, and the arrays that indexed arrays are made
-        of."""
+        """The parameters that launches pass: one for each leaf of a struct, and the data and index arrays of an indexed
+        array."""
         return leaf_parameters(self.definition.parameters)
 
     def trace(
@@ -156,7 +156,7 @@ class KernelDef(Named):
         access: Sequence[AccessClass | None] = (),
         library: Mapping[str, FuncDef] | None = None,
     ) -> Kernel:
-        """The IR of this kernel for parameter types and a launch class; CompileError for a wrong program."""
+        """The IR of this kernel for parameter types and a launch class; CompileError for an invalid program."""
         made = trace(self.definition, param_types, launch, access, library)
         made.schedule = self.options.schedule(self.name)
         made.bounded = self.options.bounded(self.name)
@@ -164,7 +164,7 @@ class KernelDef(Named):
 
     @cached_property
     def has_roles(self) -> bool:
-        """Whether the kernel's source has roles. SourceNotFound if Python does not keep it."""
+        """Whether the kernel's source has roles. SourceNotFound if the source is not available."""
         return any(isinstance(s, ast.With) for s in ast.walk(self.definition.source.tree))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,8 +201,8 @@ def kernel(
 def kernel(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Make a Python function a kernel, with or without arguments.
 
-    `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
-    `source`: the text of the function where Python does not keep it (exec)."""
+    `enable_backward`: whether gradients may be computed; `block_dim`: the default block size; `source`: the text of the
+    function if Python does not keep it (exec)."""
 
     chosen = kernel_options(options, sys._getframe(1))
 
@@ -233,7 +233,7 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     """
     scope = sys._getframe(1)
     for option in options:
-        if option not in ("name", "module"):  # accepted, and change nothing
+        if option not in ("name", "module"):  # accepted without effect
             place = Location(scope.f_code.co_filename, scope.f_lineno)
             raise unknown_option("tg.func", option, ("source", "name", "module"), place)
 
@@ -304,11 +304,11 @@ def _check_function(f: object, decorator: str) -> None:
 
 
 def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
-    """The definitions that the new one joins: those of the function of that name which the scope has defined so far.
+    """The earlier overloads that a new definition joins: the definitions of the same name in the same scope so far.
 
-    What the name stands for by another way (a function from elsewhere or from a call of a factory, another function's
-    object) is replaced, as Python does. So is a definition further down in the file, or in another text of the file:
-    the module, the cell or the loop is being run again."""
+    Other objects bound to the name (a function from another module or from a factory, another function's object) are
+    replaced, as in Python. So is a definition further down in the file, or in another version of the file, because the
+    module, cell or loop is then running again."""
     function = made.function
     known = scope.f_locals.get(function.__name__)
     if not isinstance(known, FuncDef):

@@ -1,4 +1,4 @@
-"""A Python function seen by the compiler: its source, parameters and the names it captures."""
+"""A Python function for the compiler: its source, parameters and captured names."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to
 
 class Definition:
     """A Python function at its decoration, parsed when its source is first needed. `source`: its text, if Python does
-    not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its
-    file, if known; `library`: it is a function of Tegula's own, whose files never change. `bound`: the values of
-    parameters that are constants, which `parameters` leaves out."""
+    not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its file,
+    if known; `library`: the function belongs to Tegula, whose files never change. `bound`: the values of parameters
+    that are constants, which `parameters` leaves out."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Definition:
 
     @property
     def source(self) -> FunctionSource:
-        """The parsed source; SourceNotFound if Python does not have it, or has that of another function."""
+        """The parsed source; SourceNotFound if the source is not available, or belongs to another function."""
         if self._source is None:
             try:
                 if self.text is not None:
@@ -99,7 +99,7 @@ class Definition:
 
     @property
     def changed(self) -> list[str]:
-        """The names of the parameters that the function changes for its caller."""
+        """The names of the parameters that the function modifies for its caller."""
         return [p.name for p in self.parameters if p.changed]
 
     @property
@@ -109,7 +109,7 @@ class Definition:
         return Location(code.co_filename, code.co_firstlineno, function=self.name)
 
     def parameter_location(self, name: str) -> Location:
-        """The location of a parameter in the source; of the definition if there is no source."""
+        """The location of a parameter in the source; the location of the definition if there is no source."""
         try:
             tree = self.source.tree
         except SourceNotFound:
@@ -171,12 +171,12 @@ class Definition:
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
 
     def _annotations_now(self) -> dict[str, Any]:
-        """The values at the decoration of annotations that are strings, as of other annotations. Names that are only
-        bound later are left to the first launch."""
+        """The values of string annotations, evaluated at the decoration as other annotations are. Names that are bound
+        later are resolved at the first launch."""
         found: dict[str, Any] = {}
         for name, annotation in self.function.__annotations__.items():
             if isinstance(annotation, str):
-                with suppress(Exception):  # the first launch reports what is wrong for good
+                with suppress(Exception):  # the first launch reports errors that remain
                     found[name] = self._evaluated(annotation)
         return found
 
@@ -187,7 +187,7 @@ class Definition:
         return annotation
 
     def closure(self) -> dict[str, Any]:
-        """The variables of enclosing Python functions that this one uses and that are bound by now."""
+        """The variables of enclosing Python functions that the function uses and that are bound already."""
         out: dict[str, Any] = {}
         for name, cell in zip(
             self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True
@@ -199,13 +199,13 @@ class Definition:
         return out
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
-        """The function with constants in the place of variables, also in the functions that it calls."""
+        """The function with constants instead of variables, also in the functions that it calls."""
         made = copy.copy(self)
         made.constants = {**self.constants, **constants}
         return made
 
     def bind(self, values: Mapping[str, Any]) -> Definition:
-        """The function of the other parameters, with constants for some."""
+        """The function of the remaining parameters, with constants bound to some."""
         made = copy.copy(self)
         made.bound = {**self.bound, **values}
         made._parameters = [p for p in self.parameters if p.name not in values]
@@ -219,7 +219,7 @@ class Definition:
 
     @property
     def takes_constants(self) -> bool:
-        """Whether a parameter takes a constant, as far as annotations have a value by now."""
+        """Whether a parameter takes a constant, as far as annotations have a value already."""
         given = {**self.function.__annotations__, **self._annotations}
         free = (a for name, a in given.items() if name not in self.bound and name != "return")
         return any(isinstance(constant_pattern(a), ConstantPattern) for a in free)
@@ -248,11 +248,11 @@ class Definition:
 
 
 class FuncDef(Named):
-    """A function that kernels call (`@tg.func`). It never changes what it does: one defined later under the same name
-    is another object, whose `definitions` begin with the `earlier` ones that it joins.
+    """A function that kernels call (`@tg.func`). The object is immutable: a later definition of the same name is
+    another object, whose `definitions` begin with the `earlier` ones that it joins.
 
-    `in_float32`: on 16-bit floats it means its float32 result, rounded once; `gradient`: what gives its derivative;
-    `replay`: what runs in its place where gradients need its result again."""
+    `in_float32`: on 16-bit floats the result is the float32 result, rounded once; `gradient`: the function that
+    computes the derivative; `replay`: the function that runs instead when gradients recompute the result."""
 
     def __init__(self, definition: Definition, earlier: Sequence[FuncDef] = (), frame: int = 0) -> None:
         """`frame`: the identity of the Python frame that the function is defined in."""
@@ -275,7 +275,8 @@ class FuncDef(Named):
 
     @property
     def all_parameters(self) -> list[Parameter]:
-        """The parameters of all definitions, each once, in order; those that some lack have the default None."""
+        """The parameters of all definitions, each once, in order; parameters that some definitions lack have the
+        default None."""
         each = [f.definition.parameters for f in self.definitions]
         known = {p.name: p for parameters in reversed(each) for p in parameters}
         order = dict.fromkeys(p.name for parameters in each for p in parameters)
@@ -284,21 +285,21 @@ class FuncDef(Named):
 
     @property
     def changes(self) -> bool:
-        """Whether a definition changes a parameter for its caller."""
+        """Whether a definition modifies a parameter for its caller."""
         return any(f.definition.changed for f in self.definitions)
 
     @cached_property
     def overloads(self) -> tuple[FuncDef, ...]:
-        """The definitions that calls choose from, in source order; of definitions with parameters of the same types,
-        the last. TypeMismatch if an annotation names no type."""
+        """The overloads of the function, in source order; of definitions with the same parameter types, the last.
+        TypeMismatch if an annotation names no type."""
         if len(self.definitions) == 1:
             return self.definitions
         last = {tuple(p.annotation for p in f.definition.parameters): f for f in self.definitions}
         return tuple(f for f in self.definitions if f in last.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function in Python: the result has the bits that it has in kernels. CompileError where a kernel with
-        such a call could not be compiled, or where the function needs a block of threads."""
+        """Call the function in Python, with bit for bit the result of kernels. CompileError if a kernel with the call
+        could not be compiled, or if the function needs a block of threads."""
         return evaluate(self, args, kwargs)
 
     def __repr__(self) -> str:
@@ -315,7 +316,7 @@ class PublicFunction:
         self.__signature__ = signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function in Python, as in a kernel; CompileError where it needs a block of threads."""
+        """Call the function in Python, as in a kernel; CompileError if the function needs a block of threads."""
         return evaluate(self, args, kwargs)
 
     def __repr__(self) -> str:
@@ -342,7 +343,7 @@ class PublicNamespace:
 
 
 class StackFunction(PublicFunction):
-    """The function `tg.tile_stack`. Outside of kernels a call gives the type of a function's parameter."""
+    """The function `tg.tile_stack`. Outside of kernels a call returns the type of a function's parameter."""
 
     def __call__(self, capacity: int, dtype: object) -> StackAnnotation:
         return stack_annotation(capacity, dtype)
@@ -354,5 +355,5 @@ def _compiled(annotation: str) -> CodeType:
 
 
 def signature_text(name: str, types: Sequence[object]) -> str:
-    """A call with types for arguments, as messages write it."""
+    """The text of a call with argument types, for messages."""
     return f"{name}({', '.join(map(str, types))})"

@@ -1,4 +1,4 @@
-"""Calls of functions with a derivative of their own, which is not derived from their body: functions of the standard
+"""Calls of functions with a declared derivative, which is not derived from their body: functions of the standard
 library with a `_NAME_adjoint`, and functions with `@func_grad`."""
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _traced(
 def _elements(
     tracer: Calls, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None
 ) -> list[Value] | None:
-    """The arguments as scalars, vectors and matrices. If one has another type: an error in kernels to be
+    """The arguments as scalars, vectors and matrices. If an argument has another type: an error in kernels to be
     differentiated, None in other kernels."""
     args: list[Value] = []
     for p, x in zip(chosen.definition.parameters, ordered, strict=True):

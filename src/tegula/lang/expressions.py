@@ -1,4 +1,4 @@
-"""Expressions: each method builds the ops of one kind of node and returns what it stands for."""
+"""Expressions: each method builds the ops of one kind of node and returns the node's value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class Expressions(StructPlaces):
         return found.read(self) if isinstance(found, StructElement) else found
 
     def unread(self, node: ast.expr) -> Any:
-        """The value of an expression, or the place of a struct in an array or tile, of which a field may be wanted."""
+        """The value of an expression, or the location of a struct in an array or tile, of which the caller may read a
+        single field."""
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
             what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
@@ -141,7 +142,7 @@ class Expressions(StructPlaces):
     _List = _Tuple
 
     def _items(self, node: ast.expr) -> Any:
-        """The items of a tuple that one of its expressions gives: one, or all of those of a tuple after a '*'."""
+        """The items that an expression of a tuple display adds: one, or all items of a tuple after a '*'."""
         if not isinstance(node, ast.Starred):
             return (self.expr(node),)
         found = self.expr(node.value)
@@ -339,7 +340,7 @@ class Expressions(StructPlaces):
         if number is not None:
             return bool(number)
         if isinstance(x, Value) and isinstance(x.type, ArrayType):
-            return True  # one that is left out is None
+            return True  # an absent array is None
         if isinstance(x, Value | np.generic):
             return self.builder.truth(self.typed(x))
         if x is None or (isinstance(x, str | tuple) and not isinstance(x, Fields)):
@@ -383,7 +384,7 @@ class Expressions(StructPlaces):
 
 
 def dimensions(x: Any) -> int | None:
-    """How many dimensions a tile or array has; None for anything else."""
+    """The number of dimensions of a tile or array; None for other values."""
     t = x.type if isinstance(x, Value) else None
     if isinstance(t, TileType | BufType):
         return len(t.shape)
@@ -391,7 +392,7 @@ def dimensions(x: Any) -> int | None:
 
 
 def speculable(region: Region) -> bool:
-    """Whether running the region's ops when they are not needed is unnoticeable and cheap."""
+    """Whether speculative execution of the region's ops is unobservable and cheap."""
     return len(region.ops) <= SPECULATED and all(_harmless(op) for op in region.ops)
 
 

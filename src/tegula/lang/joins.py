@@ -180,7 +180,7 @@ class Joins(Expressions):
             return self.builder.one(TileFillAbsent, [x])
 
     def _anything(self, t: Type, region: Region) -> Value:
-        """A placeholder of the type at the end of a region whose path never reads it."""
+        """A placeholder of a type at the end of a region whose path never reads the value."""
         with self.within(region):
             return self.placeholder(t)
 
@@ -327,7 +327,7 @@ class Joins(Expressions):
         raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
 
     def _named(self, x: Value) -> Any:
-        """Whether a name that is given to it is its second one, which stands for a copy: True, False or a Value."""
+        """Whether a new name of a tile is its second name, which means a copy: True, False or a Value."""
         if x in self.named_if:
             return self.named_if[x]
         return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
@@ -361,7 +361,7 @@ def same_static(a: Binding, b: Binding) -> bool:
 
 
 def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.CompileError]:
-    """The error for reading a name that paths bind to different kinds of things."""
+    """The error for reading a name that paths bind to different kinds of objects."""
     before, after = describe_type(a), describe_type(b)
     if name == RESULT:
         what = f"the function returns {before} on one path and {after} on another"

@@ -27,11 +27,11 @@ from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
 
 ROOM = 8000
-"""Python frames that tracing may use: about 500 functions in each other."""
+"""The number of Python frames that tracing may use: about 500 nested function calls."""
 
 
 BLOCKS = 120
-"""Branches and loops may be in each other so many deep; each `elif` is in the one before."""
+"""The maximal nesting depth of branches and loops; each `elif` is nested in the previous one."""
 
 
 class Tracer(Statements):
@@ -65,10 +65,10 @@ def trace(
     library: Mapping[str, FuncDef] | None = None,
     differentiable: bool = False,
 ) -> Kernel:
-    """The kernel that a definition means for the given parameter types and launch class.
+    """The kernel of a definition for the given parameter types and launch class.
 
-    `library`: the functions of the standard library by name (none by default). `differentiable`: functions whose
-    derivative is known by other means than their body are `call` ops. Raises a CompileError with all errors found."""
+    `library`: the functions of the standard library by name (none by default). `differentiable`: calls of functions
+    with a declared derivative are `call` ops. Raises a CompileError with all errors found."""
     tracer = _traced(definition, param_types, launch, library, differentiable)
     body, builder = tracer.body, tracer.builder
     tracer.finish_roles()
@@ -96,8 +96,8 @@ def bound_types(
     launch: LaunchClass,
     library: Mapping[str, FuncDef] | None = None,
 ) -> tuple[tuple[Any, ...], tuple[Captured, ...]]:
-    """The types of what a name is bound to at the end of a kernel: of each part of a tuple, else of the one value; for
-    what is no value, the object itself. And what the kernel captures, which they depend on."""
+    """The types of a name's binding at the end of a kernel: of each part of a tuple, else of the single value; the
+    object itself if it is no value. Also the captures of the kernel, which the types depend on."""
     tracer = _traced(definition, param_types, launch, library)
     if tracer.errors:
         raise E.gathered(tracer.errors)
@@ -146,7 +146,7 @@ def _traced(
 
 
 def check_depth(body: Region) -> None:
-    """TooDeep at the first op that lies in more blocks than later passes follow."""
+    """Raise TooDeep at the first op that is nested more deeply than later passes support."""
     pending = [(op, 0) for op in reversed(body.ops)]
     while pending:
         op, depth = pending.pop()
@@ -157,7 +157,8 @@ def check_depth(body: Region) -> None:
 
 @contextmanager
 def nesting(builder: KernelBuilder) -> Iterator[None]:
-    """Room for deeply nested programs; TooDeep with the line where it is not enough."""
+    """A context with a larger recursion limit for deeply nested programs; TooDeep with the line at which the limit is
+    exceeded."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, ROOM))
     try:

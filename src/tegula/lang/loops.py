@@ -491,7 +491,7 @@ class Loops(Branches):
         return out
 
     def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> CarriedName | None:
-        """How a binding enters a loop; None if control flow cannot carry it."""
+        """The initial values of a binding in a loop; None if control flow cannot carry the binding."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
         if is_element_value(x):
@@ -517,7 +517,7 @@ class Loops(Branches):
         return None
 
     def _kept(self, name: str, x: Binding) -> CarriedName:
-        """A part of a tuple that stays what it is."""
+        """A part of a tuple that loops do not carry."""
         return CarriedName(name, x, [], lambda args: x)
 
     def _body(
@@ -753,7 +753,7 @@ def _alike(before: Binding, end: Binding) -> bool:
 
 
 def is_kept(x: Binding) -> bool:
-    """Whether a part of a tuple is nothing that control flow selects: an array, a function, None."""
+    """Whether a part of a tuple cannot be selected by control flow: an array, a function, None."""
     return not isinstance(x, (tuple, *LITERALS)) and (not isinstance(x, Value) or is_handle(x))
 
 

@@ -1,4 +1,4 @@
-"""Which definition of a function fits the arguments of a call, in kernels and in Python."""
+"""Overload resolution: the definition of a function that fits the arguments of a call, in kernels and in Python."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NO_DEFAULT: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: it is given by
-    name only; `columns_of`: the array of structs that it is a leaf of; `changed`: a variable that is passed for it has,
-    after the call, the value that the parameter has at the end of the function."""
+    """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: keyword-only;
+    `columns_of`: the array of structs of which the parameter is a leaf; `changed`: the parameter's final value is
+    assigned to the variable that is passed for it."""
 
     name: str
     annotation: Annotation
@@ -49,7 +49,7 @@ class Parameter:
 
 
 def counted(n: int, what: str) -> str:
-    """The number of things in words: `1 argument`, `2 arguments`, `no arguments`."""
+    """A count in words: `1 argument`, `2 arguments`, `no arguments`."""
     return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
 
 
@@ -95,7 +95,7 @@ kind; a parameter of any type; a literal out of the type's range."""
 def match(wanted: Annotation, x: Any) -> int | None:
     """The cost of an argument for an annotation; None if it does not fit.
 
-    `x`: the type of a value, CALLEE for a function or a dtype, a Python number or another constant for itself."""
+    `x`: the type of a value, CALLEE for a function or a dtype, or a Python number or another constant itself."""
     if wanted is ANY:
         return GENERIC
     if is_element(wanted):
@@ -119,7 +119,7 @@ def match(wanted: Annotation, x: Any) -> int | None:
 
 
 def _match_constant(wanted: ConstantPattern, x: Any) -> int | None:
-    """The cost of an argument for a parameter that takes a constant, of which some type may be asked for."""
+    """The cost of an argument for a parameter that takes a constant, which may be restricted to a type."""
     if isinstance(x, Type):
         return None
     if wanted.kind is object:
@@ -146,8 +146,8 @@ def _match_element(wanted: Any, x: Any) -> int | None:
 
 
 def constant_type(x: np.generic | np.ndarray) -> Type | None:
-    """The type in kernels of a NumPy number, or of an array of one or two dimensions as a vector or matrix; None if
-    there is none."""
+    """The type in kernels of a NumPy number, or of a NumPy array of one or two dimensions as a vector or matrix; None
+    if there is none."""
     try:
         scalar = from_numpy(x.dtype)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the tracer knows at a point of the program: bindings, frames, regions, errors."""
+"""The state of the tracer at a point of the program: bindings, frames, regions, errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tegula.types import (
 Binding: TypeAlias = Any
 """The binding of a name: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
 
-# Control flow is data: these names hold whether the path has left a loop body, a loop or the function.
+# Names of flags that record whether the path has left a loop body, a loop or the function.
 RETURN, BREAK, CONTINUE, RESULT = "%return", "%break", "%continue", "%result"
 FLAGS = (RETURN, BREAK, CONTINUE)
 
@@ -59,7 +59,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The mark of a name that paths bind to things which cannot be merged. Reading the name is the error `error`."""
+    """The mark of a name that paths bind to values which cannot be merged. Reading the name raises `error`."""
 
     error: Callable[[Location], CompileError]
 
@@ -78,8 +78,8 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the expression around the
-    one that is traced, if that may not be evaluated."""
+    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the enclosing expression
+    that may skip the evaluation of the traced one, if any."""
 
     source: FunctionSource
     flow: Flow
@@ -149,7 +149,7 @@ class TracerState:
             Value, Value
         ] = {}  # objects that a name is bound to on some paths, with their condition
         self.calls: list[object] = []  # functions being inlined
-        self.written_out = 1  # the number of copies that the unrolled loops around this point make of it
+        self.written_out = 1  # the number of copies that enclosing unrolled loops make of this point
 
     # Places ----------------------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class TracerState:
 
     def bind(self, name: str, x: Binding) -> None:
         """Bind a name to a value. Literals get their default type, except inside tuples; tiles become objects, shared
-        ones keep their identity."""
+        tiles keep their identity."""
         bound = self.bound(x)
         self.frame.names[name] = bound
         if isinstance(bound, Value) and not bound.name:
@@ -315,7 +315,7 @@ class TracerState:
     # Implemented by the layers above ---------------------------------------------------------------------------------
 
     def second_name_if(self, named: Value, x: Value) -> Value:
-        """A name for a tile that has one already where `named` is true."""
+        """The object for a new name of a tile: a copy if `named` is true, that is if the tile has a name already."""
         raise NotImplementedError
 
     def expr(self, node: ast.expr) -> Any:

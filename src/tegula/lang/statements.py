@@ -1,4 +1,5 @@
-"""Statements. An error ends its statement; the names that it would bind are marked, and tracing goes on."""
+"""Statements. An error ends its statement; the names that the statement would bind are marked, and tracing
+continues."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Statements(RoleTracer):
     """The part of the tracer that traces statements other than branches and loops."""
 
     def statement(self, node: ast.stmt) -> None:
-        """Trace a statement; errors are collected, and tracing goes on after the statement."""
+        """Trace a statement; errors are collected, and tracing continues after the statement."""
         method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
@@ -114,7 +115,7 @@ class Statements(RoleTracer):
         return x
 
     def _returned_value(self, x: Value) -> Value:
-        """What a named register tile holds. On some path the tile may be a shared one, which is returned itself."""
+        """The value of a named register tile. On some path the tile may be a shared tile, which is returned itself."""
         if root(x) not in self.joined.merged and root(x) not in self.joined.copied:
             return self.builder.tile(x, partial=True)
         made = self.second_name(x)
@@ -186,7 +187,7 @@ class Statements(RoleTracer):
             raise E.TypeMismatch(self.location(node), what=str(e)) from None
 
     def assign(self, target: ast.expr, value: Any, source: ast.expr | None = None) -> None:
-        """target = value, for every kind of target. `source`: the expression that gave the value."""
+        """target = value, for every kind of target. `source`: the expression of the value."""
         self.mark(target)
         if isinstance(target, ast.Name):
             with self.ruled(target):
@@ -242,7 +243,7 @@ class Statements(RoleTracer):
             place.update(op, value)
 
     def place(self, node: ast.expr) -> AssignTarget:
-        """Something that can be read and assigned; its subscripts are evaluated once."""
+        """The target of an assignment, which can be read and assigned; its subscripts are evaluated once."""
         if isinstance(node, ast.Name):
             return NameTarget(self, node)
         if isinstance(node, ast.Subscript):
@@ -253,30 +254,31 @@ class Statements(RoleTracer):
 
 
 class AssignTarget:
-    """An expression whose value has no place to write to; its own memory may still be written."""
+    """The target of an assignment. This base class is an expression that cannot be assigned as a whole; the memory of
+    its value may still be written."""
 
     def __init__(self, tracer: Statements, node: ast.expr) -> None:
         self.tracer = tracer
         self.node = node
 
     def element(self) -> Any:
-        """The type of what is there, as far as it matters to operators."""
+        """The type of the target's value, as far as operators need it."""
         return None
 
     def get(self) -> Any:
-        """What is at the target of the assignment."""
+        """The current value of the target."""
         return self.tracer.expr(self.node)
 
     def set(self, value: Any) -> None:
-        """Put a value at the target of the assignment."""
+        """Assign a value to the target."""
         raise TypeRule(f"'{ast.unparse(self.node)}' cannot be assigned to")
 
     def update(self, op: str, value: Any) -> None:
-        """Combine a value with what is at the target of the assignment."""
+        """Combine a value with the current value of the target."""
         self.set(self.tracer.binary(op, self.get(), value, self.node))
 
     def field(self, node: ast.Attribute) -> AssignTarget:
-        """An attribute of what is here."""
+        """The target of an attribute of this target's value."""
         return AttributeTarget(self.tracer, node, self)
 
 
@@ -341,7 +343,7 @@ class ItemTarget(AssignTarget):
             self.owner_place.set(made)
 
     def update(self, op: str, value: Any) -> None:
-        """Combine a value with what is at the index; additions are atomic."""
+        """Combine a value with the element at the index; additions are atomic."""
         if isinstance(self.owner, Columns):
             self.tracer.update_by_index(op, self.owner, self.index, value)
             return

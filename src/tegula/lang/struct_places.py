@@ -1,7 +1,7 @@
 """Reading and changing structs in arrays and tiles, and fields of values, in kernels.
 
-An element of an array of structs is read as a whole only where it is used as one: what is asked of `a[i].x` is done to
-element i of the array of that field."""
+An element of an array of structs is read as a whole only if it is used as a whole: accesses of `a[i].x` become accesses
+of element i of the field's array."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OF_MEMORY = ("shape", "dtype", "ndim", "size", "T")
 
 @dataclass(frozen=True, slots=True)
 class StructElement:
-    """A place in an array or tile of structs that nothing was read from yet."""
+    """A struct in an array or tile that was not read yet."""
 
     columns: Columns
     index: tuple[Any, ...]
 
     def field(self, tracer: StructPlaces, name: str) -> Any:
-        """A field of the element; a struct in it is a place too."""
+        """A field of the element; for a nested struct again a StructElement."""
         column = self.columns.field(name)
         made = StructElement(column, self.index) if isinstance(column, Columns) else None
         return made or tracer.with_constants(lambda i: tracer.builder.subscript(column, i), self.index)
 
     def read(self, tracer: StructPlaces) -> Any:
-        """The value of the element, or the view that an index with slices gives."""
+        """The value of the element, or the view selected by an index with slices."""
         return tracer.by_index(self.columns, self.index)
 
 
@@ -42,7 +42,7 @@ class StructPlaces(Calls):
     """The part of the tracer that reads and changes fields and elements."""
 
     def attribute_of(self, owner: Columns, name: str) -> Any:
-        """An attribute of an array or tile of structs: that of its first leaf, with the struct for the dtype."""
+        """An attribute of an array or tile of structs: the attribute of its first leaf, with the struct as dtype."""
         if name == "dtype":
             return owner.struct
         if name not in OF_MEMORY or not owner.leaves:
@@ -53,7 +53,7 @@ class StructPlaces(Calls):
         return self.builder.attribute(owner.leaves[0], name)
 
     def by_index(self, owner: Columns, index: Sequence[Any]) -> Fields:
-        """owner[index] of an array or tile of structs: a value, or a view."""
+        """The value or view owner[index] of an array or tile of structs."""
         if isinstance(owner.type, StackType):
             raise TypeRule(f"{owner.type} cannot be indexed")
         made = [
@@ -63,14 +63,14 @@ class StructPlaces(Calls):
         return of_leaves(owner.struct, made)
 
     def set_by_index(self, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
-        """owner[index] = value."""
+        """Build owner[index] = value."""
         self._require_struct(owner, value)
         for k, x in enumerate(owner.leaves):
             part = stored_leaf(self.builder, value, k)
             self.with_constants(lambda i, x=x, part=part: self.builder.assign_subscript(x, i, part), index)
 
     def update_by_index(self, op: str, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
-        """owner[index] op= value, of tiles."""
+        """Build owner[index] op= value of a tile."""
         if isinstance(owner.type, ArrayType):
             help = "add to its fields, as in a[i].x += 1.0"
             raise TypeRule(f"operators are not defined for values of the struct {owner.struct}", help)
@@ -84,7 +84,7 @@ class StructPlaces(Calls):
         inplace(owner.struct, op, change)
 
     def update_tile(self, op: str, target: Columns, value: Any) -> None:
-        """target op= value for a tile of structs."""
+        """Build target op= value of a tile of structs."""
         self._require_struct(target, value)
         inplace(
             target.struct,

@@ -1,4 +1,5 @@
-"""Text that is in no file: what was typed at Python's prompt, which the line history keeps, and what `tg.exec` gets."""
+"""Source text that is in no file: text typed at the Python prompt, from the line history, and text passed to
+`tg.exec`."""
 
 from __future__ import annotations
 
@@ -17,19 +18,19 @@ from typing import Any
 from tegula.source import Text
 
 PROMPTS = ("<stdin>", "<console>")
-"""The files that Python names for code that was typed."""
+"""The file names that Python gives to typed code."""
 DECORATION = 40
-"""So many lines above a function its decorators may begin."""
+"""The maximal number of lines between the first decorator and the function."""
 MOST_COMPLETED = 500
-"""So many ways are tried to complete a text by the lines that the history leaves out."""
+"""The maximal number of attempts to restore lines that the history leaves out."""
 _numbers = count(1)
 
 Fits = Callable[[Text], bool]
 
 
 def typed(function: FunctionType, fits: Fits) -> Text | None:
-    """The text of a function that was typed at Python's prompt, from the line history, the latest that fits it; None
-    where there is none. Lines have the numbers that Python gave them."""
+    """The text of a function that was typed at Python's prompt, from the line history, the latest matching text; None
+    if there is none. Lines have the numbers that Python gave them."""
     code = function.__code__
     readline = sys.modules.get("readline")
     if code.co_filename not in PROMPTS or readline is None:
@@ -50,7 +51,7 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
 
 
 def _first_line(lines: Sequence[str], at: int) -> int:
-    """The line at which the decorators of the function whose `def` is at a line begin."""
+    """The first line of the decorators of the function whose `def` is at a given line."""
     first = at
     for k in reversed(range(max(0, at - DECORATION), at)):
         part = textwrap.dedent("\n".join(lines[k:at])) + "\ndef f(): pass"
@@ -84,7 +85,7 @@ def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
 
 
 def _lines_of(code: CodeType) -> Iterator[int]:
-    """The numbers of the lines that code was compiled from."""
+    """The line numbers of a code object."""
     yield code.co_firstlineno
     for _, _, line in code.co_lines():
         if line is not None:
@@ -95,7 +96,7 @@ def _lines_of(code: CodeType) -> Iterator[int]:
 
 
 def execute(text: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs Python text as exec does, and keeps it, so that kernels can be defined in it.
+    """Runs Python text as exec does, and stores the text, so that kernels can be defined in it.
 
     Parameters:
         text: the text, a string.

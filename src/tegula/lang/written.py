@@ -1,7 +1,7 @@
-"""The text that a Python function was compiled from, found again and checked against its code.
+"""The source text of a Python function, found and checked against its code.
 
-Files change while a program runs, and code is compiled under names that stand for other files: text is taken only if
-compiling it gives the function's code, or code that an import hook made of that."""
+Files change while a program runs, and code may be compiled under the name of another file: text is accepted only if it
+compiles to the function's code, or to the code that an import hook made of it."""
 
 from __future__ import annotations
 import __future__
@@ -24,7 +24,7 @@ from tegula.lang.typed import typed
 from tegula.source import FunctionSource, Text, text_now, versions
 
 BEGIN_NS = time.time_ns()
-"""Files that have not changed since then hold what modules were made from, whatever import hooks made of it."""
+"""The start time: unchanged files since then contain the source of modules, even if import hooks rewrote their code."""
 FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 KINDS = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
@@ -33,16 +33,16 @@ KINDS = (
 
 
 EMPTY = ("RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "COPY_FREE_VARS")
-"""What functions are made of that do nothing."""
+"""The instructions of functions that do nothing."""
 
 
 class Changed(OSError):
-    """There is text, but not that of the function."""
+    """Raised if there is text, but not the text of the function."""
 
 
 def given_text(function: FunctionType, source: str) -> FunctionSource:
-    """The definition in text that a user gives. OSError if it holds another one, unless the function has no body of its
-    own, and stands for its text."""
+    """The definition in text that a user gives. OSError if the text defines another function, unless the given function
+    has no body and is a placeholder for the text."""
     text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
     linecache.cache[text.file] = (len(source), None, text.lines, text.file)
     for found in _everywhere(text, function.__code__):
@@ -52,7 +52,7 @@ def given_text(function: FunctionType, source: str) -> FunctionSource:
 
 
 def _stands_for(source: FunctionSource, code: CodeType) -> bool:
-    """Whether code is that of a function with an empty body and the parameters of a definition."""
+    """Whether code belongs to a function with an empty body and the parameters of a definition."""
     made = _compiled(source, code, ())
     empty = all(op.opname in EMPTY for op in dis.get_instructions(code))
     parameters = code.co_varnames[: _parameters(code)]
@@ -60,7 +60,7 @@ def _stands_for(source: FunctionSource, code: CodeType) -> bool:
 
 
 def text_of(function: FunctionType) -> Text | None:
-    """The text that a function's file holds now, or that was typed, kept for when it is parsed."""
+    """The current text of a function's file, or the typed text, stored until the function is parsed."""
 
     def fits(text: Text) -> bool:
         return any(compiled_from(found, function) for found in _at_its_place(text, function.__code__))
@@ -69,8 +69,9 @@ def text_of(function: FunctionType) -> Text | None:
 
 
 def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
-    """The definition of a function. `text`: what its file held when the function was decorated; where that is not what
-    it was compiled from, other versions of the file are tried. OSError if none is; Changed if there are others."""
+    """The definition of a function. `text`: the text of its file when the function was decorated. If the function was
+    not compiled from this text, other versions of the file are tried. OSError if there is no text; Changed if no text
+    matches."""
     code = function.__code__
     tried: list[Text] = []
     for candidate in _candidates(function, text):
@@ -88,7 +89,7 @@ def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
 
 
 def trusted(function: FunctionType) -> FunctionSource:
-    """The definition that stands where a function of Tegula's own does. OSError if there is none."""
+    """The definition at the line of a function of Tegula itself. OSError if there is none."""
     text = text_of(function)
     found = None if text is None else next(_at_its_place(text, function.__code__), None)
     if found is None:
@@ -103,13 +104,13 @@ def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | No
     yield from versions(file)
     if file == "<string>" and "-c" in sys.orig_argv[:-1]:
         command = Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
-        # Text that exec was given has the same file name.
+        # Text passed to exec has the same file name.
         if any(_everywhere(command, function.__code__)):
             yield command
 
 
 def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
-    """The definition that begins where the function does, if there is one of its name."""
+    """The definition that begins at the function's line, if it has the function's name."""
     lines = text.lines[code.co_firstlineno - 1 :]
     if not lines:
         return
@@ -142,7 +143,8 @@ def _everywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
 
 
 def compiled_from(source: FunctionSource, function: FunctionType, instrumented: bool = True) -> bool:
-    """Whether a function was compiled from a definition. `instrumented`: or from what an import hook made of it."""
+    """Whether a function was compiled from a definition. `instrumented`: the code may also be what an import hook made
+    of the definition."""
     code = function.__code__
     modules = [n for n, x in function.__globals__.items() if isinstance(x, ModuleType)]
     try:
@@ -171,7 +173,7 @@ def _first_line(tree: ast.FunctionDef) -> int:
 
 def _compiled(source: FunctionSource, code: CodeType, modules: Sequence[str]) -> CodeType | None:
     """The code of a definition inside a function, and a class if the function is of one, that bind its free names.
-    `modules`: names that stand for modules, calls of whose attributes are compiled in another way."""
+    `modules`: names of modules, for which calls of attributes compile differently."""
     tree, above = source.tree, source.above
     assert tree.end_lineno is not None
     block = "".join(source.text.lines[_first_line(tree) - 1 + above : tree.end_lineno + above])
@@ -205,7 +207,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
-    """What code does, without where it was written. `body`: its instructions, by which two are compared."""
+    """The meaning of code without source positions, for comparisons. `body`: its instructions."""
     return (
         *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & KINDS),
         *(body(code), code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
@@ -214,7 +216,7 @@ def _meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_co
 
 
 def _operations(code: CodeType) -> list[tuple[str, Any]]:
-    """The instructions without what depends on whether a name is of an import: how its attributes are called."""
+    """The instructions, without the differences in attribute calls between imported and other names."""
     kept = [
         op
         for op in dis.get_instructions(code)
@@ -244,7 +246,7 @@ def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
 
 
 def _equal_but_for_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType) -> bool:
-    """Whether all lines without an assert do the same, where a hook has written asserts anew (pytest's)."""
+    """Whether all lines without an assert have the same meaning, because pytest's import hook rewrites asserts."""
     asserts = {
         line - tree.lineno
         for n in ast.walk(tree)
@@ -256,7 +258,7 @@ def _equal_but_for_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType
 
 
 def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]]:
-    """What the lines of a function read, write and compute, each once, by their distance to the `def`."""
+    """The operations of each line of a function, by its distance from the `def`."""
     found: dict[int, dict[Any, None]] = {}
     for each in (code, *_nested(code)):
         line = 0

@@ -35,22 +35,22 @@ FAMILIES: dict[str, Family] = {}
 """The family of each public function that has one, by the function's name: docstrings of a family share text."""
 
 REST: dict[str, tuple[str, ...]] = {}
-"""The names of what the `*` parameter of a public function takes, by the function's name."""
+"""The names of the arguments of a public function's `*` parameter, by the function's name."""
 INDICES = ("i", "j", "k", "l")
-"""The names of indices of an element, which may be given by name."""
+"""The keyword names of an element's indices."""
 
 FIELDWISE: dict[str, FieldWise] = {}
-"""How public functions take structs, by name. Those that are not here refuse them."""
+"""The treatment of struct arguments by public functions, by name. Other functions refuse structs."""
 
 
 def public(
     name: str, family: Family | None = None, fields: FieldWise | None = None, rest: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a build function available to kernels as `tg.<name>`. `fields`: how it takes structs.
+    """Make a build function available to kernels as `tg.<name>`. `fields`: the treatment of struct arguments.
 
     The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring, the kinds of
-    its parameters and its family are the public documentation (`ops/documented.py`). `rest`: the names that what a `*`
-    parameter takes may be given by, in order."""
+    its parameters and its family are the public documentation (`ops/documented.py`). `rest`: the keyword names of a `*`
+    parameter's arguments, in order."""
 
     def register(build: Callable[..., Any]) -> Callable[..., Any]:
         PUBLIC[name] = build
@@ -141,7 +141,7 @@ class Elementwise(Op):
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
-        """The type of the result, from that of the operands."""
+        """The type of the result, given the types of the operands."""
         return operand
 
     @staticmethod

@@ -87,7 +87,7 @@ def quat_identity(b: OpBuilder, dtype: Operand = float) -> Value:
 
 @public("transform_identity")
 def transform_identity(b: OpBuilder, dtype: Operand = float) -> Value:
-    """The transform that moves nothing: (0, 0, 0, 0, 0, 0, 1).
+    """The identity transform: (0, 0, 0, 0, 0, 0, 1).
 
     Parameters:
         dtype: the scalar type, one of floats; float32 by default.

@@ -1,7 +1,7 @@
-"""Arrays that are seen through index arrays: element i of dimension d is element `indices[d][i]` of the array's.
+"""Arrays indexed by index arrays: element i of dimension d is element `indices[d][i]` of the array's dimension d.
 
-Such an array is no value of the IR: what the language builds on it is built on the array and the index arrays instead,
-at the one place where ops are made. So gradients, checks and code know nothing of it."""
+Such an array is no value of the IR: ops on it are built, at the one place where ops are made, from ops on the array and
+on the index arrays. So gradients, checks and code generation need no support for it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tegula.ops.tile import (
 from tegula.types import ArrayType, int32, int64
 
 Programs = Callable[[str, list[Value]], None]
-"""Traces the program of that name, written in the language, with arguments (see stdlib/indexed_tiles.py)."""
+"""The tracer of a program of the standard library, by the program's name (see stdlib/indexed_tiles.py)."""
 
 
 class IndexedArray(Value):
-    """An array seen through the index array of each of its dimensions. `padding`: dimensions of length 1 before
-    them."""
+    """An array indexed by an index array for each dimension. `padding`: the number of leading dimensions of length
+    1."""
 
     __slots__ = ("data", "indices", "padding")
 
@@ -44,13 +44,13 @@ class IndexedArray(Value):
         self.data, self.indices, self.padding = data, tuple(indices), padding
 
     def places(self, b: OpBuilder, at: Sequence[Value]) -> list[Value]:
-        """The indices in the array of an element."""
+        """The indices of an element in the array."""
         own = at[self.padding :]
         return [b.one(ArrayLoad, [index, i]) for index, i in zip(self.indices, own, strict=True)]
 
 
 def built_by_index(b: OpBuilder, op: Op, programs: Programs) -> list[Value]:
-    """The results of an op on an indexed array, built on the arrays that it is made of."""
+    """The results of an op on an indexed array, built on the array and the index arrays."""
     if isinstance(op, ElementAccess) and isinstance(op.target, IndexedArray):
         return _element(b, op, op.target)
     if isinstance(op, ArrayShape) and isinstance(op.array, IndexedArray):
@@ -75,7 +75,7 @@ def _length(b: OpBuilder, a: IndexedArray, dim: int) -> Value:
 
 
 def _view(b: OpBuilder, op: ArrayView, a: IndexedArray) -> Value:
-    """A view by basic indexing: an index picks an element of the index array, a slice a view of that."""
+    """A view by basic indexing: an index picks an element of the index array, a slice is a view of the index array."""
     rest = iter(op.bounds)
     operands: list[Value] = [a.data]
     spec: list[Any] = []
@@ -92,7 +92,8 @@ def _view(b: OpBuilder, op: ArrayView, a: IndexedArray) -> Value:
 
 
 def _tile(b: OpBuilder, op: TileAccess, a: IndexedArray, programs: Programs) -> list[Value]:
-    """A tile is moved element by element by the threads of the group, by way of shared memory."""
+    """A tile load, store or update of an indexed array: the threads of the group move elements one by one through
+    shared memory."""
     missing = MOST_DIMENSIONS - len(a.indices)
     offset = [b.const(0, int64)] * missing + [b.cast(o, int64) for o in op.offset]
     array = IndexedArray(a.data, a.indices, missing)
@@ -113,7 +114,7 @@ def _tile(b: OpBuilder, op: TileAccess, a: IndexedArray, programs: Programs) -> 
 
 
 def _cells(b: OpBuilder, tile: Value) -> Value:
-    """An object in shared memory with a column for each thread, which holds a tile row after row."""
+    """A tile object in shared memory with a column for each thread, which holds a tile in row-major order."""
     size = tile_type(tile.type).size
     rows = -(-size // b.lanes)
     line = b.one(TileReshape, [tile], {"shape": (size,)})

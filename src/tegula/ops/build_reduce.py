@@ -94,7 +94,7 @@ def tile_reduce(
 
 
 def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
-    """The first elements along a dimension, which stand for what is not added."""
+    """The first elements along a dimension, which are the result for leaves that are not added."""
     value = b.tile(a)
     assert isinstance(value.type, TileType)
     along = tile_axis(value.type.shape, axis)

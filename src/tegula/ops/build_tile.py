@@ -85,7 +85,8 @@ def tile_shape(x: Operand) -> tuple[int, ...]:
 
 
 def tile_axis(shape: Sequence[int], axis: Operand, asked_by: str = "") -> int | None:
-    """A constant axis counted from the front; None for the whole tile. `asked_by`: the function, for the message."""
+    """A constant axis counted from the front; None for the whole tile. `asked_by`: the calling function, for the
+    message."""
     if axis is None:
         return None
     if not isinstance(axis, int):
@@ -233,7 +234,7 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
 
 
 def _counting_type(dtype: Operand) -> DType:
-    """The type of the numbers of a range; TypeRule for one that does not count."""
+    """The type of the numbers of a range; TypeRule for a type without a range."""
     t = element_type(float if dtype is None else dtype)
     if not isinstance(t, DType) or t.is_bool:
         help = "count in int or float and compare or combine the elements, as in a > 0"
@@ -467,7 +468,7 @@ def _tile_atomic(op: str) -> None:
     def before(
         b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, bounds_check: BoundsCheck = True
     ) -> Value:
-        """What is there of elements that are not added."""
+        """The old values of leaves that are not added."""
         return tile_load(b, a, tile_shape(b.tile(t, partial=True)), offset, bounds_check=bounds_check)
 
     build.__doc__ = ATOMIC.format(**ATOMICS[op])

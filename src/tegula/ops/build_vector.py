@@ -90,7 +90,7 @@ def is_component_type(x: Operand) -> bool:
 
 
 def vector_type(length: Operand, dtype: Operand) -> VecType:
-    """The type of vectors; TypeRule for a length that is no constant or that none can have."""
+    """The type of vectors; TypeRule for a length that is not constant or not supported."""
     if type(length) is not int:
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
     require_range(length > 0, f"a vector has 1 or more components, got {length}", "write tg.vector(3, float)")
@@ -100,7 +100,7 @@ def vector_type(length: Operand, dtype: Operand) -> VecType:
 
 
 def matrix_type(shape: Operand, dtype: Operand) -> MatType:
-    """The type of matrices; TypeRule for a shape that is no pair of constants or that none can have."""
+    """The type of matrices; TypeRule for a shape that is no pair of constants or not supported."""
     entries = as_tuple(shape)
     if not all(type(n) is int for n in entries):
         raise TypeRule("", "", "NotConstant", culprit=shape, what="the shape of a matrix")
@@ -485,7 +485,7 @@ def matrix_from_cols(b: OpBuilder, *cols: AVector) -> Value:
 
 @public("_require_matrix")
 def require_matrix(b: OpBuilder, name: Operand, m: Operand, *sizes: Operand) -> None:
-    """TypeRule unless a library function is given a square matrix of floats of one of these sizes."""
+    """Raise TypeRule unless the argument of a library function is a square matrix of floats of a supported size."""
     t = b.value(m).type
     fits = isinstance(t, MatType) and t.rows == t.cols and t.rows in (sizes or (t.rows,))
     wanted = " or ".join(f"{n}x{n}" for n in sizes) or "square"
@@ -495,7 +495,7 @@ def require_matrix(b: OpBuilder, name: Operand, m: Operand, *sizes: Operand) -> 
 
 @public("_require_vector")
 def require_vector(b: OpBuilder, name: Operand, v: Operand, *sizes: Operand) -> None:
-    """TypeRule unless a library function is given a vector of numbers, of one of these lengths."""
+    """Raise TypeRule unless the argument of a library function is a vector of numbers of a supported length."""
     t = b.value(v).type
     fits = isinstance(t, VecType) and not t.dtype.is_bool and t.length in (sizes or (t.length,))
     wanted = f" of {' or '.join(map(str, sizes))} components" if sizes else ""
@@ -505,7 +505,7 @@ def require_vector(b: OpBuilder, name: Operand, v: Operand, *sizes: Operand) -> 
 
 @public("_all_within")
 def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -> Operand:
-    """Whether all components of two values of one type differ by at most a tolerance; no NaN does."""
+    """Whether all components of two values of one type differ by at most a tolerance; false for NaN."""
     left, right = builder.unified("sub", [a, b])
     gap = builder.one(S.Abs, [builder.one(S.Sub, [left, right])])
     parts = builder.components_of(gap) if isinstance(gap.type, VecType | MatType) else [gap]

@@ -629,7 +629,7 @@ COMPONENTWISE = "for component-wise products use tg.cw_mul or tg.cw_div"
 
 
 def _of_composites(op: str, left: str, right: str) -> str:
-    """The message for an operator between tiles, or a tile and another operand, of vectors or matrices."""
+    """The message for an unsupported operator on tiles of vectors or matrices."""
     if op not in ("mul", "div"):
         return f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined"
     verb, both = (

@@ -14,7 +14,7 @@ from tegula.types import TileType, Type, bool_, is_element
 
 
 class Print(Op):
-    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed as they are, and
+    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed unchanged, and
     Nones, each of which stands for the next operand; `end`: the text after it, a new line by default."""
 
     __slots__ = ()

@@ -232,7 +232,7 @@ def events(op: Op, known: Known) -> Iterator[Event]:
 
 
 def settles(op: Op) -> bool:
-    """Whether threads wait for the copies that an op starts before they do anything else."""
+    """Whether threads wait for the copies that an op starts before their next op."""
     assert op.parent is not None
     committed, ops = False, op.parent.ops
     for o in ops[ops.index(op) + 1 :]:
@@ -413,8 +413,8 @@ def _new(op: BufNew, known: Known) -> Iterator[Event]:
 
 IN_FLIGHT = (SharedMma, RegisterMma)
 """Ops that may leave a matmul in flight: their result is in registers that tensor cores still write. Nothing may access
-these registers before a wait that covers it, except a matmul that adds to them. Of `RegisterMma` one operand is in
-registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
+these registers before a wait that covers it, except a matmul that adds to them. One operand of `RegisterMma` is in
+registers too, which tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
 

@@ -254,7 +254,7 @@ class Call(CallLike):
 
     @property
     def integers_are_constant(self) -> bool:
-        """Those of a function whose derivative was declared."""
+        """Whether integer results are constants: true for functions with a declared derivative."""
         return self.has_rule
 
     def infer(self) -> Sequence[Type]:
@@ -285,14 +285,14 @@ class Call(CallLike):
 
 
 def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
-    """The properties that the values of a call and of its adjoint share: being floats, and the shape. Widths may
-    differ."""
+    """The properties that values of a call and of its adjoint have in common: whether they are floats, and the shape.
+    Widths may differ."""
     return scalar_of(element(t)).is_float, element_shape(element(t))
 
 
 class Unreplayable(Op):
-    """The result of an op that cannot run a second time; attributes `type`, and `what` it is the result of. No kernel
-    that is compiled has it."""
+    """The result of an op that cannot run a second time. Attributes: `type`; `what`, a description of the op. Compiled
+    kernels do not contain this op."""
 
     __slots__ = ()
     NAME = "unreplayable"

@@ -92,9 +92,9 @@ class Agree(Op):
 
 
 class PartialReduce(Op):
-    """The part of reductions that threads and warps do without exchange, for several tiles at a time. Operands: tiles;
-    each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the number of warps
-    that hold parts of one result. In a result, the reduced dimension runs over the parts; for a reduction of all
+    """The part of reductions that threads and warps compute without exchange, for several tiles at a time. Operands:
+    tiles; each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the number of
+    warps that hold parts of one result. In a result, the reduced dimension runs over the parts; for a reduction of all
     elements the first dimension does, and the others are 1. `tile.reduce` of a result equals that of its operand."""
 
     __slots__ = ()

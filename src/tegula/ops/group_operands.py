@@ -1,4 +1,4 @@
-"""Scalar operands of cooperative ops, which mean lane 0's value, and their names in messages."""
+"""Scalar operands of cooperative ops, for which lane 0's value is used, and their names in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tegula.types import is_element
 
 
 def of_the_group(op: Op) -> list[tuple[int, Value]]:
-    """The operands of a cooperative op that mean lane 0's value, with their positions."""
+    """The operands of a cooperative op for which lane 0's value is used, with their positions."""
     lanes = op.signature.lanes
     return [(k, v) for k, v in enumerate(op.operands) if is_element(v.type) and k not in lanes]
 

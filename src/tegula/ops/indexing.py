@@ -76,7 +76,7 @@ class KernelBuilder(OpBuilder):
     __slots__ = ("programs",)
 
     programs: Programs
-    """Traces programs that move tiles of indexed arrays."""
+    """The tracer of programs that move tiles of indexed arrays."""
 
     def emit(
         self,
@@ -85,7 +85,7 @@ class KernelBuilder(OpBuilder):
         attrs: Mapping[str, Any] | None = None,
         regions: Sequence[Region] = (),
     ) -> list[Value]:
-        """Insert an op; on an indexed array, the ops that it means."""
+        """Insert an op; for an indexed array, the equivalent ops on the array and the index arrays."""
         if any(isinstance(v, IndexedArray) for v in operands):
             return built_by_index(self, op.typed(operands, attrs, regions, self.loc), self.programs)
         return super().emit(op, operands, attrs, regions)
@@ -231,7 +231,7 @@ class KernelBuilder(OpBuilder):
         return np.arange(components(t)).reshape(shape)[tuple(parts)]
 
     def _part(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
-        """x[a:b], m[a:b, c] and the like: a vector or matrix."""
+        """The vector or matrix of a subscript with slices, such as x[a:b] or m[a:b, c]."""
         picked = self._picked(t, index)
         made = _shaped(picked.shape, t.dtype)
         return self.one(VecPart, [x], {"picked": tuple(picked.ravel().tolist()), "type": made})
@@ -475,7 +475,7 @@ class KernelBuilder(OpBuilder):
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
     def _assign_named(self, x: Value, t: VecType, part: NamedPart, value: Operand) -> Value:
-        """x with another value of a named part."""
+        """The vector x with another value of a named part."""
         if part.algebra is None:
             return self._assign_component(x, t, (part.start,), value)
         made, wanted = self.value(value), VecType(part.count, t.dtype, part.algebra)

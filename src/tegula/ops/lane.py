@@ -59,7 +59,7 @@ class LogicalBlocks(Op):
 
 
 class BlockPlace(Op):
-    """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` is no dimension of lanes.
+    """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` does not run along lanes.
     Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of `raster`
     rows of the last two dimensions; 1 is row-major order."""
 
@@ -77,7 +77,7 @@ class BlockPlace(Op):
 
 class LaneUniform(Op):
     """Broadcasts lane 0's value to all lanes of the group. Debug mode reports lanes with another value. Attribute
-    `implicit`: the op was inserted for an operand of a cooperative op, which means lane 0's value."""
+    `implicit`: the op was inserted for an operand of a cooperative op, for which lane 0's value is used."""
 
     __slots__ = ()
     NAME = "lane.uniform"

@@ -1,8 +1,8 @@
-"""Functions of whole elements of tiles of structs: maps that give structs, and what combines structs.
+"""Maps over tiles of structs whose results are structs, and reductions of structs.
 
-A map has one result for each element: one that gives a struct becomes a map for each leaf, of which each computes what
-its leaf needs. Structs are combined in a tree of such maps, neighbours first, since ops that combine know one element
-type each."""
+A map has one result for each element: a map whose result is a struct becomes one map for each leaf, which computes only
+that leaf. Reductions of structs are trees of such maps, neighbouring elements first, because reduction ops have a
+single element type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tegula.types import TileType, int32, is_element
 def map_structs(
     b: OpBuilder, function: Callable[[list[Operand]], Operand], args: Sequence[Operand], given: list[Operand]
 ) -> Operand:
-    """A function of elements applied to tiles and values, some of them of structs. `given`: the leaves of `args`."""
+    """A function of elements applied to tiles and values, some of which are structs. `given`: the leaves of `args`."""
     results: list[Any] = []
 
     def leaf(elements: list[Value], k: int) -> Operand:
@@ -50,7 +50,7 @@ def map_structs(
 
 
 def _element(x: Operand, rest: Any) -> Operand:
-    """What stands for an element of an operand in a mapped function. Those of tiles of structs are values."""
+    """The argument of a mapped function for an element of an operand; a value for tiles of structs."""
     if not is_tuple(x):
         return next(rest)
     parts = [_element(part, rest) for part in x]
@@ -58,7 +58,7 @@ def _element(x: Operand, rest: Any) -> Operand:
 
 
 def reduce_structs(b: OpBuilder, op: Function, t: Columns, axis: Operand) -> Operand:
-    """A tile of structs combined by a function of two of them, to a tile of one."""
+    """A tile of structs reduced by a function of two structs to a tile with one element."""
     require(
         axis is None, f"tile_reduce combines a tile of the struct {t.struct} as a whole only: leave out axis="
     )

@@ -76,7 +76,7 @@ class MbarrierNew(ScheduleOp):
         return [MbarrierType(self.stages)]
 
     def separated(self) -> list[MbarrierNew]:
-        """An op that makes one barrier alone, for each stage."""
+        """For each stage, an op that makes a single barrier."""
         attrs = {"arrivals": self.arrivals, "cluster": self.cluster, "stages": 1}
         made = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
         for stage, one in enumerate(made):
@@ -389,7 +389,7 @@ class NamedArrive(ScheduleOp):
 
 
 class _ClusterOp(Op):
-    """Base of the ops that take and give one integer."""
+    """Base of the ops with one integer operand and one integer result."""
 
     __slots__ = ()
     number = operand()
@@ -417,13 +417,13 @@ class ClusterPeer(_ClusterOp):
 
 
 BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
-"""Ops that one thread of a group can do by itself."""
+"""Ops that a single thread of a group can execute."""
 HANDOVERS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
 """Ops that start copies, or after which another role may write tiles that roles share."""
 
 
 def is_elected(op: Op) -> bool:
-    """Whether one thread of the group runs an op of a schedule, for all."""
+    """Whether one thread of the group runs an op of a schedule, for the whole group."""
     return isinstance(op, ScheduleOp) and bool(op.elected)
 
 

@@ -1,8 +1,8 @@
-"""Structs in kernels: tuples of what their fields are, and functions that take them field by field.
+"""Structs in kernels: tuples of the values of their fields, and functions that handle structs field by field.
 
-Ops never see a struct. A function of the language says, where it is defined, how it takes structs: `moved` if it only
-moves elements, so that it is called once for each leaf; `added` if it also adds them, which is done for numbers, while
-other leaves are carried; WHOLE if it looks at whole elements itself. Functions that say nothing refuse structs."""
+Ops never see a struct. A function of the language declares how it handles structs: `moved` if it only moves elements,
+so that it is called once for each leaf; `added` if it also adds elements, so that leaves of numbers are added and other
+leaves are passed through; WHOLE if it handles whole structs itself. Other functions refuse structs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tegula.types import (
 )
 
 ADDED = (int32, int64, uint32, uint64, float16, bfloat16, float32, float64)
-"""The scalar types of leaves that are added where structs are."""
+"""The scalar types of leaves that are added when structs are added."""
 STORED = (
     "pass the array as a parameter, or in a struct; kernels only move arrays that elements of arrays hold"
 )
@@ -41,7 +41,7 @@ INPLACE = ("add", "sub")
 
 
 class Fields(tuple[Any, ...]):
-    """What the fields of a struct are in a kernel, in order. `struct`: its type."""
+    """The values of a struct's fields in a kernel, in order. `struct`: the type."""
 
     struct: StructType
 
@@ -51,15 +51,15 @@ class Fields(tuple[Any, ...]):
         return made
 
     def of(self, parts: Iterable[Any]) -> Self:
-        """The same struct with other parts for its fields."""
+        """A value of the same struct type with other fields."""
         return type(self)(self.struct, parts)
 
     def has(self, name: str) -> bool:
-        """Whether there is a field of that name."""
+        """Whether the struct has a field of a name."""
         return name in self.struct.fields
 
     def field(self, name: str) -> Any:
-        """What a field is; TypeRule if there is none."""
+        """The value of a field; TypeRule if there is no such field."""
         if name not in self.struct.fields:
             raise TypeRule(
                 "", likeness(name, self.struct.fields), "UnknownAttribute", owner=self.struct, name=name
@@ -74,18 +74,18 @@ class Fields(tuple[Any, ...]):
         return found
 
     def changed(self, name: str, x: Any) -> Self:
-        """The same with something else for one field."""
+        """A copy with another value for one field."""
         self.field(name)
         return self.of(x if key == name else part for key, part in zip(self.struct.fields, self, strict=True))
 
     @property
     def leaves(self) -> list[Any]:
-        """What the leaves are, in order."""
+        """The values of the leaves, in order."""
         return leaves(self)
 
     @property
     def type(self) -> Any:
-        """The type in messages, and what annotations are compared with. No op has such a type."""
+        """The type for messages and for comparison with annotations. No op has such a type."""
         return self.struct
 
 
@@ -109,12 +109,12 @@ class Columns(Fields):
 
 
 def is_tuple(x: object) -> TypeGuard[tuple[Any, ...]]:
-    """Whether something is a tuple, as structs are too."""
+    """Whether a value is a tuple or a struct."""
     return isinstance(x, tuple)
 
 
 def leaves(x: Any) -> list[Any]:
-    """The parts of a tuple, and of tuples in it; anything else alone."""
+    """The parts of a tuple and of nested tuples; a list of the value itself for other values."""
     return [leaf for part in x for leaf in leaves(part)] if is_tuple(x) else [x]
 
 
@@ -149,14 +149,14 @@ def grouped(kind: type[Fields], struct: StructType, parts: Iterator[Any]) -> Any
 
 
 def has_struct(x: Any) -> bool:
-    """Whether an argument is a struct, a type of structs, or a tuple with such."""
+    """Whether an argument is a struct, a type of structs, or a tuple that contains one."""
     if isinstance(x, Fields | StructType):
         return True
     return is_tuple(x) and any(map(has_struct, x))
 
 
 def is_added(leaf: Leaf) -> bool:
-    """Whether a leaf is added where structs are."""
+    """Whether a leaf is added when structs are added."""
     return is_element(leaf.type) and scalar_of(leaf.type) in ADDED
 
 
@@ -165,14 +165,15 @@ def is_added(leaf: Leaf) -> bool:
 STRUCT: Literal["struct"] = "struct"
 SAME: Literal["same"] = "same"
 Gives: TypeAlias = "str | tuple[str, ...]"
-"""What a function gives: STRUCT, made of what it gives for each leaf, or SAME, which is the same for all."""
+"""The kind of a function's result: STRUCT, made of the results for each leaf, or SAME, if the result is the same for
+all leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWise:
-    """How a function takes structs. `names`: the parameters that are of the struct, all of them if one is; `carried`:
-    gives the result for a leaf that is not added, from the function's arguments. None: the function only moves
-    elements, of any type."""
+    """The declaration of how a function handles structs. `names`: the parameters of the struct's type, all of them if
+    one is; `carried`: computes the result for a leaf that is not added from the function's arguments; None if the
+    function only moves elements of any type."""
 
     names: tuple[str, ...]
     gives: Gives = STRUCT
@@ -201,7 +202,7 @@ def call_by_field(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """The result of a call of a function with structs among its arguments; TypeRule if it does not take them."""
+    """The result of a call of a function with structs among its arguments; TypeRule if the function refuses structs."""
     if how is WHOLE:
         return build(b, *args, **kwargs)
     struct = _struct_of((*args, *kwargs.values()))
@@ -224,7 +225,7 @@ def call_by_field(
 
 
 def _struct_of(xs: Iterable[Any]) -> StructType:
-    """The struct that arguments are of; TypeRule if they are of several."""
+    """The struct type of the arguments; TypeRule if there are several."""
     found = dict.fromkeys(_structs(xs))
     if len(found) > 1:
         raise TypeRule(f"the arguments are of different structs: {' and '.join(map(str, found))}")
@@ -240,7 +241,7 @@ def _structs(xs: Iterable[Any]) -> Iterator[StructType]:
 
 
 def _leaf_of(b: Any, x: Any, k: int) -> Any:
-    """What stands for an argument where a function is called for the k-th leaf."""
+    """The value that replaces an argument in the call for the k-th leaf."""
     if isinstance(x, Fields):
         return stored_leaf(b, x, k)
     if isinstance(x, StructType):
@@ -249,7 +250,7 @@ def _leaf_of(b: Any, x: Any, k: int) -> Any:
 
 
 def stored_leaf(b: Any, x: Fields, k: int) -> Any:
-    """A leaf as it is in arrays and tiles: of a field that is no array yet, zeros."""
+    """A leaf as stored in arrays and tiles: zeros for an array field without an array."""
     found, leaf = x.leaves[k], x.struct.leaves[k]
     if isinstance(x, Columns) or is_element(leaf.type):
         return found
@@ -261,7 +262,7 @@ def stored_leaf(b: Any, x: Fields, k: int) -> Any:
 
 
 def _given(struct: StructType, made: Sequence[Any], gives: Gives) -> Any:
-    """What a function gives for a struct, from what it gave for each leaf."""
+    """The result of a function for a struct, from its results for the leaves."""
     if not made:
         raise TypeRule(f"the struct {struct} has no fields: there are no tiles of it")
     if isinstance(gives, tuple):

@@ -36,7 +36,8 @@ Attrs = Mapping[str, Any]
 
 
 def tile_type(t: Type, partial: bool = False) -> TileType:
-    """The type as a tile type; TypeRule if it is none, or if it has absent lanes and `partial` is not allowed."""
+    """The type as a tile type; TypeRule if the type is no tile, or if it has absent lanes and `partial` is not
+    allowed."""
     require(isinstance(t, TileType), f"expected a tile, got {t}")
     assert isinstance(t, TileType)
     require(partial or not t.partial, f"{t} has absent lanes; it must be filled first")
@@ -49,7 +50,7 @@ MOST_ELEMENTS = 1 << 26
 
 
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
-    """The shape of a tile as a tuple; TypeRule for one that no tile can have."""
+    """The shape of a tile as a tuple; TypeRule for an unsupported shape."""
     what = f"a tile must have between one and four dimensions, got {len(shape)}"
     require_range(
         1 <= len(shape) <= most, what, "put the other dimensions into loops, or into the grid of the launch"

@@ -47,7 +47,7 @@ ACCESS_BYTES = 16
 
 
 def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
-    """Set the layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
+    """Set the layout of each tile value. The kernel is not changed; `convert_layouts` inserts the conversions."""
     classes = _classes(kernel, context.threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
@@ -57,8 +57,8 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _order(group: _Class) -> tuple[int, int, int]:
-    """The order in which classes choose: larger ones first; among equals those whose layout an op dictates, then those
-    that are loaded or stored."""
+    """The order in which classes choose: larger classes first; among equal ones classes whose layout an op dictates,
+    then loaded or stored classes."""
     given = any(_wanted(op, group) is not None for op in group.makers)
     return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
 

@@ -49,7 +49,7 @@ def _tiles(op: TileMap) -> list[Value]:
 
 
 def _whole(tile: Value) -> bool:
-    """Whether a tile is loaded, or is all that was popped."""
+    """Whether a tile is loaded, or is a whole popped tile."""
     owner = tile.owner
     if not isinstance(owner, BufRead):
         return isinstance(owner, TileLoad)

@@ -1,5 +1,5 @@
-"""Runs several logical blocks in one CTA where blocks are short and do nothing but read arrays and add to a few array
-elements: the addends are summed in registers and added to the array once for each CTA."""
+"""Runs several logical blocks in one CTA if blocks are short and only read arrays and add to a few array elements: the
+addends are summed in registers and added to the array once for each CTA."""
 
 from __future__ import annotations
 

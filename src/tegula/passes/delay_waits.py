@@ -1,6 +1,6 @@
 """Waits one iteration late for wgmma matmuls that add to one accumulator in each iteration, so that the tensor cores
-always have one to do. The stages that they read are released one iteration late as well; the last wait is after the
-loop.
+always have a matmul to execute. The stages that they read are released one iteration late as well; the last wait is
+after the loop.
 
 A wait is delayed if the loop carries the accumulator for this matmul alone, only releases follow the matmul in the
 iteration, and the iteration neither writes its operands nor makes an operand in registers."""
@@ -44,7 +44,7 @@ def _matmul(loop: For) -> GroupMma | None:
     if total is None or total.yielded != (matmul.result,):
         return None
     if any(is_by_hand(root(v)) for v in matmul.sides if isinstance(v.type, BufType)):
-        return None  # who releases its stages counts on what the kernel says
+        return None  # releases that the user wrote assume the wait that the user wrote
     alone = len(users[matmul.c]) == len(users[matmul.result]) == 1
     factors = matmul.alpha.owner, matmul.beta.owner
     plain = all(isinstance(factor, S.Const) and factor.value == 1 for factor in factors)
@@ -58,7 +58,7 @@ def _total(loop: For, matmul: GroupMma) -> Carried | None:
 
 
 def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
-    """Whether what follows a matmul only releases, once, what this iteration has popped."""
+    """Whether the ops after a matmul only release, once, the tiles that the iteration has popped."""
     popped = [op.pipe for op in body.ops[:at] if isinstance(op, PipePop)]
     released = [op.pipe for op in after if isinstance(op, PipeRelease)]
     inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease)]
@@ -69,7 +69,7 @@ def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
 
 
 def _delay(loop: For, matmul: GroupMma) -> None:
-    """Iteration k waits for the matmul of iteration k - 1 once its own is started."""
+    """Iteration k waits for the matmul of iteration k - 1 after the start of its own matmul."""
     body, region = loop.body, loop.parent
     assert region is not None
     releases = [op for op in body.ops if isinstance(op, PipeRelease)]

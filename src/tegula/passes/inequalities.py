@@ -52,7 +52,7 @@ def below(a: Form, b: Form) -> Form:
 
 
 def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
-    """Whether no integers make all of `equal` 0 and all of `nonnegative` 0 or more."""
+    """Whether there is a proof that no integers make all of `equal` 0 and all of `nonnegative` 0 or more."""
     equations, rest = list(equal), list(nonnegative)
     while equations:
         equations.sort(key=lambda form: min(map(abs, form[0].values()), default=0))

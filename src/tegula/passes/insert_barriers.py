@@ -1,4 +1,4 @@
-"""Inserts barriers where a thread may access memory that another thread has accessed, and nowhere else.
+"""Inserts barriers only where a thread may access memory that another thread has accessed.
 
 The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
 of them gets a barrier before it. A loop is walked repeatedly, with the accesses left by its body added to those before
@@ -360,8 +360,8 @@ def _of_earlier_warps(op: Op, effect: Effect) -> bool:
 
 
 def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:
-    """Whether two kinds of access need an order. A copy is issued into a stage that nobody reads any more, and writes
-    it until it arrives; reads in between are of other stages, by construction of the ring."""
+    """Whether two kinds of access need an order. A copy is issued into a stage that no thread reads any more, and
+    writes it until it arrives; reads in between are of other stages, by construction of the ring."""
     before, after = a.kind, b.kind
     if "issue" in (before, after) or "arrive" in (before, after):
         return (before, after) in (

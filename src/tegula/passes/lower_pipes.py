@@ -40,7 +40,8 @@ from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MOST_HELD, ADDRESSES = 64, 24
-"""Maximum number of elements of a tile that a thread loads to registers, and its registers for addresses."""
+"""Maximum number of elements of a tile that a thread loads to registers, and the number of its registers for
+addresses."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """The ops that a release is lowered to."""
 Key = tuple[Value, str]

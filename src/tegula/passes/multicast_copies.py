@@ -175,7 +175,7 @@ def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An iteration: the number of its tile, and of the other CTA's."""
+    """An iteration: the number of its tile, and the number of the other CTA's tile."""
 
     number: Value
     other: Value
@@ -265,8 +265,7 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
 
 
 def _computed(body: Region, number: Value, value: Value) -> bool:
-    """Whether the iteration computes a value from nothing but the tile's number and values that all blocks have in
-    common."""
+    """Whether the iteration computes a value only from the tile's number and values that all blocks have in common."""
     owner = value.owner
     if value is number or _alike(value):
         return True

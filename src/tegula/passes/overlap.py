@@ -14,7 +14,7 @@ from tegula.types import ArrayType, BufType, PipeType
 
 
 def array_root(value: Value) -> Value:
-    """The parameter that an array view shows."""
+    """The parameter that an array is a view of."""
     while isinstance(value.owner, ArrayView):
         value = value.owner.array
     return value
@@ -44,7 +44,7 @@ WAITING = (*WAITS, MbarrierWait, NamedSync)
 
 
 def between_roles(buffer: Value) -> bool:
-    """Whether a buffer shows a tile that roles share."""
+    """Whether a buffer is a view of a tile that roles share."""
     owner = root(buffer).owner if isinstance(buffer.type, BufType) else None
     return isinstance(owner, BufNew) and bool(owner.between_roles)
 

@@ -29,9 +29,9 @@ PREPARE = (
     Pass(contract_fma),
     Pass(inline_calls),
 )
-"""What every target shares: loops from the lane are the same in all lanes, cooperation is checked, objects become
-values, popped tiles are released, arithmetic is simplified, chosen by what is known of its operands, and fused; calls
-end."""
+"""The passes for all targets: loops that start at the lane run in step, cooperation is checked, objects become values,
+popped tiles are released, arithmetic is simplified, specialised to the known ranges of its operands, and fused; calls
+are inlined."""
 
 SETTLE = (
     Pass(promote_buffers),
@@ -60,7 +60,7 @@ def check(kernel: Kernel) -> None:
 
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
-    """Run the passes that every target begins with."""
+    """Run the passes that all targets begin with."""
     run(PREPARE, kernel, Compilation(), observe)
 
 
@@ -70,5 +70,5 @@ def settle(kernel: Kernel) -> None:
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
-    """Run the passes for the CPU. Returns which values are uniform."""
+    """Run the passes for the CPU. Returns the uniformity of values."""
     return run(FOR_CPU, kernel, Compilation(), observe).uniformity

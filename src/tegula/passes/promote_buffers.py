@@ -1,8 +1,8 @@
 """Promotes tile objects that are only read and overwritten as a whole to values, carried through control flow.
 
-An object stays a buffer if lanes write its elements, if a view of it is written, or if lanes make views of their own:
-with starts that differ between lanes, or in divergent code. A part of a value is another value, which all lanes of a
-block make together."""
+An object stays a buffer if lanes write its elements, if a view of it is written, or if lanes make their own views, with
+starts that differ between lanes or in divergent code. A part of a value is another value, which all lanes of a block
+make together."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Promotion:
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
-        """The objects of which lanes make views of their own."""
+        """The objects of which lanes make their own views."""
         known = analyse(self.kernel)
         apart = set(in_divergent_code(self.kernel.body, known))
         for op in self.kernel.walk():

@@ -40,7 +40,7 @@ def prove_bounds(kernel: Kernel, context: Compilation) -> None:
 
 
 def _said(op: NeverAbove, answer: bool) -> Op:
-    """The constant that answers a question; a question about vectors stays and is answered at run time."""
+    """The constant result of a question; a question about vectors remains and is answered at run time."""
     if not isinstance(op.result.type, DType):
         return op
     made = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)

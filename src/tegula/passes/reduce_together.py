@@ -42,8 +42,8 @@ def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]
 
 
 def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]:
-    """The place of the first reduction that the one at `last` can be merged with, its own where there is none; and the
-    ops between the two that it needs, in order."""
+    """The position of the first reduction that the reduction at `last` can be merged with, or `last` if there is none;
+    and the ops between the two that the latter needs, in order."""
     first, between = last, list[Op]()
     needed, wanted, sources = list[Op](), set(_used(region.ops[last])), set[Value]()
     for at in reversed(range(last)):
@@ -68,7 +68,7 @@ def _used(op: Op) -> Iterator[Value]:
 
 
 def _read_only(op: Op) -> set[Value] | None:
-    """The arrays and buffers that an op reads; None where it does anything else."""
+    """The arrays and buffers that an op reads; None if the op has other effects."""
     sources = set[Value]()
     for inner in op.walk():
         for effect in inner.effects():

@@ -63,7 +63,8 @@ class _Held:
 @dataclass(frozen=True, slots=True)
 class _Late:
     """Tiles that each iteration of a loop leaves to be released in the next one. `count`: their number; `wait`: the op
-    of the body after which they are released; `past_loop`: the op after which those of the last iteration are."""
+    of the body after which they are released; `past_loop`: the op after which the tiles of the last iteration are
+    released."""
 
     loc: Location
     loop: For
@@ -173,7 +174,7 @@ class _Releases:
         return order[top]
 
     def _uses(self, value: Value) -> Iterator[Op]:
-        """The ops that read a popped tile where it lies."""
+        """The ops that read a popped tile in its stage."""
         for user, _ in self.users.get(value, []):
             yield user
             if isinstance(user, BufView | BufReshape):

@@ -40,7 +40,7 @@ class Compilation:
 class GpuCompilation(Compilation):
     """The context of the passes for a GPU.
 
-    `debug`: reports name lanes and blocks, so that these are not merged. `earlier`: the schedule that was chosen for
+    `debug`: reports name lanes and blocks, so that blocks are not merged. `earlier`: the schedule that was chosen for
     the kernel before, if there is one; `schedule`: the schedule after `specialise`. `threads`: the threads of a block;
     `layouts`: the distribution of tile values over threads; `shared`: the allocation of shared memory; `reach`: the
     elements that threads access, computed on demand."""
@@ -72,7 +72,7 @@ class Pass(Generic[Given]):
 
     @property
     def name(self) -> str:
-        """The name of the pass, that of its function."""
+        """The name of the pass, which is the name of its function."""
         return self.run.__name__
 
 

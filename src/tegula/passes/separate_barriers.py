@@ -14,8 +14,8 @@ from tegula.types import MbarrierType, int32
 
 
 def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
-    """Make one `mbarrier.new` for each stage of barriers of which all ops name a constant stage, and of which some role
-    waits, or arrives, at a part of the stages only: such barriers are no ring, whose stages are taken in turn."""
+    """Make one `mbarrier.new` for each stage of barriers whose ops all have a constant stage, if some role waits or
+    arrives at a part of the stages only. Such barriers are no ring, whose stages are used in turn."""
     uses: dict[Value, list[AtStage]] = {}
     for op in kernel.walk():
         if isinstance(op, AtStage):

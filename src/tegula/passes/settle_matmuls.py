@@ -1,8 +1,8 @@
 """Waits for matmuls with an operand in registers before the next iteration of the loop that makes the operand.
 
-Tensor cores read the registers until the matmul has been waited for. The assembler keeps them till then, but not from
-one iteration of a loop to the next, where it puts other values into them (docs/design/024). So an iteration at whose
-end such a matmul may be in flight waits for it there."""
+Tensor cores read the registers until the matmul has been waited for. The assembler preserves the registers until then
+within an iteration of a loop, but reuses them in the next iteration (docs/design/024). So an iteration at whose end
+such a matmul may be in flight waits for it there."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ VIEWS = (ArrayView, BufView, BufReshape)
 
 
 def split_lanes(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place. UnorderedAccess for accesses that no point can order."""
+    """Rewrite the kernel in place. UnorderedAccess for accesses that no barrier can order."""
     splitter = _Splitter(kernel.body, context.uniformity)
     splitter.region(kernel.body)
     raise_all(splitter.errors)
@@ -74,7 +74,7 @@ class _Splitter:
 
     def _stays_whole(self, op: Op) -> bool:
         """Whether each lane can run a uniform loop or branch from start to end, so that values that lanes carry around
-        a loop stay in registers: no op in it runs once for the block, the lanes need not synchronise, nothing in it
+        a loop stay in registers: no op in it runs once for the block, the lanes need not synchronise, no op in it
         prints in an order that would change, and all used results vary between lanes."""
         inside = [inner for inner in op.walk() if inner is not op and not isinstance(inner, Yield)]
         values = [*op.results, *(arg for region in op.regions for arg in region.args)]

@@ -1,5 +1,5 @@
-"""Loops that begin at the lane, and go on by the number of lanes to a multiple of it, begin at 0 and add the lane: all
-lanes of a block run them equally often, and may reach cooperative ops in them together.
+"""Rewrites loops from the lane, in steps of the number of lanes, to a multiple of it: they start at 0 and add the lane.
+All lanes of a block then run equally many iterations, and may reach cooperative ops in the loop together.
 
 `range(lane, stop, n)` with 0 <= lane < n has ceil((stop - lane) / n) iterations: stop / n for each lane, if n divides
 stop, and none for a stop at or below 0. n must be a power of two: then multiples stay multiples where integers
@@ -28,7 +28,8 @@ def start_together(kernel: Kernel, context: Compilation) -> None:
 
 
 def _is_in_step(loop: For, kernel: Kernel) -> bool:
-    """Whether a loop from the lane goes on by the number of lanes, or a larger one, to a multiple of that."""
+    """Whether a loop from the lane has the number of lanes, or a larger power of two, as step, and a multiple of the
+    step as end."""
     step = loop.step.owner
     if not isinstance(step, ConstantLike):
         return False
@@ -37,7 +38,7 @@ def _is_in_step(loop: For, kernel: Kernel) -> bool:
 
 
 def _start_at_0(loop: For) -> None:
-    """Have a loop count from 0, and its body add what it began at."""
+    """Let a loop start at 0, and its body add the old start."""
     lane, index = loop.start, loop.index
     zero = Const.typed([], {"value": 0, "type": lane.type}, loc=loop.loc)
     at = Add.typed([index, lane], loc=loop.loc)

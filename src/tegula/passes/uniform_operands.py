@@ -34,8 +34,8 @@ def _region(region: Region, known: Uniformity) -> None:
 
 
 def group_operands(op: Op, known: Uniformity) -> list[tuple[int, str]]:
-    """The operands of an op that mean lane 0's value but differ between lanes, with their names in messages; none for
-    `tg.uniform`, where this is the user's intention."""
+    """The operands of an op for which lane 0's value is used although they differ between lanes, with their names in
+    messages; none for `tg.uniform`, where this is the user's intention."""
     if not op.COOPERATIVE or (isinstance(op, LaneUniform) and not op.implicit):
         return []
     return [(k, text) for k, value in _differing(op, known) if (text := said(op, k, value))]
@@ -46,7 +46,7 @@ def _differing(op: Op, known: Uniformity) -> list[tuple[int, Value]]:
 
 
 def view_index(value: Value, known: Uniformity) -> str:
-    """The name of a view's index that differs between lanes, so that lane 0's index counts; "" if there is none."""
+    """The name of a view's index that differs between lanes, so that lane 0's index is used; "" if there is none."""
     while isinstance(value.owner, ArrayView | BufView | BufReshape):
         value, *indices = value.owner.operands
         for index in indices:

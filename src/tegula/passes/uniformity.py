@@ -116,7 +116,7 @@ def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -
 
 
 def check_cooperation(kernel: Kernel, context: Compilation) -> None:
-    """Errors for cooperative ops that some lanes do not reach: one for each condition that parts the lanes."""
+    """Errors for cooperative ops that some lanes do not reach: one for each divergent condition."""
     known = analyse(kernel)
     found: dict[Carrier, list[Op]] = {}
     _check(kernel.body, known, None, found)

@@ -29,7 +29,7 @@ LEAST = 5 / 8
 """Fraction of the maximum number of interleaved iterations down to which a smaller number is chosen if it leaves fewer
 iterations over."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
-"""Ops on tiles that each thread does to its own elements, without other threads."""
+"""Ops on tiles that each thread applies to its own elements, without other threads."""
 
 
 def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
@@ -42,7 +42,7 @@ def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
-    """The number of iterations to interleave; 1 if they cannot be interleaved, or nothing is gained."""
+    """The number of iterations to interleave; 1 if they cannot be interleaved, or interleaving has no benefit."""
     body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]

@@ -40,8 +40,8 @@ def _inherit(unroller: _Unroller, context: Compilation) -> None:
 
 
 class _Unroller:
-    """`copies`, `copied`: what each copied value, and op with regions, is a copy of. `replaced`: results of loops that
-    are gone. `known`: integers and bools that are constants."""
+    """`copies`, `copied`: the original of each copied value, and of each copied op with regions. `replaced`: results of
+    unrolled loops. `known`: integers and bools that are constants."""
 
     def __init__(self) -> None:
         self.copies: dict[Value, Value] = {}
@@ -124,7 +124,7 @@ class _Unroller:
         return made
 
     def _number(self, op: Op, operands: list[Value]) -> Any:
-        """The result of arithmetic of constants; None of anything else."""
+        """The result of arithmetic of constants; None for other ops."""
         t = op.results[0].type if len(op.results) == 1 else None
         if op.regions or op.COOPERATIVE or op.VARYING or not op.PURE or not operands:
             return None

@@ -56,7 +56,7 @@ class Span:
 
 
 Window = tuple[Span, ...]
-"""One span for each dimension of an array parameter."""
+"""A span for each dimension of an array parameter."""
 
 
 def span(first: Value, length: int) -> Span:
@@ -67,7 +67,7 @@ def span(first: Value, length: int) -> Span:
 
 
 def window(op: Op) -> Window | None:
-    """The elements of the parameter that a tile access covers at most; None where that is not known."""
+    """The elements of the parameter that a tile access covers at most; None if unknown."""
     if not isinstance(op, TileLoad | TileStore | TileAtomic | BulkStore):
         return None
     tile = op.result.type if isinstance(op, TileLoad) else op.tile.type
@@ -76,7 +76,7 @@ def window(op: Op) -> Window | None:
 
 
 def in_source(array: Value, at: Sequence[Span]) -> Window | None:
-    """Elements of an array or view as elements of the parameter that it shows; None where that is not known."""
+    """Elements of an array or view as elements of the parameter that it shows; None if unknown."""
     while isinstance(array.owner, ArrayView):
         outer = _in_source(array.owner, at)
         if outer is None:
@@ -184,7 +184,7 @@ def _step(value: Value) -> int:
 
 
 def _loop_of(value: Value) -> For | None:
-    """The loop whose index a value is."""
+    """The loop of which a value is the index."""
     loop = value.owner.parent if isinstance(value.owner, Region) else None
     return loop if isinstance(loop, For) and value is loop.index else None
 

@@ -52,10 +52,10 @@ class Needs:
 
 
 class KernelFunction:
-    """A kernel whose first parameters are the inputs of a function and whose others are what it returns.
+    """A kernel as a function: the first parameters are the inputs, the others are the outputs.
 
-    `dim`, `block_dim`, `tiled`: how it is launched (`tiled`: one block for each element of `dim`). `outputs`: what is
-    returned, things with a shape and a dtype, or one of them. `dim` and `outputs` may be functions of the inputs."""
+    `dim`, `block_dim`, `tiled`: the launch options (`tiled`: one block for each element of `dim`). `outputs`: an object
+    with a shape and a dtype for each output, or a single one. `dim` and `outputs` may be functions of the inputs."""
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
-"""Calls in Python of functions of the language and of `@tg.func`s: traced as a kernel's are, and run by the references.
+"""Calls in Python of functions of the language and of `@tg.func`s: traced as calls in kernels are, and run by the ops'
+reference implementations.
 
-There is no table of what can be called: a call is traced, and refused if an op of it is one of a block of threads."""
+There is no table of callable functions: a call is traced, and is an error if one of its ops needs a block of
+threads."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ fast_path = _FastPath()
 
 
 def launch_key(*arguments: Any) -> Hashable:
-    """What launches with these arguments depend on besides addresses and elements, as one hashable object.
+    """The properties of arguments that launches depend on besides addresses and elements, as a hashable object.
 
-    A function that launches kernels can look up by it what it has decided for such arguments before.
+    A function that launches kernels can use the object as the key of a cache of its decisions.
 
     Parameters:
         *arguments: arrays, tensors of PyTorch, or None for arguments that are left out.

@@ -24,7 +24,7 @@ from tegula.types import DType, ElementType, TileType, components, element_bytes
 WIDEST = 16
 """Bytes of one access."""
 FAR = 1 << 30
-"""More elements than a tile has along any dimension."""
+"""A number larger than the length of any dimension of a tile."""
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------

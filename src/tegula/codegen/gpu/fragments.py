@@ -100,8 +100,7 @@ def sides(
 
 def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | Elements:
     """The loader of an operand: ldmatrix if 16 bytes along K (or, for 16-bit elements, along the other dimension) are
-    contiguous and aligned, and K is a multiple of the instruction's depth; otherwise one that loads element by
-    element."""
+    contiguous and aligned, and K is a multiple of the instruction's depth; otherwise a loader of single elements."""
     view, size = side.view, element_bytes(side.view.dtype)
     whole = view.shape[side.along] % fragments.depth == 0
     as_they_are = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)

@@ -162,7 +162,7 @@ def lower_kernel(
     kernel: Kernel, parts: GpuCompilation, target: CudaTarget, debug: bool = False, lines: bool = False
 ) -> GpuCode:
     """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time; `lines`: the code
-    says which Python line each instruction is of."""
+    records the Python line of each instruction."""
     s = GpuState(kernel, parts.uniformity, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.places
@@ -503,8 +503,8 @@ class _Walk:
             s.held[op.result] = access.buffer_load(s, view, layout, whole)
 
     def buf_update(self, op: BufUpdate) -> None:
-        """Atomic update by each lane. Where shared memory has no instruction, we emit the compare-and-swap loop:
-        that of assemblers may hang or fault (docs/design/004)."""
+        """Atomic update by each lane. If there is no instruction for shared memory, a compare-and-swap loop is emitted
+        here, because loops that assemblers generate may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar, kind = scalar_of(t), op.op

@@ -42,8 +42,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 
 
 def launch_next(s: GpuState, op: Op) -> None:
-    """Let the next launch start once this block has read all its input: the next launch may then rely on the launches
-    before this one too. Without such an op the next launch starts when the blocks have ended."""
+    """Let the next launch start once this block has read all its input: the next launch may then rely on the completion
+    of the launches before this one too. Without such an op the next launch starts when the blocks have ended."""
     if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)

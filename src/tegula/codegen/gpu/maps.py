@@ -53,9 +53,8 @@ def maps_at(kernel: Kernel) -> int:
 def described_maps(
     kernel: Kernel, maps: Sequence[TensorMap], written: Sequence[int]
 ) -> Iterator[tuple[int, int, str, tuple[int, ...], int, bool]]:
-    """What a launch needs in order to encode each map: the start and end of the array's descriptor in the arguments,
-    the element type of copies, the box, the bytes of a swizzled row, the parameter, and whether the array is
-    `written`."""
+    """The data from which a launch encodes each map: the start and end of the array's descriptor in the arguments, the
+    element type of copies, the box, the bytes of a swizzled row, the parameter, and whether the array is `written`."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)

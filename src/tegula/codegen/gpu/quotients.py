@@ -67,8 +67,9 @@ def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[st
 
 
 def finished(code: Code, x: str, type: str) -> str:
-    """A number that is computed here and not later. LLVM sinks the computations that use quotients to where their
-    results are needed, after the branches of all other quotients, and so many live numbers exceed the registers."""
+    """A number whose computation stays at this point of the code. LLVM sinks the computations that use quotients to
+    where their results are needed, after the branches of all other quotients, and so many live numbers exceed the
+    registers."""
     if type != "float":
         return x
     bits = code.emit(f"bitcast float {x} to i32")

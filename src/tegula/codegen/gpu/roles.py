@@ -1,4 +1,4 @@
-"""The dispatch of a block's warps to their roles, and how many registers each warp group has."""
+"""The dispatch of a block's warps to their roles, and the number of registers of each warp group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
 LEAST, MOST = 24, 240
-"""The fewest registers of a thread, and the most that are given without being asked for."""
+"""The least number of registers of a thread, and the largest number without a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Unit:
 
     @property
     def copies(self) -> bool:
-        """Whether the roles of the unit do nothing but start bulk copies."""
+        """Whether the roles of the unit only start bulk copies."""
         return all(only_starts_copies(region) for region in self.roles)
 
 
@@ -78,9 +78,9 @@ def units(op: Roles, threads: int) -> list[Unit]:
 
 
 def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
-    """The registers for each thread of every unit; empty where all threads keep the number they start with. Without a
-    request registers are moved only if roles contain matmuls (`multiplies`), whose operands benefit from many
-    registers: a unit that only starts copies needs few, and the other units divide the rest."""
+    """The registers for each thread of every unit; empty if all threads keep their initial number. Without a request
+    registers are moved only if roles contain matmuls (`multiplies`), whose operands benefit from many registers: a unit
+    that only starts copies needs few, and the other units divide the rest."""
     asked = any(u.registers for u in whole)
     unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
     if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):

@@ -60,7 +60,7 @@ class GpuState(State):
 
     @property
     def gpu(self) -> CudaTarget:
-        """The target."""
+        """The GPU target."""
         assert isinstance(self.target, CudaTarget)
         return self.target
 

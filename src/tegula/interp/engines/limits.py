@@ -1,4 +1,4 @@
-"""The limits of a block: registers that warp groups give and take, counts that barriers hold, and separate bytes for
+"""The limits of a block: registers that warp groups release and acquire, counts of barriers, and separate bytes for
 each barrier."""
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
 FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""The registers of a multiprocessor; the least and the most of a thread, and their step. PTX ISA, "setmaxnreg"."""
+"""The registers of a multiprocessor; the least and the largest number of a thread, and the granularity. PTX ISA,
+"setmaxnreg"."""
 
 
 def check_limits(kernel: Kernel, spread: Spread) -> None:
-    """Check the limits; Wrong where the hardware would refuse the kernel, or wait for ever."""
+    """Check the limits; raises Wrong if the hardware would reject the kernel, or deadlock."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MOST_COUNTED:
             raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
@@ -34,8 +35,8 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """Check the registers that roles ask for: a warp group that asks for more than it starts with waits until others
-    have given up enough."""
+    """Check the register budgets of roles: a warp group with a larger budget than its initial registers waits until
+    others have released enough."""
     asked: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (LEAST <= n <= MOST and n % STEP == 0):

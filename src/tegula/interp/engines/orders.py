@@ -1,4 +1,4 @@
-"""Orders in which engines take their turns: adversarial ones, likely to expose a wrong schedule, and random ones."""
+"""Execution orders of engines: adversarial orders, which are likely to expose a wrong schedule, and random orders."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from tegula.dataclass import dataclass
 
 EARLY, LATE, RANDOM = "early", "late", "random"
-"""The time when copies land, matmuls read and stores read: at once, when nothing else can go on, or at any time."""
+"""The time when copies complete, matmuls read and stores read: immediately, when no warp can proceed, or at random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order in which engines go on. `ranks`: the warps by priority; empty for any. `copies`, `matmuls`, `stores`:
-    EARLY, LATE or RANDOM; `newest`: whether the copy that started last lands first. `reads`: whether threads take the
-    values that they read as late as they may; `turn`: the number of acts in a turn."""
+    """An execution order of engines. `ranks`: the warps by priority; empty for any. `copies`, `matmuls`, `stores`:
+    EARLY, LATE or RANDOM; `newest`: whether the copy that started last completes first. `reads`: whether loads of
+    threads take their values as late as possible; `turn`: the number of consecutive acts of a warp."""
 
     name: str
     ranks: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Order:
 
 
 def orders(roles: Sequence[int], count: int, seed: int = 0) -> Iterator[Order]:
-    """The first `count` orders: adversarial ones, then random ones. `roles`: the role of each warp."""
+    """The first `count` orders: adversarial orders, then random orders. `roles`: the role of each warp."""
     made = _adversarial(roles)
     rng = random.Random(seed)
     for k in range(count):

@@ -1,4 +1,4 @@
-"""One replay: engines take their turns in one order."""
+"""A replay: engines execute in one order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class EngineReplay:
                     if RANDOM in (order.copies, order.matmuls, order.stores):
                         self._some()
                     if order.ranks and order.turn == 1:
-                        break  # warps of higher rank have the next turn
+                        break  # warps of higher rank run next
             if not moved and not self._oldest():
                 break
         stuck = [w for w in warps if w.at < len(w.program)]
@@ -116,7 +116,7 @@ class EngineReplay:
         return warp.at != before
 
     def _some(self) -> None:
-        """Complete some copies, matmuls and stores in flight, at random, where the order asks for that."""
+        """Complete some copies, matmuls and stores in flight, at random, if the order is random."""
         order, rng = self.order, self.rng
         if order.copies == RANDOM:
             while self.copies and rng.random() < 0.5:
@@ -128,7 +128,7 @@ class EngineReplay:
                 self._stored(warp.stores.popleft())
 
     def _oldest(self) -> bool:
-        """Complete a copy in flight, else a matmul or a store, when no warp can go on; False if nothing is in
+        """Complete a copy in flight, else a matmul or a store, when no warp can proceed; False if nothing is in
         flight."""
         if self.copies:
             self._land(self.copies.pop(-1 if self.order.newest else 0))
@@ -165,8 +165,8 @@ class EngineReplay:
         return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
 
     def _ordered(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
-        """Check that the accesses `before` are over, and that the async proxy sees those of `fenced`, which threads
-        have made."""
+        """Check that the accesses `before` are complete, and that the accesses `fenced` of threads are visible to the
+        async proxy."""
         if before & ~warp.seen.all:
             self._unordered(
                 "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.seen.all)}"
@@ -253,7 +253,7 @@ class EngineReplay:
     # Memory ---------------------------------------------------------------------------------------------------------
 
     def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
-        """The term that a buffer at `base` holds: of one tile, or of a mixture."""
+        """The term of the contents of a buffer at `base`: one tile, or a mixture of tiles."""
         found = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
         first = found[0]
         if first[0] == base and all(x == first for x in found):
@@ -280,7 +280,7 @@ class EngineReplay:
         return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
 
     def finish(self, warp: Warp, step: EngineStep) -> bool:
-        """Finish an op whose events are all over: record its results, or the value it stores."""
+        """Finish an op whose events are all complete: record its results, or the value it stores."""
         values = warp.values
         if isinstance(step.op, MmaWait):
             for slot, old in zip(step.made, step.taken.values(), strict=True):
@@ -309,7 +309,7 @@ class EngineReplay:
     # Barriers -------------------------------------------------------------------------------------------------------
 
     def wait(self, warp: Warp, step: EngineStep, at: int, parity: int) -> bool:
-        """A warp waits for a phase of a memory barrier; whether it has ended."""
+        """A warp waits for a phase of a memory barrier. Returns whether the phase has ended."""
         barrier = self.barriers[at]
         if barrier.phase & 1 == parity:
             return False
@@ -335,7 +335,7 @@ class EngineReplay:
         return self.arrive(warp, step, at, 0)
 
     def go_past(self, warp: Warp, step: EngineStep, at: int) -> bool:
-        """A warp waits at a named barrier; whether the phase that it arrived in has ended."""
+        """A warp waits at a named barrier. Returns whether the phase in which it arrived has ended."""
         barrier = self.barriers[at]
         if barrier.phase == warp.arrived_in[at]:
             return False

@@ -1,6 +1,6 @@
 """Memory, barriers and engines while a launch is replayed.
 
-What is known to be ordered before is a set of accesses, one bit each of an integer."""
+Happens-before relations are sets of accesses, with a bit of an integer for each access."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ReplayFailed(Exception):
 
 @dataclass(slots=True)
 class Seen:
-    """The accesses that are known to be over: `all`; and `fenced`, those by threads that the async proxy, of copies and
-    tensor cores, also sees."""
+    """The accesses that happen before: `all`; and `fenced`, the accesses by threads that are also visible to the async
+    proxy, through which copies and tensor cores access memory."""
 
     all: int = 0
     fenced: int = 0
@@ -106,8 +106,8 @@ class CopyPiece:
 
 @dataclass(slots=True)
 class BarrierState:
-    """One stage of a barrier, as the hardware keeps it. `seen`: the joint knowledge of those who have arrived; `ended`:
-    that of the last phase when it ended."""
+    """One stage of a barrier, as the hardware keeps it. `seen`: the accesses that happen before the arrivals so far;
+    `ended`: the same for the last complete phase."""
 
     name: str
     count: int

@@ -1,5 +1,5 @@
-"""The trace of each role in one launch, op by op. Scalars are computed as the interpreter computes them; for tiles a
-slot stands, since their contents depend on the order in which engines take their turns."""
+"""The trace of each role in one launch, op by op. Scalars are computed as by the interpreter; tiles are represented by
+slots, because their contents depend on the execution order of engines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unsupported(InternalError):
 
 
 class Wrong(Exception):
-    """A launch goes wrong by itself, whatever the order."""
+    """Raised if a launch fails in every order."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class Wrong(Exception):
 
 
 class EngineSlot(int):
-    """The number of a value that is known only when engines have run."""
+    """The number of a value that is known only after engines have run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Recorder(Machine):
         elif isinstance(op, MbarrierReady):
             self.made.clear()
         elif isinstance(op, BufRead) and op.result not in self.used:
-            pass  # no code is made of it
+            pass  # no code is generated for it
         elif E.has_events(op):
             self._record(op, mask, True)
         elif self._later(op):

@@ -25,7 +25,7 @@ WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
-    """A term that stands for no tile: parts of several tiles, a matmul in flight, or nothing."""
+    """Raised for a term that is no tile: parts of several tiles, a matmul in flight, or nothing."""
 
 
 class Values:
@@ -130,7 +130,7 @@ class Values:
         return machine.by_reference(op, type(op))
 
     def _seen(self, term: Term, view: np.ndarray) -> np.ndarray:
-        """The elements that a view shows of a buffer that starts where the written view started."""
+        """The elements of a view of a buffer that starts at the start of the written view."""
         tile, written = self.of(term), self._view(self.names[term])
         if (written.shape, written.strides) == (view.shape, view.strides):
             return tile

@@ -14,12 +14,12 @@ MEMORY = (ArrayType, BufType, StackType)
 
 
 def memory_root(value: Value) -> Value:
-    """The array, object or stack that a view shows."""
+    """The array, object or stack that a value is a view of."""
     return array_root(root(value))
 
 
 class Activity:
-    """Which values of a kernel matter to its gradients. `active`: the values through which a gradient flows. Bools
+    """The values of a kernel that affect its gradients. `active`: the values through which a gradient flows. Bools
     carry none: where a condition changes, a kernel's derivative is not defined. Integers count where floats were
     rounded to them, so that they can be refused."""
 
@@ -61,7 +61,7 @@ def is_memory(value: Value) -> bool:
 
 
 def carries(value: Value) -> bool:
-    """Whether a value can hold what depends on a float."""
+    """Whether a value can depend on a float."""
     t = value.type
     if isinstance(t, TileType | ArrayType | BufType | StackType):
         t = t.dtype
@@ -79,8 +79,8 @@ def _sources(op: Op) -> Iterator[Value]:
 
 
 def _targets(op: Op) -> Iterator[Value]:
-    """The values and arrays that depend on an op. A function with a declared adjoint says of all its results how they
-    depend on floats: of integers that they do not."""
+    """The values and arrays that depend on an op. The adjoint that a function declares covers all its results; integer
+    results do not depend on floats."""
     declared = isinstance(op, CallLike) and op.integers_are_constant
     yield from (v for v in op.results if not is_memory(v) and (not declared or has_adjoint(v.type)))
     for effect in op.effects():

@@ -1,8 +1,8 @@
 """Overlaps consecutive launches of an adjoint: a launch of a series may start before earlier ones are complete.
 
 Launches that are independent of each other start one after the other, once all launches before the series are complete.
-A launch that only overwrites what the series reads, such as the last one, which clears the gradients that were taken,
-may start when the launch before it has done its reads."""
+A launch that only overwrites arrays that the series reads may start when the previous launch has done its reads; an
+example is the last launch, which clears the gradients of the outputs."""
 
 from __future__ import annotations
 

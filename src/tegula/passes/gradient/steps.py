@@ -35,10 +35,10 @@ class Dim:
 class Chunk:
     """A number of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
     multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
-    `what`: the number of "chunks", their "length" or the "total" of blocks. `resident`: how many blocks that run chunks
-    a multiprocessor holds, 0 if unknown. `in_turn`: on GPUs forward blocks are dealt out cyclically; then `what` may
-    also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between consecutive
-    blocks of one chunk."""
+    `what`: the quantity: the number of "chunks", their "length" or the "total" of blocks. `resident`: how many blocks
+    that run chunks a multiprocessor holds, 0 if unknown. `in_turn`: on GPUs forward blocks are dealt out cyclically;
+    then `what` may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step"
+    between consecutive blocks of one chunk."""
 
     of: tuple[Extent, ...]
     grids: tuple[Extent, ...]

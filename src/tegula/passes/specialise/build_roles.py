@@ -1,4 +1,4 @@
-"""Builds the two roles that replace a kernel's body: one fetches tiles, the other does everything else.
+"""Builds the two roles that replace a kernel's body: one fetches tiles, the other executes all other ops.
 
 The fetching role is the kernel reduced to its loads: the loops around them, and the ops that compute their offsets. It
 must not depend on a tile. The multiplying role is the kernel with pops in place of loads; right operands that it

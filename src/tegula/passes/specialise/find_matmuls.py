@@ -18,7 +18,7 @@ from tegula.passes.specialise.declined import Declined
 from tegula.types import ArrayType, TileType
 
 Maker = TileLoad | TileMap
-"""What makes an operand: a load, or a conversion of a loaded tile."""
+"""The op that makes an operand: a load, or a conversion of a loaded tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,5 +160,5 @@ def _check_load(kernel: Kernel, load: TileLoad) -> None:
 
 
 def pipe_load(pipe: Value, load: TileLoad) -> PipeLoad:
-    """The load as one of a pipe."""
+    """The load as a pipe load."""
     return PipeLoad([pipe, load.array, *load.offset], [], load.promises, [], load.loc)

@@ -31,7 +31,7 @@ class _Check:
     inside: tuple[Region, ...]
 
     def asked(self) -> list[Value]:
-        """The values that decide whether the assert holds: its operands, and the conditions and bounds around it."""
+        """The values that determine whether the assert holds: its operands, and the conditions and bounds around it."""
         return [*self.op.operands, *(v for region in self.inside for v in _deciding(region))]
 
 
@@ -70,7 +70,7 @@ def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> It
 
 
 def _deciding(region: Region) -> list[Value]:
-    """The values that decide whether a region of a loop or branch runs: loop bounds, or the branch's condition."""
+    """The values that determine whether a region of a loop or branch runs: loop bounds, or the branch's condition."""
     assert isinstance(region.parent, For | If)
     return region.parent.decisive
 

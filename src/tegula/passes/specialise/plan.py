@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """How a kernel is divided into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
+    """The division of a kernel into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
     of each pipe. `registers`: registers of a multiplying thread, 0 to derive them from the other roles'. `persistent`:
     whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
     overlapped, which takes registers."""
@@ -167,7 +167,7 @@ def _fits(p: LoadedMatmul, groups: int) -> bool:
 
 
 def _operands_fit(p: LoadedMatmul, depth: int) -> bool:
-    """Whether tensor cores read the operands where they lie."""
+    """Whether tensor cores can read the operands in their stages."""
     terms = stored_terms(p.op)
     out = p.op.result.type
     assert isinstance(out, TileType)
@@ -255,7 +255,7 @@ def _fixed_stages(items: Items) -> int:
 
 
 def _asked(load: Maker) -> int:
-    """The stages that the loop around a load asks for; 0 for none."""
+    """The number of stages that the loop around a load requests; 0 for none."""
     at = load.parent
     while at is not None and at.parent is not None:
         if isinstance(at.parent, For) and at.parent.asked:

@@ -145,7 +145,7 @@ def _own(kernel: Kernel) -> list[Op]:
 
 
 def _forget_stages(kernel: Kernel) -> None:
-    """Remove the stages that loops ask for, since pipes replace their own rings."""
+    """Remove the stages that loops request, since pipes replace their own rings."""
     for op in kernel.walk():
         if isinstance(op, For):
             del op.stages

@@ -1,4 +1,5 @@
-"""Persistent CTAs: as many as the GPU holds at once, each of which loops over its chunk of the launch's blocks."""
+"""Persistent CTAs: the number that is resident on the GPU, each of which loops over its chunk of the launch's
+blocks."""
 
 from __future__ import annotations
 
