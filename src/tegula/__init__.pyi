@@ -235,26 +235,30 @@ class array(Any):
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array1d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
-    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array2d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
-    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array3d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
-    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array4d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with one alone, an
-    annotation; called with data, or what describes memory, an array of so many dimensions. `kind`: in CLASSES.
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
@@ -5189,7 +5193,7 @@ def transform_get_translation(xform: Any) -> Any:
     """
 
 def transform_identity(dtype: Any = ...) -> Any:
-    """The transform that moves nothing: (0, 0, 0, 0, 0, 0, 1).
+    """The identity transform: (0, 0, 0, 0, 0, 0, 1).
 
     Parameters:
         dtype: the scalar type, one of floats; float32 by default.
