@@ -10,6 +10,7 @@ from typing import Any
 
 import tegula as tg
 from benchmarks import automatic_kernels, gpu_kernels, role_kernels
+from benchmarks.sweep.points import COMPILED_GRADIENTS, points
 from tegula.ir import AccessClass, Kernel
 from tegula.kernels import gemm, shapes
 from tegula.kernels.attention import forward, order
@@ -45,9 +46,9 @@ def forward_form(
 def gradient_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
 ) -> Prepared:
-    """Every kernel that may be launched for the gradients of all arrays among the arguments."""
+    """Every kernel that may be launched for the gradients of all arrays of floats among the arguments."""
     args = arguments()
-    positions = tuple(k for k, a in enumerate(args) if isinstance(a, tg.array))
+    positions = tuple(k for k, a in enumerate(args) if isinstance(a, tg.array) and a.dtype is not tg.int32)
     for k in positions:
         args[k].requires_grad = True
     adjoint = adjoint_of(kernel, positions)
@@ -244,7 +245,22 @@ def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
     return make
 
 
+# Points of benchmarks/sweep -------------------------------------------------------------------------------------------
+
+
+def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """The kernels of all points, and the adjoints of some."""
+    for name, p in points().items():
+        form = p.kernel, p.small.form, p.small.grid, p.threads
+        yield f"sweep: {name}", partial(forward_form, *form)
+        if name in COMPILED_GRADIENTS:
+            yield f"sweep: {name}, gradients", partial(gradient_form, *form)
+
+
 def forms() -> dict[str, Callable[[], Prepared]]:
     """All forms of the report by name, in order."""
-    groups = (rows_of_memory, rows_of_matmuls, rows_of_the_library, rows_of_automatic_schedules)
+    groups = (
+        *(rows_of_memory, rows_of_matmuls, rows_of_the_library),
+        *(rows_of_automatic_schedules, rows_of_the_sweep),
+    )
     return {name: make for group in groups for name, make in group()}
