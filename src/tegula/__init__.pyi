@@ -3811,6 +3811,28 @@ def tile_argmin(a: Any) -> Any:
         refused (no-gradient), of floats: an index has none.
     """
 
+def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
+    """The indices that sort each line of keys along an axis, in ascending order.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
+
+    Parameters:
+        keys: a tile of float32, float64, int32, int64, uint32 or uint64.
+        axis: the dimension along which lines are sorted, a constant; the last by default, None for all keys as one
+            line in row-major order.
+        descending: whether the largest key comes first, a constant.
+    Returns:
+        a tile of int32 of the shape of `keys`: indices along the axis.
+    Raises:
+        type-mismatch: `keys` has another dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` or `descending` is known at run time only.
+    Gradient:
+        none: indices are integers.
+    Source:
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+    """
+
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
     """Copies a tile into another one, correctly also if the two overlap.
 
@@ -3946,19 +3968,21 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
         the sum of the adjoint over the repeated dimensions.
     """
 
-def tile_cholesky(a: Any, fill_mode: str = 'lower') -> Any:
+def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
     """The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a.
 
     Parameters:
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
             bfloat16 are computed in float32.
         fill_mode: "lower" or "upper", a constant.
+        info: whether to give the second result too, a constant.
     Returns:
         a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so
-        is what depends on it.
+        is what depends on it. With `info`, also a tile (..., 1) of int32: 0, or the number of the first such pivot,
+        from 1 on.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
-        not-constant: `fill_mode` is known at run time only.
+        not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
         with L the result, G the adjoint and P the lower triangle of L.T @ G with half of its diagonal: the lower
         triangle of inv(L).T @ (P + P.T) @ inv(L) with half of its diagonal, 0 in the triangle that is not read;
@@ -3967,18 +3991,19 @@ def tile_cholesky(a: Any, fill_mode: str = 'lower') -> Any:
         right-looking factorisation; the adjoint of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
 
-def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower') -> None:
+def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower', info: bool = False) -> None:
     """The function tg.tile_cholesky, whose result overwrites `a`: nothing is returned.
 
     Parameters:
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
             bfloat16 are computed in float32.
         fill_mode: "lower" or "upper", a constant.
+        info: whether to give the second result too, a constant.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode; `a` is no tile
             bound to a name, or read-only.
         popped-tile-changed: `a` was popped from a pipe.
-        not-constant: `fill_mode` is known at run time only.
+        not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
         with L the result, G the adjoint and P the lower triangle of L.T @ G with half of its diagonal: the lower
         triangle of inv(L).T @ (P + P.T) @ inv(L) with half of its diagonal, 0 in the triangle that is not read;
@@ -4045,6 +4070,22 @@ def tile_concat(tiles: Any, axis: Any = 0) -> Any:
         the part of the adjoint that each tile has become.
     """
 
+def tile_determinant(a: Any) -> Any:
+    """The determinants of square matrices, by the LU decomposition with exchanged rows.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Returns:
+        a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` gives what is too large or too
+        small for it.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats.
+    Gradient:
+        the adjoint times the result times inv(a).T, which a singular matrix does not have.
+    Source:
+        LAPACK getrf.
+    """
+
 def tile_diag_add(a: Any, d: Any) -> Any:
     """A square tile with a vector added to its diagonal.
 
@@ -4078,6 +4119,31 @@ def tile_dot(a: Any, b: Any) -> Any:
         adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
+    """
+
+def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
+    """The eigenvalues and eigenvectors of symmetric matrices: a @ v = v @ diag(w).
+
+    Parameters:
+        a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
+            bfloat16 are computed in float32.
+        fill_mode: "lower" or "upper", a constant.
+        info: whether to give the third result too, a constant.
+    Returns:
+        w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
+        largest magnitude in each is positive. NaN if the iteration does not converge in 12 sweeps (float64: 16), as
+        where an element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not
+        converge.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+        not-constant: `fill_mode` or `info` is known at run time only.
+    Gradient:
+        with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and
+        0 where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T
+        that is read, with half of its diagonal.
+    Source:
+        Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
+        (1985): rotations of Jacobi, N / 2 at a time.
     """
 
 def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
@@ -4200,6 +4266,35 @@ def tile_histogram(t: Any, bins: int) -> Any:
         none: counts are integers.
     """
 
+def tile_inverse(a: Any) -> Any:
+    """The inverses of square matrices, by the LU decomposition with exchanged rows.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Returns:
+        a tile of the shape and dtype of `a`; for a singular matrix infinities and NaN, as IEEE 754 says.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats.
+    Gradient:
+        with x the result: -x.T @ the adjoint @ x.T.
+    Source:
+        LAPACK getri.
+    """
+
+def tile_inverse_inplace(a: Any) -> None:
+    """The function tg.tile_inverse, whose result overwrites `a`: nothing is returned.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats; `a` is no tile bound to a name, or read-only.
+        popped-tile-changed: `a` was popped from a pipe.
+    Gradient:
+        with x the result: -x.T @ the adjoint @ x.T.
+    Source:
+        LAPACK getri.
+    """
+
 def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0) -> Any:
     """A tile copied from an array; elements outside of the array are `fill`.
 
@@ -4310,6 +4405,83 @@ def tile_lower_solve_inplace(l: Any, y: Any) -> None:
         with z the result and b = inv(l).T @ the adjoint: b for `y`, the lower triangle of -b @ z.T for `l`.
     Source:
         BLAS trsm.
+    """
+
+def tile_lstsq(a: Any, y: Any) -> Any:
+    """x for which the squares of a @ x - y have the least sum, by the QR decomposition.
+
+    Parameters:
+        a: a tile (..., M, N) of floats with M >= N, of full rank; float16 and bfloat16 are computed in float32.
+        y: vectors (..., M), or the columns of (..., M, R), of the dtype and the batch of a.
+    Returns:
+        vectors (..., N) or a tile (..., N, R) of the dtype of `a`. For a matrix without full rank a division by 0
+        is as IEEE 754 says.
+    Raises:
+        shape-mismatch: the extents of `a` and `y`, or their batches, differ.
+        type-mismatch: `a` is no tile of matrices, or is wider than high, or the dtypes differ or are no floats.
+    Gradient:
+        with x the result and g = inv(a.T @ a) @ the adjoint: a @ g for `y`, (y - a @ x) @ g.T - a @ g @ x.T for
+        `a`.
+    Source:
+        LAPACK gels.
+    """
+
+def tile_lu(a: Any) -> Any:
+    """The LU decomposition of square matrices with exchanged rows: P @ a = L @ U.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Returns:
+        lu, a tile of the shape and dtype of `a` with U in the upper triangle and L, whose diagonal is 1, below it;
+        and piv, a tile (..., N) of int32: in step k rows k and piv[k] were exchanged, k from 0 on, as in
+        scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude, and NaN before all numbers.
+        Where all are 0, 0 stays on the diagonal.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats.
+    Gradient:
+        with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper
+        triangle of triu(G) @ U.T) @ inv(U).T; piv has none.
+    Source:
+        LAPACK getrf.
+    """
+
+def tile_lu_solve(lu: Any, piv: Any, y: Any) -> Any:
+    """x with a @ x = y, where lu and piv are what `tile_lu` gives for a.
+
+    Parameters:
+        lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
+        piv: a tile (..., N) of int32, the rows that were exchanged.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
+    Returns:
+        a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
+    Raises:
+        shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
+        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of
+            int32.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of -c @
+        z.T and the upper triangle of -d @ x.T, with z = U @ x, d = inv(U).T @ the adjoint and c = inv(L).T @ d.
+    Source:
+        LAPACK getrs.
+    """
+
+def tile_lu_solve_inplace(lu: Any, piv: Any, y: Any) -> None:
+    """The function tg.tile_lu_solve, whose result overwrites `y`: nothing is returned.
+
+    Parameters:
+        lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
+        piv: a tile (..., N) of int32, the rows that were exchanged.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
+    Raises:
+        shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
+        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of
+            int32; `y` is no tile bound to a name, or read-only.
+        popped-tile-changed: `y` was popped from a pipe.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of -c @
+        z.T and the upper triangle of -d @ x.T, with z = U @ x, d = inv(U).T @ the adjoint and c = inv(L).T @ d.
+    Source:
+        LAPACK getrs.
     """
 
 def tile_map(op: Any, *args: Any) -> Any:
@@ -4574,6 +4746,23 @@ def tile_pipe_release(pipe: Any) -> None:
         of the kernel as it is without roles: see docs/gradients.md.
     """
 
+def tile_qr(a: Any) -> Any:
+    """The QR decomposition of matrices that are not wider than high: a = q @ r.
+
+    Parameters:
+        a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
+    Returns:
+        q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is
+        not negative.
+    Raises:
+        type-mismatch: `a` is no tile of floats, has no two dimensions, or is wider than high.
+    Gradient:
+        with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
+        @ inv(r).T, which a matrix without full rank does not have.
+    Source:
+        LAPACK geqrf: reflections of Householder.
+    """
+
 def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: Any = 'register') -> Any:
     """A tile of random float32.
 
@@ -4836,18 +5025,73 @@ def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
         adds to the adjoint of each part that was taken; none for `indices`.
     """
 
-def tile_sort(keys: Any, values: Any) -> None:
-    """Sorts keys in ascending order, in place and in row-major order of their elements, and values along with them.
+def tile_slogdet(a: Any) -> Any:
+    """The signs of the determinants of square matrices, and the logarithms of their magnitudes.
 
-    Equal keys stay in order; -0.0 comes before 0.0, and NaN after all numbers.
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Returns:
+        two tiles (..., 1) of the dtype of `a`: the sign, 1, -1, or 0 for a singular matrix, and log(abs(det(a))),
+        which is then -inf.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats.
+    Gradient:
+        the adjoint of the logarithm times inv(a).T, which a singular matrix does not have.
+    Source:
+        numpy.linalg.slogdet.
+    """
+
+def tile_solve(a: Any, y: Any) -> Any:
+    """x with a @ x = y, for square matrices: by the LU decomposition with exchanged rows.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of a.
+    Returns:
+        a tile of the shape and dtype of `y`; for a singular matrix infinities and NaN, as IEEE 754 says.
+    Raises:
+        shape-mismatch: the extents of `a` and `y`, or their batches, differ.
+        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
+    Source:
+        LAPACK gesv.
+    """
+
+def tile_solve_inplace(a: Any, y: Any) -> None:
+    """The function tg.tile_solve, whose result overwrites `y`: nothing is returned.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of a.
+    Raises:
+        shape-mismatch: the extents of `a` and `y`, or their batches, differ.
+        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats; `y` is no tile
+            bound to a name, or read-only.
+        popped-tile-changed: `y` was popped from a pipe.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
+    Source:
+        LAPACK gesv.
+    """
+
+def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = False) -> None:
+    """Sorts keys in ascending order, in place, and values along with them: all keys, in row-major order of their
+    elements, or each line along an axis.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
 
     Parameters:
         keys: a tile of float32, float64, int32, int64, uint32 or uint64.
         values: a tile of the same shape and any dtype; it may be the same tile.
+        axis: the dimension along which lines are sorted, a constant; None for all keys as one line.
+        descending: whether the largest key comes first, a constant.
     Raises:
         shape-mismatch: `keys` and `values` have different shapes.
         type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
+        out-of-range: there is no such axis.
         popped-tile-changed: `keys` or `values` was popped from a pipe.
+        not-constant: `axis` or `descending` is known at run time only.
     Gradient:
         the adjoint of each element, for the element where it came from.
     Source:
@@ -5008,6 +5252,49 @@ def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
         out-of-range: there is no such dimension.
     Gradient:
         the adjoint, for every element.
+    """
+
+def tile_svd(a: Any, info: bool = False) -> Any:
+    """The singular value decomposition of matrices: a = u @ diag(s) @ vt, with K = min(M, N) singular values.
+
+    Parameters:
+        a: a tile (..., M, N) of floats; float16 and bfloat16 are computed in float32.
+        info: whether to give the fourth result too, a constant.
+    Returns:
+        u, a tile (..., M, K) with orthonormal columns; s, a tile (..., K) in descending order, not negative; vt, a
+        tile (..., K, N) with orthonormal rows, the entry of largest magnitude in each of which is positive (if M <
+        N: in each column of u). NaN if the iteration does not converge in 12 sweeps (float64: 16), as where an
+        element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not converge.
+    Raises:
+        type-mismatch: `a` is no tile of matrices of floats.
+        not-constant: `info` is known at run time only.
+    Gradient:
+        with S = diag(s), G, H, J the adjoints of u, s and v = vt.T, sk(x) = x - x.T: u @ (F * sk(u.T @ G) @ S + S @
+        F * sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i,
+        j] = 1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest
+        square.
+    Source:
+        Hestenes (1958): one-sided rotations of Jacobi; the order of Brent and Luk (1985).
+    """
+
+def tile_topk(keys: Any, k: int) -> Any:
+    """The k largest keys along the last dimension in descending order, and their indices.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
+
+    Parameters:
+        keys: a tile (..., N) of float32, float64, int32, int64, uint32 or uint64.
+        k: how many, a constant from 1 to N.
+    Returns:
+        a tile (..., k) of the dtype of `keys`, and a tile (..., k) of int32.
+    Raises:
+        type-mismatch: `keys` has another dtype, or `k` is no integer.
+        out-of-range: `k` is below 1 or above N.
+        not-constant: `k` is known at run time only.
+    Gradient:
+        the adjoint of each of the largest keys, for the key where it came from.
+    Source:
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
 
 def tile_transpose(a: Any) -> Any:

@@ -3,7 +3,8 @@ by unifying the signature's patterns with the types of the arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tegula.dataclass import dataclass
@@ -33,15 +34,17 @@ class Extent:
     Parameters:
         name: a string.
         optional: whether the dimension may be missing, with all that follow it.
+        value: for results, a function of other letters by name that gives the number; None by default.
     Raises:
         nothing.
     """
 
-    __slots__ = ("name", "optional")
+    __slots__ = ("name", "optional", "value")
 
-    def __init__(self, name: str, *, optional: bool = False) -> None:
+    def __init__(self, name: str, *, optional: bool = False, value: Callable[..., int] | None = None) -> None:
         self.name = name
         self.optional = optional
+        self.value = value
 
     def __repr__(self) -> str:
         return self.name
@@ -147,6 +150,17 @@ class TilePattern:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPattern:
+    """The pattern of a result that a call gives where the constant parameter `name` is true."""
+
+    name: str
+    tile: TilePattern
+
+    def __str__(self) -> str:
+        return f"Asked[{self.name!r}, {self.tile}]"
+
+
+@dataclass(frozen=True, slots=True)
 class InOutPattern:
     """The pattern of a tile that the function changes."""
 
@@ -220,7 +234,7 @@ class ElementPattern:
 FLOATS = (float16, bfloat16, float32, float64)
 
 Pattern: TypeAlias = TilePattern | InOutPattern | ConstantPattern | NumberPattern
-PATTERNS = (TilePattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
+PATTERNS = (TilePattern, AskedPattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
 
 
 def _entry(n: Entry) -> str:
@@ -272,6 +286,18 @@ class _InOut:
         return InOutElement(item)
 
 
+class _Asked:
+    """`Asked["info", Tile[int32, ..., 1]]`: a result that programs always return, and that a call gives where the
+    constant parameter of that name is true."""
+
+    def __class_getitem__(cls, item: Any) -> AskedPattern:
+        name, tile = item if isinstance(item, tuple) and len(item) == 2 else (None, item)
+        pattern = getattr(tile, "pattern", tile)
+        if not isinstance(name, str) or not isinstance(pattern, TilePattern):
+            raise TypeError(f"Asked takes the name of a constant parameter and a tile, got {item!r}")
+        return AskedPattern(name, pattern)
+
+
 class _Constexpr:
     """A parameter of a kernel or function whose value is known when a kernel is compiled: `constexpr`, any value that
     kernels can capture; `constexpr[int]`, one of a type of Python; `constexpr["a", "b"]`, one of these values."""
@@ -289,6 +315,7 @@ class _Constexpr:
 # Type checkers see `Any`, because parameters with these annotations are tiles and constants in programs.
 Tile: Any = _Tile
 InOut: Any = _InOut
+Asked: Any = _Asked
 constexpr: Any = _Constexpr
 
 
@@ -317,6 +344,14 @@ class Unified:
     dtypes: dict[str, ElementType]
     core: dict[str, Shape]
     batch: Shape | None = None
+
+    def extent(self, n: Entry) -> int | Shape:
+        """The extent of a dimension of a result; -1 for a letter that no argument determines."""
+        if isinstance(n, int):
+            return n
+        if isinstance(n, Extent) and n.value is not None:
+            return n.value(**{name: self.letters[name] for name in inspect.signature(n.value).parameters})
+        return self.letters.get(n.name, -1)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ with its reference."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,8 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
         raise ValueError(
             f"the reference of {f.name} gives {len(results)} results, its signature says {count}"
         )
-    return results
+    count = len(f.results)
+    return [*_asked(f, given, results[:count]), *results[count:]]
 
 
 def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True) -> SampleProgram:
@@ -157,14 +158,16 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         dtypes[str(tile.dtype)] = x.dtype
         lines.append(f"{name} = tg.tile_load({name}_array, shape={tuple(x.shape)})")
     changed = f.changed
-    results = [f"result_{k}" for k in range(len(f.results))]
-    to = ", ".join(results) + ("," if f.gives_tuple else "") + " = " if results else ""
+    patterns = _asked(f, given, f.results)
+    results = [f"result_{k}" for k in range(len(patterns))]
+    is_tuple = f.gives_tuple and (len(results) > 1 or len(f.results) == 1)
+    to = ", ".join(results) + ("," if is_tuple else "") + " = " if results else ""
     lines.append(f"{to}op({', '.join(call)})")
     outs: list[np.ndarray] = []
     made = expected(f, sample) if checked else []
-    kinds = [*(dtypes.get(str(p.dtype)) for p in f.results), *(given[name].dtype for name in changed)]
+    kinds = [*(dtypes.get(str(p.dtype)) for p in patterns), *(given[name].dtype for name in changed)]
     for stored, x, kind in zip([*results, *changed], made, kinds, strict=False):
-        is_tile = stored in changed or isinstance(f.results[results.index(stored)], TilePattern)
+        is_tile = stored in changed or isinstance(patterns[results.index(stored)], TilePattern)
         value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
         if is_tile:
             lines += [f"shape = {stored}.shape", f"tg.static(check_shape(shape, {x.shape}))"]
@@ -178,6 +181,12 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     text = f"def run({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     exec(compile(text, f"<a call of {f.name}>", "exec"), names)
     return SampleProgram(tg.kernel(source=text)(names["run"]), tiles, outs)
+
+
+def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
+    """Those of the results of a program that a call with these constants gives."""
+    made = f.given(constants, results)
+    return [*made] if isinstance(made, tuple) else [] if made is None else [made]
 
 
 def _check_shape(got: tuple[int, ...], want: tuple[int, ...]) -> int:

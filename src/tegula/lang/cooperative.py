@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, get_args, get_origin
 
@@ -15,6 +15,7 @@ from tegula.lang.definition import Definition, FuncDef
 from tegula.ops.documented import Kind, Row, assembled, in_rows, joined, split
 from tegula.signature import (
     PATTERNS,
+    AskedPattern,
     ConstantPattern,
     Dtypes,
     InOutPattern,
@@ -56,7 +57,7 @@ class CooperativeDef(FuncDef, Parts):
         found: dict[str, Pattern] = {}
         for p in self.definition.parameters:
             known = _pattern(p.annotation)
-            if known is None:
+            if known is None or isinstance(known, AskedPattern):
                 what = f"'{p.name}' of the cooperative function {self.name} needs a type"
                 raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=HELP)
             found[p.name] = known
@@ -71,16 +72,32 @@ class CooperativeDef(FuncDef, Parts):
             for name, pattern in self.patterns.items()
         )
 
-    @cached_property
+    @property
     def results(self) -> tuple[TilePattern | NumberPattern, ...]:
-        """The patterns of the results."""
+        """The patterns of the results of programs."""
+        return tuple(x.tile if isinstance(x, AskedPattern) else x for x in self.all_results)
+
+    @cached_property
+    def all_results(self) -> tuple[TilePattern | NumberPattern | AskedPattern, ...]:
+        """The patterns of the results, with the names of the constants that ask for them."""
         declared = self.definition.returned
         each = get_args(declared) if self.gives_tuple else () if declared is None else (declared,)
         made = tuple(map(_pattern, each))
-        if not all(isinstance(x, TilePattern | NumberPattern) for x in made):
+        if not all(isinstance(x, TilePattern | NumberPattern | AskedPattern) for x in made):
             what = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
             raise TypeMismatch(self.definition.location, what=what, help=HELP)
         return made  # pyright: ignore[reportReturnType]
+
+    def given(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
+        """What a call with these constants gives of the results of a program: a tuple, or the only result if others
+        could be asked for or no tuple is declared."""
+        kept = [
+            result
+            for pattern, result in zip(self.all_results, results, strict=True)
+            if not isinstance(pattern, AskedPattern) or constants[pattern.name]
+        ]
+        single = len(kept) == 1 and (not self.gives_tuple or len(kept) < len(results))
+        return None if not results else kept[0] if single else tuple(kept)
 
     @property
     def gives_tuple(self) -> bool:
@@ -114,16 +131,22 @@ class CooperativeDef(FuncDef, Parts):
     @property
     def overwritten(self) -> str | None:
         """The parameter that `inplace` overwrites; None if the function has no in-place form."""
-        if len(self.results) != 1 or self.changed:
+        always = [x for x in self.all_results if not isinstance(x, AskedPattern)]
+        if len(always) != 1 or self.changed:
             return None
-        alike = [name for name, x in self.patterns.items() if x == self.results[0]]
+        alike = [name for name, x in self.patterns.items() if x == always[0]]
         return alike[-1] if alike else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the NumPy reference: outside kernels the function is its reference."""
         if self.numpy is None:
             raise OutsideKernel(None, name=self.name, what="tiles are of a block of threads")
-        return self.numpy(*args, **kwargs)
+        made = self.numpy(*args, **kwargs)
+        if not any(isinstance(x, AskedPattern) for x in self.all_results):
+            return made
+        given = inspect.signature(self.definition.function).bind(*args, **kwargs)
+        given.apply_defaults()
+        return self.given(given.arguments, made)
 
 
 class Inplace(FuncDef):

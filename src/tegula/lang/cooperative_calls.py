@@ -70,12 +70,16 @@ def call_cooperative(
 
 def call_inplace(
     tracer: Calls, f: Inplace, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
-) -> None:
-    """Build a call of a cooperative function, and overwrite one of its arguments with the result."""
+) -> Any:
+    """Build a call of a cooperative function, and overwrite one of its arguments with the result. Returns the other
+    results, those that are asked for."""
     call = _Call(tracer, f.of, node, f.name)
     found = call.ordered(args, kwargs)
     target = call.changeable(f.target, found[f.target])
-    tracer.builder.write(target, call.build(args, kwargs))
+    made = call.build(args, kwargs)
+    result, *asked = made if isinstance(made, tuple) else (made,)
+    tracer.builder.write(target, result)
+    return tuple(asked) if len(asked) > 1 else asked[0] if asked else None
 
 
 class _Call:
@@ -117,7 +121,7 @@ class _Call:
             assert isinstance(target.type, BufType)
             self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
         results = [self._rounded(x, p, given) for x, p in zip(returned, f.results, strict=True)]
-        return tuple(results) if f.gives_tuple else results[0] if results else None
+        return f.given(given.constants, results)
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class _Call:
     @property
     def gives(self) -> str:
         """A help text with the signature and its results."""
-        each = ", ".join(map(str, self.f.results))
+        each = ", ".join(map(str, self.f.all_results))
         returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
         return f"its signature: {self.signature} -> {returned}"
 
@@ -265,7 +269,8 @@ class _Call:
             if variant.when is None or variant.when(**self._named(variant, facts)):
                 return variant.function
         sizes = ", ".join(f"{key}={value}" for key, value in facts.items())
-        self._wrong("", f"there is no program for {sizes}")
+        shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in given.values.items())
+        self._wrong("", f"there is no program for {shapes}: {sizes}")
 
     def _named(self, variant: Variant, facts: Mapping[str, Any]) -> dict[str, Any]:
         """The facts that the condition of a program takes, by parameter."""
@@ -519,9 +524,13 @@ def _extents(form: Sequence[Any], unified: Unified) -> Shape:
     """The shape of a form in a signature; -1 for letters that no argument determines."""
     made: list[int] = []
     for n in form:
-        known = n if isinstance(n, int) else unified.letters.get(n.name, -1)
+        known = unified.extent(n)
         made += known if isinstance(known, tuple) else (known,)
     return tuple(made)
+
+
+def _shape(value: Value) -> Shape:
+    return value.type.shape if isinstance(value.type, TileType) else ()
 
 
 def _returns(function: FuncDef) -> Location:

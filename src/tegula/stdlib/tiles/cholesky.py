@@ -8,26 +8,31 @@ from math import nan
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative
-from tegula.signature import Extent, Real, Tile, constexpr
+from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
+from tegula.types import int32
 
-N = Extent("N")
+N, ONE, INFO = Extent("N"), 1, "info"
 PANEL = 32
 """The number of columns of a panel: narrower panels take longer to compile, wider panels take longer to run."""
 FillMode = constexpr["lower", "upper"]
 
 
 @cooperative
-def tile_cholesky(a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower") -> Tile[Real, ..., N, N]:
+def tile_cholesky(
+    a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower", info: constexpr[bool] = False
+) -> tuple[Tile[Real, ..., N, N], Asked[INFO, Tile[int32, ..., ONE]]]:
     """The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a.
 
     Parameters:
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and bfloat16
             are computed in float32.
         fill_mode: "lower" or "upper", a constant.
+        info: whether to give the second result too, a constant.
     Returns:
         a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so is
-        what depends on it.
+        what depends on it. With `info`, also a tile (..., 1) of int32: 0, or the number of the first such pivot, from 1
+        on.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
@@ -59,7 +64,7 @@ def lower_in_panels(a):
         tg.tile_assign(factor, tg.where(rows >= columns, panel, 0.0), (p, p))
         if tg.static(m > b):
             a = a[b:, b:] - panel[b:, :] @ tg.tile_transpose(panel[b:, :])
-    return factor
+    return factor, tg._tile_first_nan(factor)
 
 
 @tile_cholesky.program(when=lambda fill_mode: fill_mode == "lower")
@@ -74,18 +79,31 @@ def lower(a):
         column = tg.where(place > k, a[:, k] / pivot, tg.where(place == k, pivot, type(d)(0.0)))
         below, right = tg.tile_reshape(column, (n, 1)), tg.tile_reshape(column, (1, n))
         a = tg.where(columns > k, a - below * right, tg.where(columns == k, below, a))
-    return tg.where(rows >= columns, a, 0.0)
+    factor = tg.where(rows >= columns, a, 0.0)
+    return factor, tg._tile_first_nan(factor)
 
 
 @tile_cholesky.program(when=lambda fill_mode: fill_mode == "upper")
 def upper(a):
-    return tg.tile_transpose(tg.tile_cholesky(tg.tile_transpose(a)))
+    factor, first = tg.tile_cholesky(tg.tile_transpose(a), info=True)
+    return tg.tile_transpose(factor), first
+
+
+@cooperative
+def _tile_first_nan(factor: Tile[Real, N, N]) -> Tile[int32, ONE]:
+    """The number, from 1 on, of the first NaN on the diagonal of a matrix; 0 if there is none."""
+    n = factor.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    first = tg.tile_min(tg.where((rows == columns) & tg.isnan(factor), rows, n))
+    return tg.where(first < n, first + 1, 0)
 
 
 @tile_cholesky.vjp(keep="result")
 def adjoint(result, grad, fill_mode):
     """With P the lower triangle of L.T @ grad with half of its diagonal: the lower triangle of inv(L).T @ (P + P.T) @
     inv(L) with half of its diagonal."""
+    (result, _), (grad, _) = result, grad
     n = grad.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
@@ -100,7 +118,7 @@ def adjoint(result, grad, fill_mode):
 
 
 @tile_cholesky.reference
-def reference(a, fill_mode="lower"):
+def reference(a, fill_mode="lower", info=False):
     read = a if fill_mode == "lower" else np.swapaxes(a, -1, -2)
     factor = np.zeros_like(a)
     for k in range(a.shape[-1]):
@@ -109,7 +127,9 @@ def reference(a, fill_mode="lower"):
         factor[..., k, k] = np.sqrt(np.where(d > 0, d, nan))
         below = read[..., k + 1 :, k] - np.einsum("...ij,...j->...i", factor[..., k + 1 :, :k], row)
         factor[..., k + 1 :, k] = below / factor[..., k, k, None]
-    return factor if fill_mode == "lower" else np.swapaxes(factor, -1, -2)
+    bad = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
+    first = np.where(bad.any(-1), bad.argmax(-1) + 1, 0).astype(np.int32)[..., None]
+    return (factor if fill_mode == "lower" else np.swapaxes(factor, -1, -2)), first
 
 
 def definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -131,7 +151,9 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(definite(rng, 3, 3).astype(np.float16))
     yield Sample(definite(rng, 40, 40).astype(np.float32) + np.triu(np.full((40, 40), np.float32(nan)), 1))
     for d in (0.0, -1.0, nan):
-        yield Sample(definite(rng, 4, 4) * np.diag([1, 1, d, 1]) + np.diag([0, 0, d, 0]))
+        yield Sample(definite(rng, 4, 4) * np.diag([1, 1, d, 1]) + np.diag([0, 0, d, 0]), info=True)
+    yield Sample(definite(rng, 3, 3), "upper", info=True, differentiable=True)
+    yield Sample(definite(rng, 2, 40, 40) - np.diag(np.arange(40) > 35), info=True, tolerance=1e4)
     yield Refused(np.ones((3, 4), np.float32), code="type-mismatch", says=("(3, 4)", "N is 3 and 4"))
     yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("(3,)", "tile[Real, ..., N, N]"))
     yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))

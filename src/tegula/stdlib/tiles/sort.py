@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative, part
-from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Tile
+from tegula.errors import OutOfRange
+from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.types import float32, float64, int32, int64, uint32, uint64
 
-N, S = Extent("N"), Extents("S")
+M, N, S = Extent("M"), Extent("N"), Extents("S")
 Bits = Dtypes("Bits", uint32, uint64)
 
 
 @cooperative
-def tile_sort(keys: InOut[Tile[Key, *S]], values: InOut[Tile[Element, *S]]):
-    """Sorts keys in ascending order, in place and in row-major order of their elements, and values along with them.
+def tile_sort(
+    keys: InOut[Tile[Key, *S]],
+    values: InOut[Tile[Element, *S]],
+    axis: constexpr = None,
+    descending: constexpr[bool] = False,
+):
+    """Sorts keys in ascending order, in place, and values along with them: all keys, in row-major order of their
+    elements, or each line along an axis.
 
-    Equal keys stay in order; -0.0 comes before 0.0, and NaN after all numbers.
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
 
     Parameters:
         keys: a tile of float32, float64, int32, int64, uint32 or uint64.
         values: a tile of the same shape and any dtype; it may be the same tile.
+        axis: the dimension along which lines are sorted, a constant; None for all keys as one line.
+        descending: whether the largest key comes first, a constant.
     Raises:
         shape-mismatch: `keys` and `values` have different shapes.
         type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
+        out-of-range: there is no such axis.
     Gradient:
         the adjoint of each element, for the element where it came from.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
     flat, along = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
-    order = tg._tile_sorted_places(tg._tile_sort_bits(flat))
+    shape = keys.shape
+    before, length, after = tg.static(around(shape, axis))
+    lines = tg.tile_reshape(tg._tile_sort_bits(flat), (before, length, after))
+    bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
+    places = tg.tile_reshape(tg._tile_sorted_places(~bits if descending else bits), (before, after, length))
+    if tg.static(before * after > 1):
+        line = tg.tile_arange(before * after, dtype=int)
+        first = line // after * (length * after) + line % after
+        places = places * after + tg.tile_reshape(first, (before, after, 1))
+    order = tg.tile_reshape(tg.tile_permute(places, (0, 2, 1)), (-1,))
     sorted_keys, sorted_values = flat[order], along[order]
     tg.tile_assign(flat, sorted_keys, 0)
     tg.tile_assign(along, sorted_values, 0)
+
+
+def around(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
+    """The number of elements in the dimensions in front of an axis, in it, and behind it; OutOfRange if there is no
+    such axis. None: all dimensions are one."""
+    if axis is None:
+        return 1, math.prod(shape), 1
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        raise OutOfRange(None, what=f"{axis!r} is no axis of a tile of shape {shape}")
+    at = axis % len(shape)
+    return math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
 
 
 @part
@@ -75,57 +106,73 @@ def _tile_sort_bits(x: uint64):
 
 
 @cooperative
-def _tile_sorted_places(bits: Tile[Bits, N]) -> Tile[int32, N]:
-    """The index in the tile of each element of the sorted tile."""
+def _tile_sorted_places(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
+    """For each element of the sorted rows of a matrix the index in its row."""
 
 
 @_tile_sorted_places.program(when=lambda Bits: Bits == uint32)
 def of_short_keys(bits):
     """For 32-bit keys: a bitonic network of 64-bit integers with the key in the upper and the index in the lower half.
     No two integers are equal, which makes the sort stable."""
-    n = bits.shape[0]
+    rows, n = bits.shape
     m = tg.static(1 << (n - 1).bit_length())
-    pairs = tg.tile_full(shape=m, value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
-    places = tg.tile_arange(n, dtype=uint64)
-    tg.tile_assign(pairs, (tg.tile_astype(bits, uint64) << uint64(32)) | places, 0)
-    lane = tg.tile_arange(m, dtype=int)
+    pairs = tg.tile_full(shape=(rows, m), value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
+    places = tg.tile_reshape(tg.tile_arange(n, dtype=uint64), (1, n))
+    tg.tile_assign(pairs, (tg.tile_astype(bits, uint64) << uint64(32)) | places, (0, 0))
+    pairs = tg.tile_reshape(pairs, (rows * m,))
+    lane = tg.tile_arange(rows * m, dtype=int)
     for k in range(tg.static((m - 1).bit_length())):
+        # Every other part descends, except the last, which is the whole row.
+        descends = lane & (m - 1) & (2 << k)
         for back in range(k + 1):
             apart = 1 << (k - back)
             other = pairs[lane ^ apart]
-            least = ((lane & apart) == 0) == ((lane & (2 << k)) == 0)
+            least = ((lane & apart) == 0) == (descends == 0)
             pairs = tg.where(least, tg.min(pairs, other), tg.max(pairs, other))
-    return tg.tile_astype(pairs[:n] & uint64(0xFFFFFFFF), int)
+    return tg.tile_astype(tg.tile_reshape(pairs, (rows, m))[:, :n] & uint64(0xFFFFFFFF), int)
 
 
 @_tile_sorted_places.program
 def of_long_keys(bits):
     """For 64-bit keys: a bitonic network of keys and indices; equal keys, including those of the padding, are ordered
     by index."""
-    n = bits.shape[0]
+    rows, n = bits.shape
     m = tg.static(1 << (n - 1).bit_length())
-    keys = tg.tile_full(shape=m, value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
-    tg.tile_assign(keys, bits, 0)
-    lane = tg.tile_arange(m, dtype=int)
-    places = lane
+    padded = tg.tile_full(shape=(rows, m), value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
+    tg.tile_assign(padded, bits, (0, 0))
+    keys = tg.tile_reshape(padded, (rows * m,))
+    lane = tg.tile_arange(rows * m, dtype=int)
+    places = lane & (m - 1)
     for k in range(tg.static((m - 1).bit_length())):
+        descends = lane & (m - 1) & (2 << k)
         for back in range(k + 1):
             apart = 1 << (k - back)
             key, place = keys[lane ^ apart], places[lane ^ apart]
-            least = ((lane & apart) == 0) == ((lane & (2 << k)) == 0)
+            least = ((lane & apart) == 0) == (descends == 0)
             before = (keys < key) | ((keys == key) & (places < place))
             stays = before == least
             keys, places = tg.where(stays, keys, key), tg.where(stays, places, place)
-    return places[:n]
+    return tg.tile_reshape(places, (rows, m))[:, :n]
 
 
 @tile_sort.reference
-def reference(keys, values):
-    """A stable NumPy sort with NaN last. NumPy compares -0.0 and 0.0 as equal, so the sign is a second key."""
-    flat = keys.ravel()
-    by_sign = np.signbit(flat) & (flat == 0) if flat.dtype.kind == "f" else np.zeros(flat.size, bool)
-    order = np.lexsort((~by_sign, flat))
-    return flat[order].reshape(keys.shape), values.ravel()[order].reshape(values.shape)
+def reference(keys, values, axis=None, descending=False):
+    at = 0 if axis is None else axis
+    flat, along = (keys.ravel(), values.ravel()) if axis is None else (keys, values)
+    order = sorted_places(flat, at, descending)
+    made = (np.take_along_axis(x, order, axis=at) for x in (flat, along))
+    return tuple(x.reshape(keys.shape) for x in made)
+
+
+def sorted_places(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The indices of a stable NumPy sort with NaN above all numbers. NumPy compares -0.0 and 0.0 as equal, so the sign
+    is a second key."""
+    by_sign = np.signbit(keys) & (keys == 0) if keys.dtype.kind == "f" else np.zeros(keys.shape, bool)
+    if not descending:
+        return np.lexsort((~by_sign, keys), axis=axis)
+    # The last of equal keys comes first in what is reversed, so they are reversed before.
+    turned = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
+    return keys.shape[axis] - 1 - np.flip(turned, axis)
 
 
 @tile_sort.samples
@@ -143,6 +190,13 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     ends = np.iinfo(np.int64)
     yield Sample(np.array([ends.max, 0, ends.min, -1, ends.max]), np.arange(5, dtype=np.int8))
     yield Sample(rng.integers(0, 4, (2, 3, 4)).astype(np.uint64), np.arange(24).reshape(2, 3, 4) % 2 == 0)
+    yield Sample(rng.integers(0, 4, (3, 5), np.int32), np.arange(15).reshape(3, 5), axis=1, tolerance=0)
+    yield Sample(some, np.arange(10), descending=True, tolerance=0)
+    cube, values = rng.standard_normal((3, 7, 2)).astype(np.float32), rng.standard_normal((3, 7, 2))
+    yield Sample(cube, values, -2, descending=True, tolerance=0, differentiable=False)
+    wide = rng.integers(0, 4, (2, 9)).astype(np.uint64)
+    yield Sample(wide, rng.standard_normal((2, 9)), 1, tolerance=0, differentiable=True)
+    yield Refused(cube, cube, 3, code="out-of-range", says=("3 is no axis of a tile of shape (3, 7, 2)",))
     three, four = np.ones(3, np.float32), np.ones(4, np.float32)
     yield Refused(three, four, code="shape-mismatch", says=("(3,)", "(4,)", "'keys' and 'values'"))
     yield Refused(three, np.ones((3, 1), np.float32), code="shape-mismatch", says=("(3,)", "(3, 1)"))

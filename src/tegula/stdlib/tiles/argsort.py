@@ -1,0 +1,69 @@
+"""The order of sorted keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, nan
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extents, Key, Tile, constexpr
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.sort import around, sorted_places
+from tegula.types import int32
+
+S = Extents("S")
+
+
+@cooperative
+def tile_argsort(
+    keys: Tile[Key, *S], axis: constexpr = -1, descending: constexpr[bool] = False
+) -> Tile[int32, *S]:
+    """The indices that sort each line of keys along an axis, in ascending order.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
+
+    Parameters:
+        keys: a tile of float32, float64, int32, int64, uint32 or uint64.
+        axis: the dimension along which lines are sorted, a constant; the last by default, None for all keys as one
+            line in row-major order.
+        descending: whether the largest key comes first, a constant.
+    Returns:
+        a tile of int32 of the shape of `keys`: indices along the axis.
+    Raises:
+        type-mismatch: `keys` has another dtype.
+        out-of-range: there is no such axis.
+    Gradient:
+        none: indices are integers.
+    Source:
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+    """
+    shape = keys.shape
+    before, length, after = tg.static(around(shape, axis))
+    lines = tg.tile_reshape(tg._tile_sort_bits(keys), (before, length, after))
+    bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
+    places = tg.tile_reshape(tg._tile_sorted_places(~bits if descending else bits), (before, after, length))
+    return tg.tile_reshape(tg.tile_permute(places, (0, 2, 1)), shape)
+
+
+@tile_argsort.reference
+def reference(keys, axis=-1, descending=False):
+    if axis is None:
+        return sorted_places(keys.ravel(), 0, descending).astype(np.int32).reshape(keys.shape)
+    return sorted_places(keys, axis, descending).astype(np.int32)
+
+
+@tile_argsort.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 17):
+        yield Sample(rng.standard_normal(n).astype(np.float32))
+    some = np.array([0.0, nan, -0.0, inf, 2, -inf, -0.0, nan, 2, 0.0])
+    yield Sample(some)
+    yield Sample(some.astype(np.float32), descending=True)
+    few = rng.integers(0, 4, (3, 5, 2))
+    yield Sample(few)
+    yield Sample(few, 1, descending=True)
+    yield Sample(few.astype(np.uint32), None)
+    yield Refused(few, 3, code="out-of-range", says=("3 is no axis of a tile of shape (3, 5, 2)",))
+    yield Refused(np.ones(3, np.int8), code="type-mismatch", says=("float32, float64, int32", "int8"))

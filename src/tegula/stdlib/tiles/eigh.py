@@ -1,0 +1,151 @@
+"""Eigenvalues and eigenvectors of a symmetric matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import nan
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Asked, Extent, Real, Tile, constexpr
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.cholesky import FillMode
+from tegula.types import int32
+
+N, ONE, INFO = Extent("N"), 1, "info"
+
+
+@cooperative
+def tile_eigh(
+    a: Tile[Real, ..., N, N], fill_mode: FillMode = "lower", info: constexpr[bool] = False
+) -> tuple[Tile[Real, ..., N], Tile[Real, ..., N, N], Asked[INFO, Tile[int32, ..., ONE]]]:
+    """The eigenvalues and eigenvectors of symmetric matrices: a @ v = v @ diag(w).
+
+    Parameters:
+        a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and bfloat16
+            are computed in float32.
+        fill_mode: "lower" or "upper", a constant.
+        info: whether to give the third result too, a constant.
+    Returns:
+        w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
+        largest magnitude in each is positive. NaN if the iteration does not converge in 12 sweeps (float64: 16), as
+        where an element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not converge.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+    Gradient:
+        with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and 0
+        where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T that
+        is read, with half of its diagonal.
+    Source:
+        Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
+        (1985): rotations of Jacobi, N / 2 at a time.
+    """
+    n = a.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    read = rows >= columns if fill_mode == "lower" else rows <= columns
+    a = tg.where(read, a, tg.tile_transpose(a))
+    # Scaled, so that squares neither overflow nor vanish.
+    size = tg.tile_max(tg.abs(a))[0]
+    size = tg.where(size > 0.0, size, one)
+    a, v = a / size, tg.where(rows == columns, one, zero)
+    least = tg._tile_epsilon(one) * tg._tile_epsilon(one) * tg.tile_sum(a * a)[0]
+    rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
+    sweep = 0
+    while (not rest <= least) and sweep < tg._tile_most_sweeps(one):
+        for turn in range(tg.static(n - 1 + n % 2)):
+            partner = tg._tile_partners(place, turn)
+            low, high = tg.min(place, partner), tg.max(place, partner)
+            diagonal, flat = (
+                tg.tile_sum(tg.where(rows == columns, a, zero), axis=0),
+                tg.tile_reshape(a, (-1,)),
+            )
+            first, second, between = diagonal[low], diagonal[high], flat[high * n + low]
+            t = tg.where(low == high, zero, tg._tile_tangents(first, second, between))
+            c = 1.0 / tg.sqrt(t * t + 1.0)
+            s = tg.where(place < partner, -t * c, t * c)
+            c, s = tg.tile_reshape(c, (1, n)), tg.tile_reshape(s, (1, n))
+            a = a * c + tg.tile_slice_indexed(a, partner, 1) * s
+            v = v * c + tg.tile_slice_indexed(v, partner, 1) * s
+            a = a * tg.tile_reshape(c, (n, 1)) + tg.tile_slice_indexed(a, partner) * tg.tile_reshape(
+                s, (n, 1)
+            )
+            # What rotations make 0 is 0; their diagonals are without its rounding.
+            t = tg.where(place < partner, -t, t)
+            turned = diagonal + t * between
+            a = tg.where(
+                rows == columns,
+                tg.tile_reshape(turned, (1, n)),
+                tg.where(rows == tg.tile_reshape(partner, (1, n)), zero, a),
+            )
+        rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
+        sweep += 1
+    w = tg.tile_sum(tg.where(rows == columns, a, zero), axis=0)
+    order = tg.tile_reshape(tg._tile_sorted_places(tg.tile_reshape(tg._tile_sort_bits(w), (1, n))), (n,))
+    v = tg.tile_slice_indexed(v, order, 1)
+    sign = tg.where(-tg.tile_min(v, axis=0) > tg.tile_max(v, axis=0), -one, one)
+    bad = not rest <= least
+    missing = tg.where(bad, type(a[0, 0])(nan), zero)
+    failed = tg.tile_full(shape=1, value=tg.where(bad, 1, 0))
+    return w[order] * size + missing, v * tg.tile_reshape(sign, (1, n)) + missing, failed
+
+
+@tile_eigh.vjp(keep="result")
+def adjoint(result, grad, fill_mode):
+    (w, v, _), (of_w, of_v, _) = result, grad
+    n = w.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    apart = tg.tile_reshape(w, (1, n)) - tg.tile_reshape(w, (n, 1))
+    guard = tg.static(8.0 * n) * tg._tile_epsilon(w[0]) * tg.tile_max(tg.abs(w))[0]
+    turned = tg.tile_transpose(v)
+    slopes = (turned @ of_v) * tg._tile_inverse_gaps(apart, guard)
+    middle = tg.where(rows == columns, tg.tile_reshape(of_w, (1, n)), slopes)
+    k = v @ middle @ turned
+    both = k + tg.tile_transpose(k)
+    read = rows > columns if fill_mode == "lower" else rows < columns
+    return tg.where(read, both, tg.where(rows == columns, 0.5 * both, 0.0))
+
+
+@tile_eigh.reference
+def reference(a, fill_mode="lower", info=False):
+    n = a.shape[-1]
+    w, v = np.full(a.shape[:-1], nan), np.full(a.shape, nan)
+    failed = np.ones((*a.shape[:-2], 1), np.int32)
+    triangle = np.tril(a) if fill_mode == "lower" else np.swapaxes(np.triu(a), -1, -2)
+    for at in np.ndindex(a.shape[:-2]):
+        if np.isfinite(triangle[at]).all():
+            w[at], v[at] = np.linalg.eigh(triangle[at])
+            largest = np.abs(v[at]).argmax(axis=0)
+            v[at] *= np.where(v[at][largest, np.arange(n)] < 0, -1.0, 1.0)
+            failed[at] = 0
+    return w, v, failed
+
+
+def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Symmetric matrices with eigenvalues that are apart, with NaN above the diagonal."""
+    *batch, n = shape
+    q, _ = np.linalg.qr(rng.standard_normal(shape))
+    w = np.arange(n) - n / 3 + rng.uniform(-0.2, 0.2, (*batch, n))[..., 0, :]
+    made = q * w[..., None, :] @ np.swapaxes(q, -1, -2)
+    return np.tril(made) + np.triu(np.full((n, n), nan), 1)
+
+
+@tile_eigh.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 5, 16):
+        yield Sample(symmetric(rng, n, n).astype(np.float32), tolerance=512)
+    yield Sample(symmetric(rng, 33, 33), tolerance=1e4)
+    yield Sample(np.tril(symmetric(rng, 5, 5)), tolerance=512, differentiable=True)
+    yield Sample(np.tril(symmetric(rng, 4, 4)).T, "upper", tolerance=512, differentiable=True)
+    yield Sample(symmetric(rng, 2, 3, 4, 4), info=True, tolerance=512)
+    yield Sample(np.diag([3, 1]).astype(np.float16))
+    yield Sample(np.zeros((3, 3), np.float32), tolerance=0)
+    yield Sample(np.array([[[1, 0], [nan, 2]], [[1, 0], [0, 2]]], np.float32), info=True)
+    yield Refused(np.ones((3, 4), np.float32), code="type-mismatch", says=("(3, 4)", "N is 3 and 4"))
+    yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))
+
+
+__all__ = ["symmetric"]

@@ -1,0 +1,147 @@
+"""The LU decomposition of a square matrix with exchanged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import nan
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.types import int32
+
+N, M = Extent("N"), Extent("M")
+
+
+@cooperative
+def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32, ..., N]]:
+    """The LU decomposition of square matrices with exchanged rows: P @ a = L @ U.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+    Returns:
+        lu, a tile of the shape and dtype of `a` with U in the upper triangle and L, whose diagonal is 1, below it;
+        and piv, a tile (..., N) of int32: in step k rows k and piv[k] were exchanged, k from 0 on, as in
+        scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude, and NaN before all numbers.
+        Where all are 0, 0 stays on the diagonal.
+    Raises:
+        type-mismatch: `a` is no tile of square matrices of floats.
+    Gradient:
+        with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper triangle
+        of triu(G) @ U.T) @ inv(U).T; piv has none.
+    Source:
+        LAPACK getrf.
+    """
+    n = a.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    piv = place
+    for k in range(n):
+        p = tg._tile_pivot(a[:, k], k)[0]
+        here, row = a[k, :], a[p, :]
+        pivot = row[k]
+        a = tg.where(
+            rows == k, tg.tile_reshape(row, (1, n)), tg.where(rows == p, tg.tile_reshape(here, (1, n)), a)
+        )
+        factor = a[:, k] / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
+        below = tg.tile_reshape(tg.where(place > k, factor, 0.0), (n, 1))
+        a = tg.where(
+            columns > k,
+            a - below * tg.tile_reshape(row, (1, n)),
+            tg.where((columns == k) & (rows > k), below, a),
+        )
+        piv = tg.where(place == k, p, piv)
+    return a, piv
+
+
+@cooperative
+def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, 1]:
+    """The index of the first element of the largest magnitude from `start` on; NaN before all numbers."""
+    bits = tg._tile_sort_bits(tg.abs(column))
+    place = tg.tile_arange(column.shape[0], dtype=int)
+    return tg._tile_place_of_least(~tg.where(place >= start, bits, type(bits[0])(0)))
+
+
+@cooperative
+def _tile_exchanged(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
+    """The rows of a matrix, exchanged as `piv` says."""
+    n, m = y.shape
+    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    for k in range(n):
+        p = piv[k]
+        here, there = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
+        y = tg.where(rows == k, there, tg.where(rows == p, here, y))
+    return y
+
+
+@cooperative
+def _tile_exchanged_back(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
+    """The rows of a matrix before they were exchanged as `piv` says."""
+    n, m = y.shape
+    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    for done in range(n):
+        k = n - 1 - done
+        p = piv[k]
+        here, there = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
+        y = tg.where(rows == k, there, tg.where(rows == p, here, y))
+    return y
+
+
+@tile_lu.vjp(keep="result")
+def adjoint(result, grad):
+    lu, piv = result
+    given, _ = grad
+    n = lu.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    lower = tg.where(rows == columns, 1.0, tg.where(rows > columns, lu, 0.0))
+    upper = tg.where(rows <= columns, lu, 0.0)
+    of_lower, of_upper = tg.where(rows > columns, given, 0.0), tg.where(rows <= columns, given, 0.0)
+    left, right = tg.tile_transpose(lower) @ of_lower, of_upper @ tg.tile_transpose(upper)
+    middle = tg.where(rows > columns, left, right)
+    half = tg.tile_upper_solve(tg.tile_transpose(lower), middle)
+    grown = tg.tile_transpose(tg.tile_upper_solve(upper, tg.tile_transpose(half)))
+    return tg._tile_exchanged_back(grown, piv)
+
+
+@tile_lu.reference
+def reference(a):
+    lu, n = np.array(a), a.shape[-1]
+    piv = np.zeros(a.shape[:-1], np.int32)
+    for matrix, of in zip(lu.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
+        for k in range(n):
+            size = np.abs(matrix[k:, k])
+            p = of[k] = k + int(np.where(np.isnan(size), np.inf, size).argmax())
+            matrix[[k, p]] = matrix[[p, k]]
+            if matrix[k, k] != 0:
+                matrix[k + 1 :, k] /= matrix[k, k]
+            matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
+    return lu, piv
+
+
+def regular(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Square matrices whose pivots are far apart, in any order, so that rounding does not exchange other rows."""
+    *batch, n = shape
+    upper = np.triu(rng.uniform(-1, 1, shape), 1) + np.eye(n) * rng.uniform(1, 2, shape)
+    lower = np.tril(rng.uniform(-0.7, 0.7, shape), -1) + np.eye(n)
+    order = np.argsort(rng.random((*batch[:-1], n)), axis=-1)
+    return np.take_along_axis(lower @ upper, order[..., None], axis=-2)
+
+
+@tile_lu.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 5, 16):
+        yield Sample(regular(rng, n, n).astype(np.float32), differentiable=n == 5)
+    yield Sample(regular(rng, 40, 40), tolerance=256)
+    yield Sample(regular(rng, 2, 3, 4, 4), differentiable=True)
+    yield Sample(np.array([[2, 1], [4, 1]], np.float16))
+    yield Sample(np.array([[0, 1, 2], [0, 3, 4], [0, 6, 9]], np.float32))
+    yield Sample(np.zeros((3, 3)))
+    yield Sample(np.array([[1, 2, 3], [4, nan, 6], [7, 8, 9]], np.float32))
+    yield Refused(np.ones((3, 4), np.float32), code="type-mismatch", says=("(3, 4)", "N is 3 and 4"))
+    yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))
+
+
+__all__ = ["regular"]

@@ -1,0 +1,87 @@
+"""Solves linear equations, given the LU decomposition of their matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.lower_solve import solved
+from tegula.stdlib.tiles.lu import reference as factored
+from tegula.stdlib.tiles.lu import regular
+from tegula.types import int32
+
+N, R = Extent("N"), Extent("R", optional=True)
+
+
+@cooperative
+def tile_lu_solve(
+    lu: Tile[Real, ..., N, N], piv: Tile[int32, ..., N], y: Tile[Real, ..., N, R]
+) -> Tile[Real, ..., N, R]:
+    """x with a @ x = y, where lu and piv are what `tile_lu` gives for a.
+
+    Parameters:
+        lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
+        piv: a tile (..., N) of int32, the rows that were exchanged.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
+    Returns:
+        a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
+    Raises:
+        shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
+        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of int32.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of
+        -c @ z.T and the upper triangle of -d @ x.T, with z = U @ x, d = inv(U).T @ the adjoint and c = inv(L).T @ d.
+    Source:
+        LAPACK getrs.
+    """
+    n = lu.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    exchanged = tg._tile_exchanged(tg.tile_reshape(y, (n, -1)), piv)
+    z = tg.tile_lower_solve(tg.where(rows == columns, 1.0, lu), exchanged)
+    return tg.tile_reshape(tg.tile_upper_solve(lu, z), y.shape)
+
+
+@tile_lu_solve.vjp(keep=("lu", "piv", "result"))
+def adjoint(lu, piv, result, grad):
+    n = lu.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    x, given = tg.tile_reshape(result, (n, -1)), tg.tile_reshape(grad, (n, -1))
+    upper, turned = tg.where(rows <= columns, lu, 0.0), tg.tile_transpose(lu)
+    of_upper = tg.tile_lower_solve(turned, given)
+    of_lower = tg.tile_upper_solve(tg.where(rows == columns, 1.0, turned), of_upper)
+    below, above = of_lower @ tg.tile_transpose(upper @ x), of_upper @ tg.tile_transpose(x)
+    of_y = tg._tile_exchanged_back(of_lower, piv)
+    return tg.where(rows > columns, -below, -above), tg.tile_reshape(of_y, grad.shape)
+
+
+@tile_lu_solve.reference
+def reference(lu, piv, y):
+    n = lu.shape[-1]
+    product = (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)
+    for matrix, exchanged in zip(product.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
+        for k in range(n - 1, -1, -1):
+            matrix[[k, exchanged[k]]] = matrix[[exchanged[k], k]]
+    return solved(product, y)
+
+
+@tile_lu_solve.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 3, 16):
+        lu, piv = factored(regular(rng, n, n))
+        yield Sample(lu.astype(np.float32), piv, rng.standard_normal(n).astype(np.float32), tolerance=256)
+    lu, piv = factored(regular(rng, 4, 4))
+    yield Sample(lu, piv, rng.standard_normal((4, 2)), tolerance=256, differentiable=True)
+    lu, piv = factored(regular(rng, 2, 3, 3))
+    yield Sample(lu, piv, rng.standard_normal((2, 3)), tolerance=256, differentiable=True)
+    one, order = np.ones((3, 3), np.float32), np.zeros(3, np.int32)
+    yield Refused(
+        one, order, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3")
+    )
+    yield Refused(one, order[:2], one[0], code="shape-mismatch", says=("(3, 3)", "(2,)", "N is 3"))
+    yield Refused(one, one[0], one[0], code="type-mismatch", says=("'piv' must be of int32, got float32",))

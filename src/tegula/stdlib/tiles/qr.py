@@ -1,0 +1,95 @@
+"""The QR decomposition of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+
+M, N = Extent("M"), Extent("N")
+
+
+@cooperative
+def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real, ..., N, N]]:
+    """The QR decomposition of matrices that are not wider than high: a = q @ r.
+
+    Parameters:
+        a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
+    Returns:
+        q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is not
+        negative.
+    Raises:
+        type-mismatch: `a` is no tile of floats, has no two dimensions, or is wider than high.
+    Gradient:
+        with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
+        @ inv(r).T, which a matrix without full rank does not have.
+    Source:
+        LAPACK geqrf: reflections of Householder.
+    """
+
+
+@tile_qr.program(when=lambda M, N: M >= N)
+def by_reflections(a):
+    m, n = a.shape
+    place, along = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (m, 1)), tg.tile_reshape(along, (1, n))
+    kept = tg.tile_zeros(shape=(m, n), dtype=type(a[0, 0]))
+    for k in range(n):
+        column = tg.where(place >= k, a[:, k], 0.0)
+        # Scaled, so that squares neither overflow nor vanish. A NaN or an infinity makes all NaN.
+        size = tg.tile_max(tg.abs(column))[0]
+        column = column / tg.where(size > 0.0, size, 1.0)
+        head, length = column[k], tg.sqrt(tg.tile_sum(column * column)[0])
+        mirror = tg.where(place == k, column + tg.where(head < 0.0, -length, length), column)
+        norm = tg.tile_sum(mirror * mirror)[0]
+        mirror = mirror * tg.sqrt(2.0 / tg.where(norm == 0.0, 1.0, norm))
+        mirror = tg.tile_reshape(mirror, (m, 1))
+        a = a - mirror * tg.tile_reshape(tg.tile_sum(mirror * a, axis=0), (1, n))
+        kept = tg.where(columns == k, mirror, kept)
+    q = tg.where(rows == columns, type(a[0, 0])(1.0), type(a[0, 0])(0.0))
+    for done in range(n):
+        mirror = tg.tile_reshape(kept[:, n - 1 - done], (m, 1))
+        q = q - mirror * tg.tile_reshape(tg.tile_sum(mirror * q, axis=0), (1, n))
+    r = a[:n, :]
+    diagonal = tg.tile_sum(tg.where(rows == columns, a, 0.0), axis=0)
+    sign = tg.where(diagonal < 0.0, type(a[0, 0])(-1.0), type(a[0, 0])(1.0))
+    upper = tg.where(rows[:n, :] <= columns, r, 0.0)
+    return q * tg.tile_reshape(sign, (1, n)), upper * tg.tile_reshape(sign, (n, 1))
+
+
+@tile_qr.vjp(keep="result")
+def adjoint(result, grad):
+    q, r = result
+    of_q, of_r = grad
+    n = r.shape[0]
+    place = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    of_r = tg.where(rows <= columns, of_r, 0.0)
+    t = r @ tg.tile_transpose(of_r) - tg.tile_transpose(of_q) @ q
+    mirrored = tg.where(rows >= columns, t, tg.tile_transpose(t))
+    return tg.tile_transpose(tg.tile_upper_solve(r, tg.tile_transpose(of_q + q @ mirrored)))
+
+
+@tile_qr.reference
+def reference(a):
+    q, r = np.linalg.qr(a)
+    sign = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return q * sign[..., None, :], r * sign[..., None]
+
+
+@tile_qr.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for shape in ((1, 1), (5, 2), (4, 4), (16, 16)):
+        yield Sample(rng.standard_normal(shape).astype(np.float32), tolerance=1024)
+    yield Sample(rng.standard_normal((40, 9)), tolerance=1024)
+    yield Sample(rng.standard_normal((4, 4)), tolerance=1024, differentiable=True)
+    yield Sample(rng.standard_normal((2, 5, 3)), tolerance=1024, differentiable=True)
+    yield Sample(np.array([[3, 0], [4, 5]], np.float16), tolerance=4)
+    yield Sample(np.diag([1e-30, 1e30]).astype(np.float32))
+    yield Refused(np.ones((2, 3), np.float32), code="type-mismatch", says=("(2, 3)", "M=2, N=3"))
+    yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("(3,)", "tile[Real, ..., M, N]"))
+    yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))

@@ -1,0 +1,64 @@
+"""Solves linear equations with any square matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.lower_solve import solved
+from tegula.stdlib.tiles.lu import regular
+
+N, R = Extent("N"), Extent("R", optional=True)
+
+
+@cooperative
+def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real, ..., N, R]:
+    """x with a @ x = y, for square matrices: by the LU decomposition with exchanged rows.
+
+    Parameters:
+        a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
+        y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of a.
+    Returns:
+        a tile of the shape and dtype of `y`; for a singular matrix infinities and NaN, as IEEE 754 says.
+    Raises:
+        shape-mismatch: the extents of `a` and `y`, or their batches, differ.
+        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats.
+    Gradient:
+        with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
+    Source:
+        LAPACK gesv.
+    """
+    lu, piv = tg.tile_lu(a)
+    return tg.tile_lu_solve(lu, piv, y)
+
+
+@tile_solve.vjp(keep=("a", "result"))
+def adjoint(a, result, grad):
+    n = a.shape[0]
+    of_y = tg.tile_solve(tg.tile_transpose(a), grad)
+    product = tg.tile_reshape(of_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return -product, of_y
+
+
+@tile_solve.reference
+def reference(a, y):
+    return solved(a, y)
+
+
+@tile_solve.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 3, 16):
+        yield Sample(
+            regular(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32), tolerance=1024
+        )
+    yield Sample(regular(rng, 40, 40), rng.standard_normal((40, 3)), tolerance=1e6)
+    yield Sample(regular(rng, 4, 4), rng.standard_normal((4, 2)), tolerance=1024, differentiable=True)
+    yield Sample(regular(rng, 2, 3, 3), rng.standard_normal((2, 3)), tolerance=1024, differentiable=True)
+    one = np.ones((3, 3), np.float32)
+    yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
+    yield Refused(one[:2], np.ones(3, np.float32), code="type-mismatch", says=("(2, 3)", "N is 2 and 3"))
+    yield Refused(one, np.ones(3), code="type-mismatch", says=("float64", "float32"))
