@@ -95,7 +95,7 @@ from tegula.runtime.make_arrays import (
 )
 from tegula.runtime.make_arrays import from_numpy_array as from_numpy
 from tegula.runtime.tape import Tape
-from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
+from tegula.signature import Asked, Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 _NOT_OURS = (

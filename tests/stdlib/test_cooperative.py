@@ -32,6 +32,9 @@ def size(sample: Any) -> int:
 
 
 SMALL = [p for p in TAKEN if 1 < size(p.values[1]) <= 40]
+AT_FIRST = 2
+"""How many samples of a function the default run takes."""
+SOME = [p for p in SMALL if [q for q in SMALL if q.values[0] == p.values[0]].index(p) < AT_FIRST]
 
 
 def test_every_function_has_a_reference_and_samples_of_both_kinds() -> None:
@@ -48,7 +51,7 @@ def test_refusals(name: str, sample: Refused) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("name", "sample"), SMALL[::2])
+@pytest.mark.parametrize(("name", "sample"), SOME)
 def test_results(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 

@@ -49,63 +49,78 @@ def of_wide(a):
     return tg.tile_transpose(vt), s, tg.tile_transpose(u), failed
 
 
-@tile_svd.program(when=lambda M, N: 2 * N < M)
-def of_high(a):
-    """Decomposes r of a = q @ r, which has fewer rows."""
-    q, r = tg.tile_qr(a)
-    u, s, vt, failed = tg.tile_svd(r, info=True)
-    return q @ u, s, vt, failed
-
-
 @tile_svd.program
-def by_rotations(a):
-    """Rotates columns until they are orthogonal; a QR decomposition gives their directions, those of columns of 0
-    too."""
-    m, n = a.shape
-    along = tg.tile_arange(n, dtype=int)
+def of_high(a):
+    """Decomposes r.T of a = q @ r, whose columns are nearer to orthogonal than those of a, and no longer."""
+    q, r = tg.tile_qr(a)
+    v, s, ut, failed = tg._tile_rotated(tg.tile_transpose(r))
+    n = s.shape[0]
+    u = q @ tg.tile_transpose(ut)
+    low, high = tg.tile_min(v, axis=0), tg.tile_max(v, axis=0)
+    sign = tg.tile_reshape(tg.where(-low > high, type(s[0])(-1.0), type(s[0])(1.0)), (1, n))
+    return u * sign, s, tg.tile_transpose(v * sign), failed
+
+
+@cooperative
+def _tile_rotated(
+    a: Tile[Real, N, N],
+) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The singular value decomposition of a square matrix: columns are rotated until they are orthogonal, and a QR
+    decomposition gives their directions, those of columns of 0 too."""
+    n = a.shape[0]
+    place = tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     # Scaled, so that squares neither overflow nor vanish.
     size = tg.tile_max(tg.abs(a))[0]
     size = tg.where(size > zero, size, one)
     a = a / size
-    v = tg.where(tg.tile_reshape(along, (n, 1)) == tg.tile_reshape(along, (1, n)), one, zero)
-    near = tg.static(4.0 * m**0.5) * tg._tile_epsilon(one)
+    v = tg.where(tg.tile_reshape(place, (n, 1)) == tg.tile_reshape(place, (1, n)), one, zero)
+    epsilon = tg._tile_epsilon(one)
+    near = tg.static(4.0 * n**0.5) * epsilon
     rest, sweep = one, 0
     while (not rest <= near) and sweep < tg._tile_most_sweeps(one):
         rest = zero
         for turn in range(tg.static(n - 1 + n % 2)):
-            partner = tg._tile_partners(along, turn)
+            partner = tg._tile_partners(place, turn)
             other = tg.tile_slice_indexed(a, partner, 1)
             squares, between = tg.tile_sum(a * a, axis=0), tg.tile_sum(a * other, axis=0)
             others = squares[partner]
-            product = tg.sqrt(squares) * tg.sqrt(others)
-            cosine = tg.where(between == zero, zero, tg.abs(between) / product)
-            # A NaN is not near 0, and stays.
-            cosine = tg.where(partner == along, squares - squares, cosine)
-            rest = rest + tg.tile_sum(tg.where(cosine <= near, zero, cosine))[0]
-            is_first = along < partner
-            t = tg._tile_tangents(
-                tg.where(is_first, squares, others), tg.where(is_first, others, squares), between
-            )
-            t = tg.where(partner == along, zero, tg.where(is_first, -t, t))
+            # A column without a partner has nothing to be orthogonal to; one with a NaN is orthogonal to none.
+            between = tg.where(partner == place, squares - squares, between)
+            rest = rest + tg.tile_sum(tg._tile_cosines(squares, others, between, near))[0]
+            is_first = place < partner
+            first, second = tg.where(is_first, squares, others), tg.where(is_first, others, squares)
+            t = tg._tile_tangents(first, second, between)
+            t = tg.where(partner == place, zero, tg.where(is_first, -t, t))
             c = tg.tile_reshape(1.0 / tg.sqrt(t * t + 1.0), (1, n))
             s = tg.tile_reshape(t, (1, n)) * c
             a, v = a * c + other * s, v * c + tg.tile_slice_indexed(v, partner, 1) * s
         sweep += 1
     squares = tg.tile_sum(a * a, axis=0)
-    order = tg.tile_reshape(
-        tg._tile_sorted_places(~tg.tile_reshape(tg._tile_sort_bits(squares), (1, n))), (n,)
-    )
-    a, v = tg.tile_slice_indexed(a, order, 1), tg.tile_slice_indexed(v, order, 1)
-    u, r = tg.tile_qr(a)
-    s = tg.tile_sum(
-        tg.where(tg.tile_reshape(along, (n, 1)) == tg.tile_reshape(along, (1, n)), r, zero), axis=0
-    )
-    sign = tg.tile_reshape(tg.where(-tg.tile_min(v, axis=0) > tg.tile_max(v, axis=0), -one, one), (1, n))
+    bits = tg.tile_reshape(~tg._tile_sort_bits(squares), (1, n))
+    order = tg.tile_reshape(tg._tile_sorted_places(bits), (n,))
+    u, _ = tg.tile_qr(tg.tile_slice_indexed(a, order, 1))
+    v, s = tg.tile_slice_indexed(v, order, 1), tg.sqrt(squares[order]) * size
     bad = not rest <= near
     missing = tg.where(bad, type(a[0, 0])(nan), zero)
-    failed = tg.tile_full(shape=1, value=tg.where(bad, 1, 0))
-    return u * sign + missing, s * size + missing, tg.tile_transpose(v * sign) + missing, failed
+    return (
+        u + missing,
+        s + missing,
+        tg.tile_transpose(v) + missing,
+        tg.tile_full(shape=1, value=tg.where(bad, 1, 0)),
+    )
+
+
+@cooperative
+def _tile_cosines(
+    squares: Tile[Real, N], others: Tile[Real, N], between: Tile[Real, N], near: Real
+) -> Tile[Real, N]:
+    """The cosines between columns, from their squares and products; 0 where they count as orthogonal: those that are
+    near 0, and those with rounding errors of other columns, whose directions no sweep settles."""
+    cosines = tg.where(between == 0.0, 0.0, tg.abs(between) / (tg.sqrt(squares) * tg.sqrt(others)))
+    least = tg._tile_epsilon(near) * tg._tile_epsilon(near) * tg.tile_max(squares)[0]
+    noise = (tg.min(squares, others) <= least) & (between == between)
+    return tg.where((cosines <= near) | noise, 0.0, cosines)
 
 
 @tile_svd.vjp(keep="result")

@@ -1,0 +1,184 @@
+"""Backward errors of decompositions and solutions within bounds that do not depend on the condition: matrices of many
+shapes, dtypes and kinds, in batches, shared memory and transposed views, in blocks of any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tegula as tg
+
+KINDS = ("random", "hilbert", "without rank", "equal", "graded", "zero")
+
+
+def run(name: str, tiles: list[np.ndarray], shapes: list[tuple[Any, ...]], use: dict[str, Any]) -> list[np.ndarray]:
+    """The results of a function on tiles. `shapes`: shape and dtype of each result. `use`: `block_dim`; `storage` of
+    the tiles; `turned`: whether matrices are loaded transposed and given as views; constants of the function."""
+    constants = {key: x for key, x in use.items() if key not in ("block_dim", "storage", "turned")}
+    lines = list[str]()
+    arrays = list[np.ndarray]()
+    for k, x in enumerate(tiles):
+        turned = use["turned"] and x.ndim == 2
+        arrays.append(np.ascontiguousarray(x.T) if turned else x)
+        loaded = f"tg.tile_load(a{k}, shape={arrays[-1].shape}, storage={use['storage']!r})"
+        lines.append(f"t{k} = {f'tg.tile_transpose({loaded})' if turned else loaded}")
+    given = [*(f"t{k}" for k in range(len(tiles))), *(f"{key}={x!r}" for key, x in constants.items())]
+    results = [f"r{k}" for k in range(len(shapes))]
+    lines.append(f"{', '.join(results)} = tg.{name}({', '.join(given)})")
+    lines += [f"tg.tile_store(o{k}, {r})" for k, r in enumerate(results)]
+    outs = [np.full(shape, 7, dtype) for shape, dtype in shapes]
+    annotated = [f"a{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(arrays)]
+    annotated += [f"o{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)]
+    text = f"def of_{name}({', '.join(annotated)}):\n" + "".join(f"    {line}\n" for line in lines)
+    names: dict[str, Any] = {"tg": tg, "Any": Any}
+    exec(compile(text, f"<a call of {name}>", "exec"), names)
+    held = [tg.array(x) for x in (*arrays, *outs)]
+    kernel = tg.kernel(source=text)(names[f"of_{name}"])
+    tg.launch_tiled(kernel, dim=1, inputs=held, block_dim=use["block_dim"])
+    return [x.numpy() for x in held[len(arrays) :]]
+
+
+@st.composite
+def uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
+    """A generator of numbers, an extent, how the function is used, a dtype and a kind of matrix."""
+    use = {
+        "block_dim": draw(st.sampled_from((1, 32, 33, 64, 100, 256))),
+        "storage": draw(st.sampled_from(("register", "shared"))),
+        "turned": draw(st.booleans()),
+    }
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = draw(st.sampled_from((np.float32, np.float64)))
+    return rng, draw(st.integers(1, 70)), use, dtype, draw(st.sampled_from(KINDS))
+
+
+def matrix(rng: np.random.Generator, m: int, n: int, kind: str, dtype: Any) -> np.ndarray:
+    """A matrix of a kind."""
+    if kind == "hilbert":
+        made = 1.0 / (np.arange(m)[:, None] + np.arange(n) + 1)
+    elif kind == "without rank":
+        rank = max(1, min(m, n) // 2)
+        made = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
+    elif kind == "equal":
+        made = np.linalg.qr(rng.standard_normal((max(m, n), max(m, n))))[0][:m, :n]
+    elif kind == "graded":
+        made = rng.standard_normal((m, n)) * np.logspace(0, -12, n)
+    else:
+        made = rng.standard_normal((m, n)) * (kind != "zero")
+    return made.astype(dtype)
+
+
+def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndarray:
+    """A symmetric matrix of a kind, definite in its dtype."""
+    half = matrix(rng, n, n, kind, np.float64)
+    product = half @ half.T
+    made = (product + product.T) / 2 + np.eye(n) * max(1e-30, np.abs(product).max()) * n * 4 * np.finfo(dtype).eps
+    return made.astype(dtype)
+
+
+def at_most(error: np.ndarray, bound: np.ndarray | float) -> None:
+    assert np.all(error <= bound), f"{np.max(error - bound)} above the bound"
+
+
+def split(lu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.tril(lu, -1) + np.eye(len(lu)), np.triu(lu)
+
+
+def check_cholesky(case: Any) -> None:
+    rng, n, use, dtype, kind = case
+    a = definite(rng, n, kind, dtype)
+    unread = np.where(np.triu(np.ones((n, n)), 1) > 0, np.nan, a).astype(dtype)
+    lower, info = run("tile_cholesky", [unread], [((n, n), dtype), (1, np.int32)], {**use, "info": True})
+    assert info[0] == 0 and not np.triu(lower, 1).any()
+    wide = lower.astype(np.float64)
+    at_most(np.abs(a - wide @ wide.T), (n + 4) * np.finfo(dtype).eps * (np.abs(wide) @ np.abs(wide).T))
+
+
+def check_solves(case: Any) -> None:
+    rng, n, use, dtype, _ = case
+    lower = np.tril(rng.uniform(-1, 1, (n, n)), -1) / max(1, n**0.5) + np.eye(n) * rng.uniform(0.5, 2, n)
+    lower, y = lower.astype(dtype), rng.standard_normal((n, 3)).astype(dtype)
+    (z,) = run("tile_lower_solve", [lower, y], [((n, 3), dtype)], use)
+    bound = (n + 4) * np.finfo(dtype).eps
+    at_most(np.abs(y - lower @ z.astype(np.float64)), bound * (np.abs(lower) @ np.abs(z.astype(np.float64))))
+    upper = np.ascontiguousarray(lower.T)
+    (x,) = run("tile_upper_solve", [upper, y[:, 0].copy()], [(n, dtype)], use)
+    at_most(np.abs(y[:, 0] - upper @ x.astype(np.float64)), bound * (np.abs(upper) @ np.abs(x.astype(np.float64))))
+
+
+def check_lu(case: Any) -> None:
+    rng, n, use, dtype, kind = case
+    a = matrix(rng, n, n, kind, dtype)
+    lu, piv = run("tile_lu", [a], [((n, n), dtype), (n, np.int32)], use)
+    lower, upper = split(lu.astype(np.float64))
+    assert np.abs(lower).max() <= 1 and np.all(piv >= np.arange(n))
+    order = np.arange(n)
+    for k, p in enumerate(piv):
+        order[[k, p]] = order[[p, k]]
+    at_most(np.abs(a[order] - lower @ upper), (n + 4) * np.finfo(dtype).eps * (np.abs(lower) @ np.abs(upper)))
+
+
+def orthonormal(q: np.ndarray, n: int, eps: float) -> None:
+    at_most(np.linalg.norm(q.T @ q - np.eye(q.shape[1]), 2), 8 * n * eps)
+
+
+def check_qr(case: Any) -> None:
+    rng, n, use, dtype, kind = case
+    m = n + int(rng.integers(0, 20))
+    a = matrix(rng, m, n, kind, dtype)
+    q, r = (x.astype(np.float64) for x in run("tile_qr", [a], [((m, n), dtype), ((n, n), dtype)], use))
+    eps = float(np.finfo(dtype).eps)
+    orthonormal(q, m, eps)
+    assert not np.tril(r, -1).any() and np.all(np.diagonal(r) >= 0)
+    at_most(np.linalg.norm(a - q @ r, 2), 8 * m * eps * np.linalg.norm(a.astype(np.float64), 2))
+
+
+def check_eigh(case: Any) -> None:
+    rng, n, use, dtype, kind = case
+    a = matrix(rng, n, n, kind, np.float64)
+    a = ((a + a.T) / 2).astype(dtype)
+    results = [(n, dtype), ((n, n), dtype), (1, np.int32)]
+    w, v, info = run("tile_eigh", [a], results, {**use, "info": True})
+    assert info[0] == 0 and np.all(np.diff(w) >= 0)
+    assert np.all(v[np.abs(v).argmax(0), np.arange(n)] > 0)
+    wide, eps = v.astype(np.float64), float(np.finfo(dtype).eps)
+    orthonormal(wide, n, eps)
+    at_most(np.linalg.norm(a @ wide - wide * w, 2), 8 * n * eps * np.linalg.norm(a.astype(np.float64), 2))
+
+
+def check_svd(case: Any) -> None:
+    rng, n, use, dtype, kind = case
+    m = max(1, n + int(rng.integers(-15, 15)))
+    k = min(m, n)
+    a = matrix(rng, m, n, kind, dtype)
+    results = [((m, k), dtype), (k, dtype), ((k, n), dtype), (1, np.int32)]
+    u, s, vt, info = run("tile_svd", [a], results, {**use, "info": True})
+    assert info[0] == 0 and np.all(np.diff(s) <= 0) and np.all(s >= 0)
+    u, vt, eps = u.astype(np.float64), vt.astype(np.float64), float(np.finfo(dtype).eps)
+    orthonormal(u, max(m, n), eps)
+    orthonormal(vt.T, max(m, n), eps)
+    at_most(np.linalg.norm(a - u * s @ vt, 2), 8 * max(m, n) * eps * np.linalg.norm(a.astype(np.float64), 2))
+
+
+CHECKS = (check_cholesky, check_solves, check_lu, check_qr, check_eigh, check_svd)
+
+
+@pytest.mark.campaign
+@pytest.mark.machine_code
+@pytest.mark.parametrize("check", CHECKS)
+@settings(max_examples=60, deadline=None)
+@given(case=uses())
+def test_backward_errors(check: Any, case: Any) -> None:
+    check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_backward_errors_of_each_kind(check: Any, kind: str) -> None:
+    use = {"block_dim": 33, "storage": "register", "turned": True}
+    check((np.random.default_rng(7), 19, use, np.float32, kind))
