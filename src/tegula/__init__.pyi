@@ -107,6 +107,7 @@ from tegula.runtime.modules import overload as overload
 from tegula.runtime.modules import set_module_options as set_module_options
 from tegula.runtime.scoped_timer import ScopedTimer as ScopedTimer
 from tegula.runtime.tape import Tape as Tape
+from tegula.signature import Asked as Asked
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents

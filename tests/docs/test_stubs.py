@@ -46,7 +46,7 @@ def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
     assert set(stated) == there | elsewhere
     assert not [name for name in there if not hasattr(tg, name)]
     (cholesky,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "tile_cholesky")
-    assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower'"
+    assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower', info: bool=False"
 
 
 def test_dir_has_no_internal_name() -> None:

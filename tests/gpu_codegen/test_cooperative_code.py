@@ -40,7 +40,6 @@ BUILT_OF_OTHERS = (
     "tile_eigh",
     "tile_inverse",
     "tile_lstsq",
-    "tile_median",
     "tile_slogdet",
     "tile_solve",
     "tile_svd",

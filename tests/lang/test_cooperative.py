@@ -17,6 +17,8 @@ from tegula.passes.pipeline import prepare
 
 N, M = tg.Extent("N"), tg.Extent("M")
 Number = tg.Dtypes("Number", tg.float32, tg.int32)
+MOST = "most"
+K = tg.Extent("K", value=lambda N, M: min(N, M))
 
 
 @tg.cooperative
@@ -494,3 +496,32 @@ def test_what_a_check_needs(samples: list[tg.Sample], reference: Any, says: str)
     same.numpy = reference
     with pytest.raises((TypeError, ValueError, tg.CompileError), match=says):
         testing.check(same, block_dims=(1,))
+
+
+def test_a_constant_asks_for_a_result_and_an_extent_follows_from_others() -> None:
+    @tg.cooperative
+    def diagonal(
+        a: tg.tile[Number, ..., N, M], most: tg.constexpr[bool] = False
+    ) -> tuple[tg.tile[Number, ..., K], tg.Asked[MOST, tg.tile[Number, ..., 1]]]:
+        k = tg.tile_reshape(tg.tile_arange(a.shape[0], dtype=int), (a.shape[0], 1))
+        j = tg.tile_reshape(tg.tile_arange(a.shape[1], dtype=int), (1, a.shape[1]))
+        low = tg.tile_sum(tg.where(k == j, a, 0.0), axis=0)[:2]
+        return low, tg.tile_max(a)
+
+    @diagonal.reference
+    def reference(a, most=False):
+        return np.diagonal(a, axis1=-2, axis2=-1), a.max((-2, -1))[..., None]
+
+    @tg.kernel
+    def run(x: tg.array3d[float], y: tg.array2d[float], z: tg.array2d[float]):
+        t = tg.tile_load(x, shape=(2, 2, 3))
+        low, high = diagonal(t, most=True)
+        tg.tile_store(y, low + diagonal(t))
+        tg.tile_store(z, high)
+
+    x, y, z = np.arange(12, dtype=np.float32).reshape(2, 2, 3), zeros(2, 2), zeros(2, 1)
+    launched(run, x, y, z)
+    assert y.tolist() == [[0, 8], [12, 20]] and z.tolist() == [[5], [11]]
+    assert diagonal(x).tolist() == [[0, 4], [6, 10]] and diagonal(x, most=True)[1].tolist() == [[5], [11]]
+    with pytest.raises(TypeError, match="Asked takes the name of a constant"):
+        tg.Asked[1, tg.tile[Number, N]]

@@ -15,17 +15,19 @@ import tegula as tg
 KINDS = ("random", "hilbert", "without rank", "equal", "graded", "zero")
 
 
-def run(name: str, tiles: list[np.ndarray], shapes: list[tuple[Any, ...]], use: dict[str, Any]) -> list[np.ndarray]:
+def run(
+    name: str, tiles: list[np.ndarray], shapes: list[tuple[Any, ...]], use: dict[str, Any]
+) -> list[np.ndarray]:
     """The results of a function on tiles. `shapes`: shape and dtype of each result. `use`: `block_dim`; `storage` of
-    the tiles; `turned`: whether matrices are loaded transposed and given as views; constants of the function."""
-    constants = {key: x for key, x in use.items() if key not in ("block_dim", "storage", "turned")}
+    the tiles; `transposed`: whether matrices are loaded transposed and given as views; constants of the function."""
+    constants = {key: x for key, x in use.items() if key not in ("block_dim", "storage", "transposed")}
     lines = list[str]()
     arrays = list[np.ndarray]()
     for k, x in enumerate(tiles):
-        turned = use["turned"] and x.ndim == 2
-        arrays.append(np.ascontiguousarray(x.T) if turned else x)
+        transposed = use["transposed"] and x.ndim == 2
+        arrays.append(np.ascontiguousarray(x.T) if transposed else x)
         loaded = f"tg.tile_load(a{k}, shape={arrays[-1].shape}, storage={use['storage']!r})"
-        lines.append(f"t{k} = {f'tg.tile_transpose({loaded})' if turned else loaded}")
+        lines.append(f"t{k} = {f'tg.tile_transpose({loaded})' if transposed else loaded}")
     given = [*(f"t{k}" for k in range(len(tiles))), *(f"{key}={x!r}" for key, x in constants.items())]
     results = [f"r{k}" for k in range(len(shapes))]
     lines.append(f"{', '.join(results)} = tg.{name}({', '.join(given)})")
@@ -48,7 +50,7 @@ def uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any
     use = {
         "block_dim": draw(st.sampled_from((1, 32, 33, 64, 100, 256))),
         "storage": draw(st.sampled_from(("register", "shared"))),
-        "turned": draw(st.booleans()),
+        "transposed": draw(st.booleans()),
     }
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dtype = draw(st.sampled_from((np.float32, np.float64)))
@@ -74,8 +76,10 @@ def matrix(rng: np.random.Generator, m: int, n: int, kind: str, dtype: Any) -> n
 def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndarray:
     """A symmetric matrix of a kind, definite in its dtype."""
     half = matrix(rng, n, n, kind, np.float64)
-    product = half @ half.T
-    made = (product + product.T) / 2 + np.eye(n) * max(1e-30, np.abs(product).max()) * n * 4 * np.finfo(dtype).eps
+    squared = half @ half.T
+    made = (squared + squared.T) / 2 + np.eye(n) * max(1e-30, np.abs(squared).max()) * n * 4 * np.finfo(
+        dtype
+    ).eps
     return made.astype(dtype)
 
 
@@ -106,7 +110,9 @@ def check_solves(case: Any) -> None:
     at_most(np.abs(y - lower @ z.astype(np.float64)), bound * (np.abs(lower) @ np.abs(z.astype(np.float64))))
     upper = np.ascontiguousarray(lower.T)
     (x,) = run("tile_upper_solve", [upper, y[:, 0].copy()], [(n, dtype)], use)
-    at_most(np.abs(y[:, 0] - upper @ x.astype(np.float64)), bound * (np.abs(upper) @ np.abs(x.astype(np.float64))))
+    at_most(
+        np.abs(y[:, 0] - upper @ x.astype(np.float64)), bound * (np.abs(upper) @ np.abs(x.astype(np.float64)))
+    )
 
 
 def check_lu(case: Any) -> None:
@@ -180,5 +186,5 @@ def test_backward_errors(check: Any, case: Any) -> None:
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_backward_errors_of_each_kind(check: Any, kind: str) -> None:
-    use = {"block_dim": 33, "storage": "register", "turned": True}
+    use = {"block_dim": 33, "storage": "register", "transposed": True}
     check((np.random.default_rng(7), 19, use, np.float32, kind))

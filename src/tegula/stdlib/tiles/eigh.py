@@ -74,10 +74,10 @@ def tile_eigh(
             )
             # What rotations make 0 is 0; their diagonals are without its rounding.
             t = tg.where(place < partner, -t, t)
-            turned = diagonal + t * between
+            rotated = diagonal + t * between
             a = tg.where(
                 rows == columns,
-                tg.tile_reshape(turned, (1, n)),
+                tg.tile_reshape(rotated, (1, n)),
                 tg.where(rows == tg.tile_reshape(partner, (1, n)), zero, a),
             )
         rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
@@ -100,10 +100,10 @@ def adjoint(result, grad, fill_mode):
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
     apart = tg.tile_reshape(w, (1, n)) - tg.tile_reshape(w, (n, 1))
     guard = tg.static(8.0 * n) * tg._tile_epsilon(w[0]) * tg.tile_max(tg.abs(w))[0]
-    turned = tg.tile_transpose(v)
-    slopes = (turned @ of_v) * tg._tile_inverse_gaps(apart, guard)
+    transposed = tg.tile_transpose(v)
+    slopes = (transposed @ of_v) * tg._tile_inverse_gaps(apart, guard)
     middle = tg.where(rows == columns, tg.tile_reshape(of_w, (1, n)), slopes)
-    k = v @ middle @ turned
+    k = v @ middle @ transposed
     both = k + tg.tile_transpose(k)
     read = rows > columns if fill_mode == "lower" else rows < columns
     return tg.where(read, both, tg.where(rows == columns, 0.5 * both, 0.0))

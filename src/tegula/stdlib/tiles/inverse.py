@@ -37,8 +37,8 @@ def tile_inverse(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., N, N]:
 
 @tile_inverse.vjp(keep="result")
 def adjoint(result, grad):
-    turned = tg.tile_transpose(result)
-    return -(turned @ grad @ turned)
+    transposed = tg.tile_transpose(result)
+    return -(transposed @ grad @ transposed)
 
 
 @tile_inverse.reference

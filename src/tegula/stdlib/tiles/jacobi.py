@@ -34,11 +34,11 @@ def _tile_most_sweeps(x: float64):
 
 @cooperative
 def _tile_partners(place: Tile[int32, N], turn: int32) -> Tile[int32, N]:
-    """The partner of each column in one turn of a sweep, in which each pair of columns meets once; a column without one
-    is its own."""
+    """The partner of each column in one turn of a sweep, in which each pair occurs once; a column without a partner
+    is its own partner."""
     n = place.shape[0]
     last = tg.static(n - 1 + n % 2)
-    # Columns around a circle meet those opposite; the one that is opposite itself meets the last, which is not on it.
+    # Partners are opposite on a circle; the column that is opposite itself gets the last one, which is not on it.
     opposite = (turn - place + last) % last
     alone = tg.where(opposite == place, last, opposite)
     half = turn // 2 + turn % 2 * ((last + 1) // 2)

@@ -60,7 +60,7 @@ def tile_sort(
 
 
 def around(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
-    """The number of elements in the dimensions in front of an axis, in it, and behind it; OutOfRange if there is no
+    """The number of elements in the dimensions in front of an axis, in it, and after it; OutOfRange if there is no
     such axis. None: all dimensions are one."""
     if axis is None:
         return 1, math.prod(shape), 1
@@ -171,8 +171,8 @@ def sorted_places(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     if not descending:
         return np.lexsort((~by_sign, keys), axis=axis)
     # The last of equal keys comes first in what is reversed, so they are reversed before.
-    turned = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
-    return keys.shape[axis] - 1 - np.flip(turned, axis)
+    reversed_places = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
+    return keys.shape[axis] - 1 - np.flip(reversed_places, axis)
 
 
 @tile_sort.samples
