@@ -42,6 +42,7 @@ def tile_cholesky(
     Source:
         right-looking factorisation; the adjoint of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
+    ...
 
 
 @tile_cholesky.program(when=lambda N, fill_mode: N > PANEL and fill_mode == "lower")

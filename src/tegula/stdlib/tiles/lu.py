@@ -12,7 +12,7 @@ from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.types import int32
 
-N, M = Extent("N"), Extent("M")
+N, M, ONE = Extent("N"), Extent("M"), 1
 
 
 @cooperative
@@ -57,7 +57,7 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
 
 
 @cooperative
-def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, 1]:
+def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
     """The index of the first element of the largest magnitude from `start` on; NaN before all numbers."""
     bits = tg._tile_sort_bits(tg.abs(column))
     place = tg.tile_arange(column.shape[0], dtype=int)

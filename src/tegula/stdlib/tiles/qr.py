@@ -30,6 +30,7 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
     Source:
         LAPACK geqrf: reflections of Householder.
     """
+    ...
 
 
 @tile_qr.program(when=lambda M, N: M >= N)

@@ -41,6 +41,7 @@ def tile_svd(
     Source:
         Hestenes (1958): one-sided rotations of Jacobi; the order of Brent and Luk (1985).
     """
+    ...
 
 
 @tile_svd.program(when=lambda M, N: M < N)
