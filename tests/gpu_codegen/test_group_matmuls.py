@@ -41,6 +41,18 @@ def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
+    ("n", "k", "turns"),
+    [(96, 32, (False, False)), (80, 48, (True, True)), (32, 96, (False, True)), (160, 16, (False, False))],
+    ids=str,
+)
+def test_rows_of_several_narrow_boxes(n: int, k: int, turns: tuple[bool, bool]) -> None:
+    """Rows of 96, 160, 192 and 320 bytes are boxes of 32 and 64 bytes."""
+    found = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, turns, steps=2, ragged=8)
+    assert found == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
     ("a", "b", "c", "k", "name"),
     [
         (tg.float8_e4m3, tg.float8_e4m3, tg.float32, 128, "m64n48k32.f32.e4m3.e4m3"),

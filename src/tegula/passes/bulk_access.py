@@ -59,7 +59,7 @@ def halved(tile: Tile) -> Boxes | None:
 def may_swizzle(tile: Tile) -> bool:
     """Whether the rows of a tile can be split into rows of swizzled boxes."""
     row = tile.shape[-1] * element_bytes(tile.dtype)
-    return len(tile.shape) == 2 and (row % SWIZZLED_ROWS[0] == 0 or row in SWIZZLED_ROWS)
+    return len(tile.shape) == 2 and row % SWIZZLED_ROWS[-1] == 0
 
 
 def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:

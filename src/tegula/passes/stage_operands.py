@@ -25,7 +25,7 @@ from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
 ANY_ORDER = 16
 """Bits of the only elements that tensor cores read with K along the rows or along the columns of a stage."""
-SWIZZLED_BYTES = "32, 64 and multiples of 128"
+SWIZZLED_BYTES = "a multiple of 32"
 RESERVED = 32 << 10
 """Bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
 
@@ -63,7 +63,7 @@ def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
         if may_swizzle(BufType(t.dtype, shape, "shared")):
             return StageSlot(matmul, position, shape, transposed)
     row = t.shape[1] * element_bytes(t.dtype)
-    return f"has rows of {row} bytes, where {SWIZZLED_BYTES} can be swizzled"
+    return f"has rows of {row} bytes, where only {SWIZZLED_BYTES} can be swizzled"
 
 
 def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
