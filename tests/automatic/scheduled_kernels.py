@@ -320,6 +320,72 @@ def causal_attention(
     tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * 128, 0))
 
 
+@tg.kernel
+def two_pairs(
+    A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16], D: tg.array2d[bf16], Out: tg.array2d[float]
+):
+    """A @ B + C @ D: two matmuls of an iteration add to one sum."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(a, b, sum)
+        c = tg.tile_load(C, shape=(128, 64), offset=(i * 128, k * 64))
+        d = tg.tile_load(D, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(c, d, sum)
+    tg.tile_store(Out, sum, offset=(i * 128, j * 256))
+
+
+@tg.kernel
+def gated(A: tg.array2d[bf16], B: tg.array2d[bf16], Gate: tg.array2d[bf16], Out: tg.array2d[bf16]):
+    """Two sums of one left operand, tiles 96 wide."""
+    i, j = tg.tid()
+    value = tg.tile_zeros(shape=(128, 96), dtype=tg.float32)
+    gate = tg.tile_zeros(shape=(128, 96), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 96), offset=(k * 64, j * 96))
+        tg.tile_matmul(a, b, value)
+        g = tg.tile_load(Gate, shape=(64, 96), offset=(k * 64, j * 96))
+        tg.tile_matmul(a, g, gate)
+    tg.tile_store(Out, tg.tile_astype(tg.tile_map(relu, gate) * value, bf16), offset=(i * 128, j * 96))
+
+
+@tg.kernel
+def wide_heads(
+    Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
+):
+    """Attention with heads of 192, whose tiles leave room for one stage."""
+    h, i = tg.tid()
+    q = tg.tile_load(Q[h], shape=(128, 192), offset=(i * 128, 0))
+    total = tg.tile_zeros(shape=(128, 1), dtype=float)
+    acc = tg.tile_zeros(shape=(128, 192), dtype=float)
+    for n in range(K.shape[1] // 128):
+        k = tg.tile_load(K[h], shape=(128, 192), offset=(n * 128, 0))
+        s = tg.tile_zeros(shape=(128, 128), dtype=float)
+        tg.tile_matmul(q, tg.tile_transpose(k), s)
+        p = tg.fast.exp2(s * scale)
+        total = total + tg.tile_sum(p, axis=1, keepdims=True)
+        v = tg.tile_load(V[h], shape=(128, 192), offset=(n * 128, 0))
+        tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
+    acc = acc * tg.tile_broadcast(1.0 / total, shape=(128, 192))
+    tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * 128, 0))
+
+
+@tg.kernel
+def residual(A: tg.array2d[bf16], B: tg.array2d[bf16], Residual: tg.array2d[bf16], C: tg.array2d[bf16]):
+    """A tile that is added after the loop takes more registers than are left."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(a, b, sum)
+    r = tg.tile_load(Residual, shape=(128, 256), offset=(i * 128, j * 256))
+    tg.tile_store(C, tg.tile_astype(sum + tg.tile_astype(r, float), bf16), offset=(i * 128, j * 256))
+
+
 @dataclass(frozen=True)
 class Launch:
     """A kernel, a maker of its arguments, the grid, and the block size. `exact`: whether every order of summation gives
@@ -404,4 +470,7 @@ LAUNCHES = [
     Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),
     Launch(left_transposed, gemm(128, 256, 256, out=float, transposed="a"), (2, 2), 512),
     Launch(stepped, with_numbers(gemm(128, 256, 320, out=float), 4, -1, -1), (1, 1)),
+    Launch(two_pairs, arrays((128, 128), (128, 256), (128, 128), (128, 256), (128, 256), out=float), (1, 1)),
+    Launch(gated, arrays((128, 128), (128, 192), (128, 192), (128, 192)), (1, 2)),
+    Launch(wide_heads, heads(1, 128, 256, 192), (1, 1), exact=False),
 ]

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 from forced import HOPPER, prepared, rewritten
-from scheduled_kernels import LAUNCHES, Launch
+from scheduled_kernels import LAUNCHES, Launch, arrays, residual
 
 from tegula.backend import llvm, ptx
 from tegula.backend.llvm import compile_ptx
@@ -118,6 +118,21 @@ def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threa
     assert plan is not None and made.code.threads == threads
     assert all(getattr(plan, name) == value for name, value in schedule.items() if name != "stages")
     assert set(plan.stages) == {schedule.get("stages", 6)}
+
+
+def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
+    made, _ = built(KERNELS["wide_heads"])
+    assert made.schedule.plan is not None and max(made.schedule.plan.stages) == 1
+
+
+def test_spilled_registers_are_a_cost() -> None:
+    """Some bytes that are spilled after the loop cost less than a loop without roles."""
+    if not ASSEMBLER:
+        pytest.skip("ptxas tells what is spilled")
+    square = arrays((128, 128), (128, 256), (128, 256), (128, 256))
+    made, text = built(Launch(residual, square, (1, 1)))
+    assert made.schedule.plan is not None and made.verdict.proved and "wgmma.mma_async" in text
+    assert made.made.spill_bytes < 4 * made.schedule.plan.cycles
 
 
 @pytest.mark.slow

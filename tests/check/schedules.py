@@ -13,7 +13,7 @@ from tegula.dataclass import replace
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.roles import Roles, block_threads
-from tegula.passes import delay_waits, pipeline_gpu
+from tegula.passes import pipeline_gpu, place_waits
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation
@@ -55,7 +55,7 @@ def verdict(kernel: Any, spoil: Callable[[Kernel, GpuCompilation], None] | None 
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
     """A kernel lowered so that matmuls that read registers are waited for one iteration late, as others are."""
     with (
-        patch.object(delay_waits, "is_made_in", lambda value, region: False),
+        patch.object(place_waits, "is_made_in", lambda value, region: False),
         patch.object(
             pipeline_gpu, "FOR_GPU", [p for p in pipeline_gpu.FOR_GPU if p.name != "settle_matmuls"]
         ),

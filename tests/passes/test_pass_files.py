@@ -20,7 +20,7 @@ ELSEWHERE = {
     "pipeline_loops",
     "reduce_together",
     "unroll_and_jam",
-    "delay_waits",
+    "place_waits",
 }
 """Passes that are tested by the resulting kernels: tests/gpu_lowering, tests/gpu_codegen, tests/check."""
 

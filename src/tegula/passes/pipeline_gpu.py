@@ -8,7 +8,6 @@ from tegula.ir import Kernel
 from tegula.passes.assign_layouts import assign_layouts
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
-from tegula.passes.delay_waits import delay_waits
 from tegula.passes.fetch_iterations import fetch_iterations
 from tegula.passes.form_rings import check_copies, form_rings
 from tegula.passes.groups import count_threads
@@ -19,6 +18,7 @@ from tegula.passes.lower_tiles import lower_tiles
 from tegula.passes.multicast_copies import multicast_copies
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
+from tegula.passes.place_waits import place_waits
 from tegula.passes.reduce_together import reduce_together
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
@@ -60,7 +60,7 @@ FOR_GPU = (
     Pass(reduce_together, when=optimises),
     Pass(select_matmuls),
     Analysis(check_copies),
-    Pass(delay_waits),
+    Pass(place_waits),
     Pass(lower_pipes),
     Pass(separate_barriers),
     Pass(multicast_copies, when=optimises),

@@ -22,7 +22,7 @@ from tegula.ops.scalar import Add, Const
 from tegula.ops.schedule import BulkStore, BulkWait
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileMap, TileStore
 from tegula.passes.assign_layouts import Layouts
-from tegula.passes.bulk_access import bulk_storable
+from tegula.passes.bulk_access import bulk_storable, may_swizzle
 from tegula.passes.groups import group_of, role_of
 from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
@@ -30,8 +30,8 @@ from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_bytes, float16, float32
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
-"""The size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the bytes of a
-swizzled row."""
+"""The largest size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the
+bytes of a swizzled row."""
 ADDED = (float32, float16, bfloat16)
 """The types in which bulk reductions add as threads do: sums are rounded to nearest, subnormal float32 numbers are
 0."""
@@ -104,7 +104,8 @@ def piece_of(tile: TileType, transposed: bool) -> TileType:
     """The type of the part of a tile that one copy writes. `transposed`: whether the tile has the layout of the result
     of a transposed matmul, which may have fewer rows."""
     rows = gcd(PIECE_ROWS, tile.shape[0]) if transposed else PIECE_ROWS
-    return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
+    size = element_bytes(tile.dtype)
+    return TileType(tile.dtype, (rows, gcd(PIECE_BYTES, tile.shape[1] * size) // size))
 
 
 def _staged(
@@ -124,7 +125,7 @@ def _staged(
         down, across, high, wide = wgmma_group_tile((rows, columns), groups)
         whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
         whole = whole and layouts[tile] == wgmma_result((rows, columns), groups)
-    return whole and bulk_storable(kernel, target, op, piece)
+    return whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
 
 
 def _is_transposed(tile: TileType, layout: Layout, groups: int) -> bool:

@@ -1,27 +1,32 @@
-"""Code generation for GPUs. An automatic schedule is used only if it passes the checker and assembles cleanly;
-otherwise the kernel keeps one role."""
+"""Code for GPUs. An automatic schedule must pass the checker and fit a block; among schedules that do, registers that
+are spilled count as cost."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 
 from tegula.backend.ptx import Complaint, Cubin
 from tegula.check import emitted
 from tegula.check.schedule import check_schedule
 from tegula.check.verdict import NO_SCHEDULE, Verdict
 from tegula.codegen.gpu import GpuCode, lower_kernel
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.errors import CompileError, SharedMemoryExceeded
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Op
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
-from tegula.passes.specialise import Schedule, with_less
+from tegula.passes.specialise import Failure, Schedule, next_schedule
+from tegula.passes.specialise.costs import cost_of_one_role, cost_with_roles
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
 from tegula.runtime.cuda.module import assembled
 from tegula.target import CudaTarget
+
+MOST_ASSEMBLIES = 3
+"""Plans that are assembled once one of them is usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +43,34 @@ class Built:
 def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None) -> Built:
     """Compile a prepared kernel, which the passes change in place. CompileError if the schedule that the user wrote
     does not pass the checker, or tiles do not fit a block."""
+    best: tuple[float, Built, list[Op]] | None = None
     spread, verdict = checked(kernel, target, debug, observe)
-    while spread.schedule.plan is not None:
+    for attempt in count(1):
+        plan = spread.schedule.plan
+        if plan is None:
+            break
         try:
             built = _built(kernel, spread, verdict, target, debug)
-            if not built.made.spill_bytes:
+            spilled = built.made.spill_bytes
+            if not spilled:
                 return built
-            reason = (
-                f"its roles need more registers than the GPU has: {built.made.spill_bytes} bytes were spilled"
-            )
+            cost = cost_with_roles(plan, spilled)
+            if cost < (best[0] if best else cost_of_one_role(plan)):
+                best = cost, built, kernel.body.ops
+            failure, reason = Failure.REGISTERS, f"its roles spill {spilled} bytes of registers a thread"
         except Complaint as e:
-            reason = f"ptxas rejects its roles: {str(e).splitlines()[-1]}"
+            failure, reason = Failure.REGISTERS, f"ptxas rejects its roles: {str(e).splitlines()[-1]}"
         except SharedMemoryExceeded as e:
-            reason = f"with roles {e.message}"
-        schedule = with_less(kernel, target, spread.schedule, reason)
+            failure, reason = Failure.SHARED_MEMORY, f"with roles {e.message}"
+        if attempt == MOST_ASSEMBLIES and best:
+            break
+        schedule = next_schedule(kernel, target, spread.schedule, failure, reason)
         spread, verdict = checked(kernel, target, debug, observe, schedule)
-    accept(verdict)
-    return _built(kernel, spread, verdict, target, debug)
+    if best is None:
+        accept(verdict)
+        return _built(kernel, spread, verdict, target, debug)
+    _, built, kernel.body.ops = best
+    return replace(built, schedule=replace(built.schedule, lost=spread.schedule.lost))
 
 
 def checked(
@@ -73,7 +89,7 @@ def checked(
         if spread.schedule.plan is None or verdict.passed:
             return spread, verdict
         reason = f"its roles do not pass the checker: {verdict.message}"
-        schedule = with_less(kernel, target, spread.schedule, reason, walks=False)
+        schedule = next_schedule(kernel, target, spread.schedule, Failure.UNPROVED, reason)
 
 
 def accept(verdict: Verdict) -> None:

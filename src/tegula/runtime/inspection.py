@@ -155,7 +155,7 @@ def inspect_for_gpu(
         target,
         built.code,
         built.made,
-        str(built.schedule),
+        "\n  ".join(map(str, (built.schedule, *built.schedule.lost))),
         built.verdict,
         matmuls,
     )

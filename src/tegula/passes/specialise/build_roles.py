@@ -20,10 +20,9 @@ from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileSlice
-from tegula.passes.bulk_access import bulk_storable
+from tegula.passes.bulk_access import bulk_storable, may_swizzle
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_matmuls import Maker, pipe_load, transposes
-from tegula.passes.specialise.wait_late import wait_late
 from tegula.passes.stage_stores import piece_of
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
@@ -62,9 +61,11 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
         if isinstance(op, TileAtomic) and op.alone:
             t = op.result.type
             assert isinstance(t, TileType)
+            if len(t.shape) != 2:
+                continue
             piece = piece_of(t, False)
-            whole = len(t.shape) == 2 and all(n % m == 0 for n, m in zip(t.shape, piece.shape, strict=True))
-            if whole and bulk_storable(kernel, target, op, piece):
+            whole = all(n % m == 0 for n, m in zip(t.shape, piece.shape, strict=True))
+            if whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece):
                 found[op] = {"shape": t.shape, "box": piece.shape, "elected": True}
     return found
 
@@ -129,8 +130,7 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
 
 
 def _pushed(role: Region, pipe: Value, op: Op) -> None:
-    """Send the op's result through the pipe to its users. The matmul that uses it is waited for one iteration late, so
-    that it is overlapped with the conversion of the next tile."""
+    """Send the op's result through the pipe to its users."""
     region = op.parent
     assert region is not None
     value, users = op.result, uses(role).get(op.result, [])
@@ -142,7 +142,6 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
         new.parent = region
     region.ops[at:at] = [push, *made.ops]
     _use(users, value, read)
-    wait_late(region)
 
 
 def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:

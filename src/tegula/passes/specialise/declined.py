@@ -12,3 +12,7 @@ class Declined(Exception):
     def __init__(self, reason: str, loc: Location = UNKNOWN) -> None:
         super().__init__(reason)
         self.reason, self.loc = reason, loc
+
+
+class NoRegisters(Declined):
+    """The tiles that are alive at a matmul do not fit in registers."""

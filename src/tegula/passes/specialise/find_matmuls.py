@@ -80,24 +80,42 @@ def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
     """The ops that a tile comes from: loads, also through transposes, and conversions of loaded tiles if `converted`.
     Empty if the tile may have another origin as well."""
     found: dict[Maker, None] = {}
-    seen: set[Value] = set()
+    for v in _chain(value, converted):
+        if _makes(v.owner, converted):
+            found[v.owner] = None
+        elif not transposes(v.owner) and not _carried(v):
+            return ()
+    return tuple(found)
+
+
+def staged_values(p: LoadedMatmul) -> set[Value]:
+    """The values that lie in pipes for a matmul: its loaded operands, what these are transposes of, and the tiles from
+    which operands are converted before they enter a pipe."""
+    sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
+    found = {v for side, converted in sides for v in _chain(side, converted)}
+    return found | {loaded(op).result for op in (*p.left, *p.right)}
+
+
+def _chain(value: Value, converted: bool) -> list[Value]:
+    """A value and the values that it comes from, through transposes and loop-carried variables, back to the ops that
+    make it."""
+    found: dict[Value, None] = {}
     queue = [value]
     while queue:
         v = queue.pop()
-        if v in seen:
+        if v in found:
             continue
-        seen.add(v)
-        owner = v.owner
-        if isinstance(owner, TileLoad) or (converted and converts(owner)):
-            found[owner] = None
-        elif transposes(owner):
-            queue.append(owner.tile)
-        else:
-            sources = _carried(v)
-            if not sources:
-                return ()
-            queue += sources
-    return tuple(found)
+        found[v] = None
+        if transposes(v.owner):
+            queue.append(v.owner.tile)
+        elif not _makes(v.owner, converted):
+            queue += _carried(v)
+    return list(found)
+
+
+def _makes(op: object, converted: bool) -> TypeGuard[Maker]:
+    """Whether an op is a load, or a conversion of a loaded tile if `converted`."""
+    return isinstance(op, TileLoad) or (converted and converts(op))
 
 
 def converts(op: object) -> TypeGuard[TileMap]:

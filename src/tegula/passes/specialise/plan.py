@@ -8,15 +8,16 @@ from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel
 from tegula.layout import wgmma_group_tile
 from tegula.ops.control import For
-from tegula.ops.roles import WARP_GROUP
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.byte_operands import from_bytes, transpose_first
 from tegula.passes.matmul_terms import stored_terms
 from tegula.passes.select_matmuls import ANY_ORDER
-from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.costs import iteration_cycles
+from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, loaded, looped, transposes
 from tegula.passes.specialise.places import bounds_vary, launch_indices
+from tegula.passes.specialise.registers import available_registers, needed_registers
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of
 
@@ -25,10 +26,6 @@ Items = tuple[Maker, ...]
 ROWS, COLUMNS = 64, 8
 """The rows of one wgmma instruction's result, and the number that its columns are a multiple of."""
 MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
-SPARE = 56
-"""Registers of a multiplying thread besides its sums: addresses, descriptors, and operands of stores."""
-MOST_REGISTERS = 240
-FETCH_REGISTERS = 24
 STAGING_BYTES = 64 * 128 * 2
 """Bytes of the staging buffers through which one warp group stores its results."""
 BARRIER_BYTES = 1024
@@ -55,7 +52,7 @@ class RolePlan:
     """The division of a kernel into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
     of each pipe. `registers`: registers of a multiplying thread, 0 to derive them from the other roles'. `persistent`:
     whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
-    overlapped, which takes registers."""
+    overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop."""
 
     consumers: int
     stages: tuple[int, ...]
@@ -63,12 +60,14 @@ class RolePlan:
     persistent: bool
     raster: int
     overlaps: bool = False
+    cycles: int = 0
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
         rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
         walk = f", persistent blocks{rows}" if self.persistent else ""
-        return f"fetch with 1 warp group, multiply with {groups}, {max(self.stages)} stages{walk}"
+        ring = f"{max(self.stages)} stage{'s' * (max(self.stages) > 1)}"
+        return f"fetch with 1 warp group, multiply with {groups}, {ring}{walk}"
 
 
 def make_plan(
@@ -79,11 +78,14 @@ def make_plan(
     choice: Choice,
 ) -> RolePlan:
     """The plan for a kernel. `fed`: for each pipe the ops whose tiles fill it. Declined if no plan fits."""
-    groups = _groups(target, matmuls, choice)
-    stages = _stages(kernel, target, fed, groups, choice)
+    groups = _groups(kernel, target, matmuls, choice)
+    stages = _stages(kernel, target, matmuls, fed, groups, choice)
     persistent = _persistent(kernel, choice)
     raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
-    return RolePlan(groups, stages, choice.registers or 0, persistent, raster if persistent else 1)
+    cycles = iteration_cycles(matmuls)
+    return RolePlan(
+        groups, stages, choice.registers or 0, persistent, raster if persistent else 1, cycles=cycles
+    )
 
 
 def _persistent(kernel: Kernel, choice: Choice) -> bool:
@@ -105,14 +107,14 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
 
 
 def keep_converted(
-    target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice
+    kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice
 ) -> Sequence[LoadedMatmul]:
     """The matmuls, changed to convert their right operands from bytes in registers if all of them can; they are then
     computed as transposed matmuls."""
     if not all(p.left and _converted(p) for p in matmuls):
         return matmuls
     kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in matmuls]
-    if not _roomy(target, kept, _able(kept, choice)):
+    if not _roomy(kernel, target, kept, _able(kept, choice)):
         return matmuls
     for p in kept:
         transpose_first(p.op)
@@ -127,17 +129,17 @@ def _converted(p: LoadedMatmul) -> bool:
 # Warp groups ---------------------------------------------------------------------------------------------------------
 
 
-def _groups(target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
-    """The number of warp groups that multiply: two if their sums fit in registers, so that one multiplies while the
-    other computes or stores its results; else the fewest whose sums fit."""
+def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
+    """The number of warp groups that multiply: two if their tiles fit in registers, so that one multiplies while the
+    other computes or stores its results; else the fewest whose tiles fit."""
     able = _able(matmuls, choice)
     if not able:
         raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
-    roomy = _roomy(target, matmuls, able)
+    roomy = _roomy(kernel, target, matmuls, able)
     if not roomy:
-        needed = _registers(matmuls, able[-1])
-        raise Declined(
-            f"the sums of its matmuls take {needed} registers a thread in {able[-1]} warp groups",
+        needed = needed_registers(kernel.body, matmuls, able[-1])
+        raise NoRegisters(
+            f"the tiles at its matmuls take {needed} registers a thread in {able[-1]} warp groups",
             matmuls[0].op.loc,
         )
     return 2 if 2 in roomy else roomy[0]
@@ -149,9 +151,11 @@ def _able(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
-def _roomy(target: CudaTarget, matmuls: Sequence[LoadedMatmul], able: Sequence[int]) -> list[int]:
-    """The numbers of warp groups, among `able`, whose registers hold the sums."""
-    return [n for n in able if _registers(matmuls, n) <= _budget(target, n)]
+def _roomy(
+    kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], able: Sequence[int]
+) -> list[int]:
+    """The numbers of warp groups, among `able`, whose registers hold the tiles."""
+    return [n for n in able if needed_registers(kernel.body, matmuls, n) <= available_registers(target, n)]
 
 
 def _fits(p: LoadedMatmul, groups: int) -> bool:
@@ -195,40 +199,20 @@ def _by(t: TileType) -> str:
     return "x".join(map(str, t.shape))
 
 
-def _registers(matmuls: Sequence[LoadedMatmul], groups: int) -> int:
-    """Registers of a thread for the sums of the matmuls of one region and for operands that are computed in registers:
-    the maximum over all regions, with SPARE."""
-    regions = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
-    return SPARE + max(_held([p for p in matmuls if p.op.parent is r]) for r in regions) // (
-        groups * WARP_GROUP
-    )
-
-
-def _held(matmuls: Sequence[LoadedMatmul]) -> int:
-    """Registers, over all threads, for the sums and the computed operands of some matmuls."""
-    sums = dict.fromkeys(p.op.c for p in matmuls)
-    computed = dict.fromkeys(p.op.b if p.keeps else p.op.a for p in matmuls if p.keeps or not p.left)
-    total = 0
-    for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in computed)]:
-        assert isinstance(v.type, TileType)
-        total += v.type.size * bytes_each // 4
-    return total
-
-
-def _budget(target: CudaTarget, groups: int) -> int:
-    """Registers that a multiplying thread can have besides one fetching warp group."""
-    start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
-    return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8)
-
-
 # Stages --------------------------------------------------------------------------------------------------------------
 
 
 def _stages(
-    kernel: Kernel, target: CudaTarget, fed: Sequence[Items], groups: int, choice: Choice
+    kernel: Kernel,
+    target: CudaTarget,
+    matmuls: Sequence[LoadedMatmul],
+    fed: Sequence[Items],
+    groups: int,
+    choice: Choice,
 ) -> tuple[int, ...]:
     """The number of stages of each pipe: one for tiles loaded outside of loops, two for converted tiles; pipes of tiles
-    loaded in loops all get the same number, as large as shared memory allows."""
+    loaded in loops all get the same number, as large as shared memory allows. One stage is enough where several matmuls
+    of a loop read pipes of their own: one pipe is filled while a matmul reads another."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
     once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
@@ -237,9 +221,11 @@ def _stages(
     room = target.shared_per_block - staging - BARRIER_BYTES - once
     asked = choice.stages or max((_asked(op) for items in fed for op in items), default=0)
     count = min(room // each, asked or MOST_STAGES)
-    if count < min(LEAST_STAGES, asked or LEAST_STAGES):
+    least = 1 if sum(looped(p.op) for p in matmuls) > 1 else LEAST_STAGES
+    if count < min(least, asked or least):
+        stages = "a stage" if least == 1 else f"{least} stages"
         raise Declined(
-            f"{LEAST_STAGES} stages of its tiles take {LEAST_STAGES * each + once + staging:,} bytes of shared memory, "
+            f"{stages} of its tiles take {least * each + once + staging:,} bytes of shared memory, "
             f"more than the {target.shared_per_block:,} of a block",
             fed[0][-1].loc,
         )

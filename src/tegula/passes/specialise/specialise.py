@@ -20,7 +20,7 @@ from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
 from tegula.passes.specialise.build_roles import RolePipe, copied, fetch_role, multiply_role
-from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
     Maker,
@@ -32,7 +32,8 @@ from tegula.passes.specialise.find_matmuls import (
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.launch_checks import take_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
-from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Items, RolePlan, keep_converted, make_plan
+from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
+from tegula.passes.specialise.registers import FETCH_REGISTERS
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
@@ -44,19 +45,27 @@ RELEASE = (Pass(release_stages),)
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """A plan that was not used, and the reason."""
+
+    plan: RolePlan
+    reason: str
+
+    def __str__(self) -> str:
+        return f"not used: {self.plan}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
-    """The outcome for a kernel: the plan of its roles, or the reason why it has none. `before`: the ops of the body
-    without roles."""
+    """The outcome for a kernel: the plan of its roles, or the reason why it has none. `choice`: the decisions that led
+    to the plan; `lost`: the plans that were tried before. `before`: the ops of the body without roles."""
 
     plan: RolePlan | None = None
     reason: str = ""
     loc: Location = UNKNOWN
     before: tuple[Op, ...] = ()
-
-    def undo(self, kernel: Kernel, reason: str) -> Schedule:
-        """Restore the kernel's body, of which the pass changed a copy. Returns the schedule without roles."""
-        kernel.body.ops = list(self.before)
-        return Schedule(None, reason)
+    choice: Choice = Choice()
+    lost: tuple[Lost, ...] = ()
 
     def __str__(self) -> str:
         if self.plan is not None:
@@ -77,34 +86,22 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
-    schedule."""
+    schedule. Chains of matmuls are not overlapped where registers do not allow it."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="there is no matmul")
-    before = kernel.body.ops
+    before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
     try:
-        return Schedule(
-            _specialise(kernel, target, choice or Choice(**kernel.schedule)), before=tuple(before)
-        )
+        return Schedule(_specialise(kernel, target, choice), before=tuple(before), choice=choice)
     except Declined as e:
         kernel.body.ops = before
+        if isinstance(e, NoRegisters) and choice.overlap:
+            return make_roles(kernel, target, replace(choice, overlap=False))
         return Schedule(None, e.reason, e.loc)
 
 
-def with_less(
-    kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str, walks: bool = True
-) -> Schedule:
-    """The next simpler schedule for a kernel whose schedule failed for `reason`, with the kernel rewritten accordingly.
-    First matmuls are no longer overlapped; then, unless `walks`, blocks are no longer persistent; else the kernel has
-    no roles, for that reason."""
-    undone, plan, chosen = schedule.undo(kernel, reason), schedule.plan, dict(kernel.schedule)
-    if plan is not None and not plan.overlaps and plan.persistent and not walks:
-        if chosen.get("persistent") is not None:
-            return undone
-        chosen["persistent"] = False
-    elif plan is None or not plan.overlaps:
-        return undone
-    again = make_roles(kernel, target, Choice(**chosen, overlap=False))
-    return again if again.plan is not None else undone
+def undo(kernel: Kernel, schedule: Schedule) -> None:
+    """Restore the kernel's body, of which the pass changed a copy."""
+    kernel.body.ops = list(schedule.before)
 
 
 def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
@@ -117,7 +114,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     check_lane_code(kernel)
     find_matmuls(kernel)
     twins = overlap_chains(kernel.body) if choice.overlap else []
-    matmuls = keep_converted(target, find_matmuls(kernel), choice)
+    matmuls = keep_converted(kernel, target, find_matmuls(kernel), choice)
     groups = _groups(kernel, target, matmuls, twins)
     plan = make_plan(kernel, target, matmuls, groups, choice)
     _check_copies(kernel, target, matmuls)

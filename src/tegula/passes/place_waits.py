@@ -1,0 +1,144 @@
+"""Places the waits for wgmma matmuls that add to sums of a loop: one iteration late, so that the tensor cores always
+have matmuls to do.
+
+An iteration may have any number of such matmuls, on sums of their own or on one sum in turn. All are started before
+their wait, which leaves this iteration's matmuls in flight and covers those of the iteration before. The stages that
+matmuls read are released after the wait that covers them; the last wait is after the loop.
+
+Matmuls are delayed if nothing in the loop but another of them uses their sums, and if no operand is made in registers.
+Whatever else the iteration does may happen while they are in flight: the stages that they read are written only after
+their release."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Carried, Kernel, Region, Value, root
+from tegula.ir.rewrite import is_made_in, replace, uses
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, Yield
+from tegula.ops.group import GroupMma, MmaWait, RegisterMma
+from tegula.ops.roles import PipePop, PipeRelease
+from tegula.passes.form_rings import is_by_hand
+from tegula.passes.release_stages import had_iterations
+from tegula.passes.runner import GpuCompilation
+from tegula.passes.select_matmuls import pipe_of
+from tegula.types import BufType, bool_
+
+
+def place_waits(kernel: Kernel, context: GpuCompilation) -> None:
+    """Rewrite the kernel in place."""
+    for op in list(kernel.walk()):
+        if isinstance(op, For):
+            delayed = _delayed(op)
+            if delayed is not None:
+                _delay(op, delayed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Delayed:
+    """The matmuls of an iteration whose waits are delayed, the carried values that are their sums, and the releases
+    that follow the first of them."""
+
+    matmuls: list[GroupMma]
+    sums: list[Carried]
+    releases: list[PipeRelease]
+
+
+def _delayed(loop: For) -> _Delayed | None:
+    """The matmuls of a loop, if the waits for all of them can be delayed."""
+    body = loop.body
+    matmuls = [op for op in body.walk() if isinstance(op, GroupMma)]
+    if not matmuls or any(isinstance(op, MmaWait) for op in body.walk()):
+        return None
+    if not all(_may_stay_in_flight(op, body) for op in matmuls):
+        return None
+    sums, read = _sums(loop, matmuls), {pipe_of(v) for op in matmuls for v in op.sides}
+    releases = [op for op in body.ops if isinstance(op, PipeRelease) and op.pipe in read]
+    return _Delayed(matmuls, sums, releases) if sums and _are_whole(body, read, releases) else None
+
+
+def _may_stay_in_flight(op: GroupMma, body: Region) -> bool:
+    """Whether the instructions of a matmul may be in flight when its iteration ends."""
+    if op.parent is not body or op.unit != "wgmma" or not op.wait or op.at_once:
+        return False
+    if isinstance(op, RegisterMma) and is_made_in(op.held_tile, body):
+        return False
+    if any(is_by_hand(root(v)) for v in op.sides if isinstance(v.type, BufType)):
+        return False  # the kernel itself says when stages of such a ring are released
+    return all(isinstance(v.owner, S.Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
+
+
+def _sums(loop: For, matmuls: Sequence[GroupMma]) -> list[Carried] | None:
+    """The carried values to which matmuls add and which nothing else in the loop uses; None if a matmul adds to
+    another value."""
+    users = uses(loop.body)
+    made = {op.c: op for op in matmuls}
+    found: list[Carried] = []
+    left = set(matmuls)
+    for one in loop.carried:
+        (value,) = one.arguments
+        while value in made and [op for op, _ in users[value]] == [made[value]]:
+            left.discard(made[value])
+            value = made[value].result
+        if value is not one.arguments[0]:
+            if one.yielded != (value,) or len(users[value]) != 1:
+                return None
+            found.append(one)
+    return found if not left else None
+
+
+def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[PipeRelease]) -> bool:
+    """Whether each pipe that matmuls read and the loop pops is popped and released once in an iteration, not in a
+    nested region."""
+    released = [op.pipe for op in releases]
+    popped = [op.pipe for op in body.ops if isinstance(op, PipePop) and op.pipe in read]
+    inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease) and op.pipe in read]
+    once = len(set(released)) == len(released) and len(inside) == len(released) + len(popped)
+    return once and sorted(released, key=id) == sorted(popped, key=id)
+
+
+def _delay(loop: For, found: _Delayed) -> None:
+    """Iteration k waits for the matmuls of iteration k - 1 once its own are started."""
+    body, region = loop.body, loop.parent
+    assert region is not None
+    for op in found.matmuls:
+        op.wait = False
+    last = found.matmuls[-1]
+    made = Region()
+    build = Builder(made, last.loc)
+    build.insert(MmaWait([], [], {"pending": len(found.matmuls)}))
+    later = build.insert(S.Cmp([loop.index, loop.start], [bool_], {"pred": "ne"})).result
+    _released(build, later, found.releases)
+    body.ops = [op for op in body.ops if op not in found.releases]
+    _put(body, body.ops.index(last) + 1, made)
+    _finish(loop, found, region)
+
+
+def _finish(loop: For, found: _Delayed, region: Region) -> None:
+    """The matmuls of the last iteration are waited for, and their stages are released, if the loop had an
+    iteration."""
+    results, made = [one.result for one in found.sums], Region()
+    build = Builder(made, loc=found.matmuls[-1].loc)
+    done = build.insert(MmaWait(results, [v.type for v in results], {"pending": 0})).results
+    for before, after in zip(results, done, strict=True):
+        after.name = before.name
+    _released(build, had_iterations(build, loop), found.releases)
+    replace(region, dict(zip(results, done, strict=True)))
+    _put(region, region.ops.index(loop) + 1, made)
+
+
+def _released(build: Builder, condition: Value, releases: Sequence[PipeRelease]) -> None:
+    then, other = Region(), Region()
+    for op in releases:
+        Builder(then, op.loc).insert(PipeRelease([op.pipe], [], op.attrs))
+    for branch in (then, other):
+        Builder(branch, build.loc).insert(Yield())
+    build.insert(If([condition], [], None, [then, other]))
+
+
+def _put(region: Region, at: int, made: Region) -> None:
+    for op in made.ops:
+        op.parent = region
+    region.ops[at:at] = made.ops

@@ -1,0 +1,63 @@
+"""What an iteration of a kernel's main loop costs, in cycles of a multiprocessor: enough to rank a few schedules.
+
+Instructions outside of the tensor cores hardly run while wgmma runs, so that times add up: a matmul's cycles, and the
+issue cycles of every other instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tegula.ir import LoopLike
+from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.passes.matmul_terms import stored_terms
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, looped
+from tegula.types import TileType
+
+if TYPE_CHECKING:
+    from tegula.passes.specialise.plan import RolePlan
+
+OPERAND_BITS_PER_CYCLE = 2048 * 16
+"""Multiply-adds per cycle of the tensor cores of a multiprocessor, times the bits of an operand."""
+SPILL_BYTES = 4
+"""The bytes of a thread that one instruction spills or loads."""
+WARPS_PER_CYCLE = 4
+OVERLAP = 0.15
+"""The part of an iteration that overlapping a chain of matmuls saves."""
+ONE_ROLE = 2.0
+"""The time of matmuls by the tensor cores of warps (mma.sync), relative to that of wgmma."""
+
+
+def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:
+    """The cycles of the tensor cores for one iteration of the loop that multiplies most."""
+    loops: dict[object, int] = {}
+    for p in matmuls:
+        if looped(p.op):
+            loops[_loop(p)] = loops.get(_loop(p), 0) + _cycles(p)
+    return max(loops.values())
+
+
+def _loop(p: LoadedMatmul) -> object:
+    at = p.op.parent
+    while at is not None and not isinstance(at.parent, LoopLike):
+        at = at.parent.parent if at.parent is not None else None
+    return at
+
+
+def _cycles(p: LoadedMatmul) -> int:
+    a, c, terms = p.op.a.type, p.op.c.type, stored_terms(p.op)
+    assert isinstance(a, TileType) and isinstance(c, TileType) and terms is not None
+    return c.size * a.shape[1] * terms.bits // OPERAND_BITS_PER_CYCLE
+
+
+def cost_with_roles(plan: RolePlan, spill_bytes: int) -> float:
+    """The cost of an iteration if each multiplying thread stores and loads `spill_bytes` in it; where they are spilled
+    in an epilogue, this is an upper bound."""
+    warps = plan.consumers * WARP_GROUP // WARP
+    spills = spill_bytes / SPILL_BYTES * warps / WARPS_PER_CYCLE
+    return plan.cycles * (1 if plan.overlaps else 1 + OVERLAP) + spills
+
+
+def cost_of_one_role(plan: RolePlan) -> float:
+    """The cost of an iteration without the roles of a plan."""
+    return plan.cycles * ONE_ROLE

@@ -1,0 +1,81 @@
+"""The registers that the multiplying threads of a plan need: an estimate from the tiles that are alive at its matmuls.
+
+Registers of matmuls are pinned while these are in flight; the ops between two matmuls work on a few elements at a time
+and reuse the registers of the tiles that they read. The peak is therefore reached at a matmul: its sum, an operand that
+it takes from registers, and every other tile that is computed before it and used after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import LoopLike, MatmulLike, Op, Region, Value
+from tegula.ops.roles import WARP_GROUP
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, staged_values
+from tegula.target import CudaTarget
+from tegula.types import TileType, bool_, element_bytes
+
+SPARE = 24
+"""Registers of a multiplying thread besides its tiles: addresses, descriptors, loop indices."""
+RESERVE = 8
+"""Registers of the budget that the assembler needs free to order instructions."""
+MOST_REGISTERS = 240
+FETCH_REGISTERS = 24
+REGISTER_BYTES = 4
+
+
+def needed_registers(region: Region, matmuls: Sequence[LoadedMatmul], groups: int) -> int:
+    """The registers of a thread if `groups` warp groups run a region with these matmuls."""
+    live = _Liveness(matmuls)
+    live.before(region, set())
+    return SPARE + -(-live.peak // (REGISTER_BYTES * groups * WARP_GROUP))
+
+
+def available_registers(target: CudaTarget, groups: int) -> int:
+    """The registers that a multiplying thread can have besides one fetching warp group."""
+    start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
+    return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVE
+
+
+class _Liveness:
+    """The most bytes of tiles, over all threads, that are alive at a matmul: `peak`."""
+
+    def __init__(self, matmuls: Sequence[LoadedMatmul]) -> None:
+        self.staged = {v for p in matmuls for v in staged_values(p)}
+        self.peak = 0
+
+    def before(self, region: Region, after: set[Value]) -> set[Value]:
+        """The values alive before the region's ops if those of `after` are alive after them."""
+        live = set(after)
+        for op in reversed(region.ops):
+            live -= {*op.results}
+            inside = [self._nested(op, nested, live) for nested in op.regions]
+            if isinstance(op, MatmulLike):
+                self._measure(op, live)
+            live |= {*op.operands}.union(*inside)
+        return live
+
+    def _nested(self, op: Op, region: Region, after: set[Value]) -> set[Value]:
+        """The values alive before a region of an op. Values from outside that a loop's body uses are alive after the
+        body too, for the next iteration."""
+        outside = self.before(region, after) - {*region.args}
+        return self.before(region, after | outside) - {*region.args} if isinstance(op, LoopLike) else outside
+
+    def _measure(self, op: MatmulLike, after: set[Value]) -> None:
+        """Count what is alive at a matmul, whose result takes over the registers of its sum unless the sum is a
+        constant or used again."""
+        own = op.result if _is_made_of_scalars(op.c) or op.c in after else op.c
+        self.peak = max(self.peak, sum(map(_bytes, (after | {op.a, op.b, own}) - self.staged)))
+
+
+def _bytes(v: Value) -> int:
+    """The bytes of a tile in registers, over all threads. 0 for tiles of scalars, which threads make where they use
+    them, for truth values, which live in predicates, and for rows and columns, which are part of what is spare."""
+    t = v.type
+    pinned = isinstance(t, TileType) and t.dtype is not bool_ and not _is_made_of_scalars(v)
+    return t.size * element_bytes(t.dtype) if pinned and min(t.shape) > 1 else 0
+
+
+def _is_made_of_scalars(v: Value) -> bool:
+    """Whether a tile is computed from scalars, such as zeros or a range."""
+    op = v.owner
+    return isinstance(op, Op) and op.PURE and not any(isinstance(x.type, TileType) for x in op.operands)

@@ -1,0 +1,51 @@
+"""The search for a schedule: which plan to try after one that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from tegula.dataclass import replace
+from tegula.ir import Kernel
+from tegula.passes.specialise.plan import MOST_GROUPS, Choice, RolePlan
+from tegula.passes.specialise.specialise import Lost, Schedule, make_roles, undo
+from tegula.target import CudaTarget
+
+
+class Failure(Enum):
+    """Why a plan failed: its roles have no proof; they need too many registers; too much shared memory."""
+
+    UNPROVED = "unproved"
+    REGISTERS = "registers"
+    SHARED_MEMORY = "shared memory"
+
+
+def next_schedule(
+    kernel: Kernel, target: CudaTarget, failed: Schedule, failure: Failure, reason: str
+) -> Schedule:
+    """The schedule to try after one that failed for `reason`, with the kernel rewritten accordingly; one without roles
+    if no plan is left. Decisions that the user has made are kept."""
+    assert failed.plan is not None
+    undo(kernel, failed)
+    lost = (*failed.lost, Lost(failed.plan, reason))
+    tried = {one.plan for one in lost}
+    for choice in _simpler(Choice(**kernel.schedule), failed.choice, failed.plan, failure):
+        found = make_roles(kernel, target, choice)
+        if found.plan is not None and found.plan not in tried:
+            return replace(found, lost=lost)
+        if found.plan is not None:
+            undo(kernel, found)
+    return Schedule(None, reason, lost=lost)
+
+
+def _simpler(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
+    """Decisions that may help, the least loss first. `asked`: those that the user has made."""
+    if failure is Failure.SHARED_MEMORY and asked.stages is None and max(plan.stages) > 1:
+        yield replace(choice, stages=max(plan.stages) - 1)
+    if plan.overlaps:
+        yield replace(choice, overlap=False)
+    elif failure is Failure.UNPROVED and plan.persistent and asked.persistent is None:
+        yield replace(choice, persistent=False)
+    if failure is Failure.REGISTERS and asked.consumers is None:
+        for groups in range(plan.consumers + 1, MOST_GROUPS + 1):
+            yield replace(choice, consumers=groups, overlap=asked.overlap)
