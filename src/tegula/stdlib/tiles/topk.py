@@ -38,9 +38,17 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
     """
     n = keys.shape[0]
     count = tg.static(within(k, n))
-    bits = tg.tile_reshape(~tg._tile_sort_bits(keys), (1, n))
-    order = tg.tile_reshape(tg._tile_sorted_places(bits)[:, :count], (count,))
-    return keys[order], order
+    made, places = tg._tile_sorted(keys, descending=True)
+    return made[:count], places[:count]
+
+
+@cooperative
+def _tile_sorted(
+    keys: Tile[Key, ..., N], descending: constexpr[bool] = False
+) -> tuple[Tile[Key, ..., N], Tile[int32, ..., N]]:
+    """The sorted keys along the last dimension, and their indices."""
+    places = tg.tile_argsort(keys, descending=descending)
+    return keys[places], places
 
 
 def within(k: int, n: int) -> int:

@@ -1,0 +1,193 @@
+"""Linear algebra and sorting for arrays of matrices and keys, of any batch, on any device."""
+
+from typing import Any
+
+from tegula.kernels.batched import over_batches
+
+
+def cholesky(a: Any, fill_mode: str = "lower") -> Any:
+    """The Cholesky factor of each symmetric matrix of a batch, as `tile_cholesky` gives.
+
+    Parameters:
+        a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
+        fill_mode: "lower" or "upper": the triangle that is read; "lower" by default.
+    Returns:
+        a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
+    Raises:
+        launch: `a` is no array of square matrices of floats.
+    Gradient:
+        recorded by tapes.
+    Source:
+        LAPACK potrf.
+    """
+    return over_batches("cholesky", "tile_cholesky", {"a": a}, fill_mode=fill_mode, info=False)[0]
+
+
+def solve(a: Any, y: Any) -> Any:
+    """x with a @ x = y for each element of a batch, as `tile_solve` gives.
+
+    Parameters:
+        a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
+        y: (..., N) or (..., N, R), of the dtype and the batch of `a`.
+    Returns:
+        a new array of the shape of `y`: a tensor if `a` is one of PyTorch, else a tg.array.
+    Raises:
+        launch: shapes or dtypes do not fit.
+    Gradient:
+        recorded by tapes, for both.
+    Source:
+        LAPACK gesv.
+    """
+    return over_batches("solve", "tile_solve", {"a": a, "y": y})[0]
+
+
+def lu(a: Any) -> tuple[Any, Any]:
+    """The LU decomposition of each matrix of a batch, as `tile_lu` gives.
+
+    Parameters:
+        a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
+    Returns:
+        lu (..., N, N) and piv (..., N) of int32, tensors if `a` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `a` is no array of square matrices of floats.
+    Gradient:
+        recorded by tapes.
+    Source:
+        LAPACK getrf.
+    """
+    factors, piv = over_batches("lu", "tile_lu", {"a": a})
+    return factors, piv
+
+
+def qr(a: Any) -> tuple[Any, Any]:
+    """The QR decomposition of each matrix of a batch, as `tile_qr` gives.
+
+    Parameters:
+        a: (..., M, N) with M >= N, of float16, bfloat16, float32 or float64, with any strides.
+    Returns:
+        q (..., M, N) and r (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `a` is no array of matrices of floats.
+        type-mismatch: `a` is wider than high.
+    Gradient:
+        recorded by tapes.
+    Source:
+        LAPACK geqrf.
+    """
+    q, r = over_batches("qr", "tile_qr", {"a": a})
+    return q, r
+
+
+def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
+    """The eigenvalues and eigenvectors of each symmetric matrix of a batch, as `tile_eigh` gives.
+
+    Parameters:
+        a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
+        fill_mode: "lower" or "upper": the triangle that is read; "lower" by default.
+    Returns:
+        w (..., N) and v (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `a` is no array of square matrices of floats.
+    Gradient:
+        recorded by tapes.
+    Source:
+        Brent and Luk (1985).
+    """
+    w, v = over_batches("eigh", "tile_eigh", {"a": a}, fill_mode=fill_mode, info=False)
+    return w, v
+
+
+def svd(a: Any) -> tuple[Any, Any, Any]:
+    """The singular value decomposition of each matrix of a batch, as `tile_svd` gives.
+
+    Parameters:
+        a: (..., M, N), of float16, bfloat16, float32 or float64, with any strides.
+    Returns:
+        u (..., M, K), s (..., K) and vt (..., K, N), tensors if `a` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `a` is no array of matrices of floats.
+    Gradient:
+        recorded by tapes.
+    Source:
+        Hestenes (1958).
+    """
+    u, s, vt = over_batches("svd", "tile_svd", {"a": a}, info=False)
+    return u, s, vt
+
+
+def inverse(a: Any) -> Any:
+    """The inverse of each matrix of a batch, as `tile_inverse` gives.
+
+    Parameters:
+        a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
+    Returns:
+        a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
+    Raises:
+        launch: `a` is no array of square matrices of floats.
+    Gradient:
+        recorded by tapes.
+    Source:
+        LAPACK getri.
+    """
+    return over_batches("inverse", "tile_inverse", {"a": a})[0]
+
+
+def sort(keys: Any, descending: bool = False) -> tuple[Any, Any]:
+    """The sorted keys along the last dimension, and their indices.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
+
+    Parameters:
+        keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
+        descending: whether the largest key comes first; False by default.
+    Returns:
+        keys and indices of int32, both of the shape of `keys`: tensors if `keys` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `keys` has another dtype or no dimension.
+    Gradient:
+        recorded by tapes, of the sorted keys.
+    Source:
+        Batcher (1968).
+    """
+    made, places = over_batches("sort", "_tile_sorted", {"keys": keys}, descending=descending)
+    return made, places
+
+
+def argsort(keys: Any, descending: bool = False) -> Any:
+    """The indices that sort keys along the last dimension.
+
+    Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
+
+    Parameters:
+        keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
+        descending: whether the largest key comes first; False by default.
+    Returns:
+        an array of int32 of the shape of `keys`: a tensor if that is one of PyTorch, else a tg.array.
+    Raises:
+        launch: `keys` has another dtype or no dimension.
+    Gradient:
+        none: indices are integers.
+    Source:
+        Batcher (1968).
+    """
+    return over_batches("argsort", "_tile_sorted", {"keys": keys}, descending=descending)[1]
+
+
+def topk(keys: Any, k: int) -> tuple[Any, Any]:
+    """The k largest keys along the last dimension in descending order, and their indices, as `tile_topk` gives.
+
+    Parameters:
+        keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
+        k: how many, from 1 to N.
+    Returns:
+        keys and indices of int32, both (..., k): tensors if `keys` is one of PyTorch, else tg.arrays.
+    Raises:
+        launch: `keys` has another dtype or no dimension.
+        out-of-range: `k` is below 1 or above N.
+    Gradient:
+        recorded by tapes, of the keys.
+    Source:
+        Batcher (1968).
+    """
+    made, places = over_batches("topk", "tile_topk", {"keys": keys}, k=k)
+    return made, places

@@ -1,0 +1,117 @@
+"""Linear algebra and sorting of arrays with any batch: results, gradients, tensors of PyTorch, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import kernels
+
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
+BATCHES = ((), (5,), (2, 3))
+
+
+def definite(*batch: int, n: int = 4, dtype: Any = np.float64) -> np.ndarray:
+    m = np.random.default_rng(1).standard_normal((*batch, n, n))
+    return (m @ np.swapaxes(m, -1, -2) + np.eye(n)).astype(dtype)
+
+
+def near(got: Any, want: np.ndarray) -> None:
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("batch", BATCHES)
+def test_factors_and_solutions(batch: tuple[int, ...]) -> None:
+    a, y = definite(*batch), np.random.default_rng(2).standard_normal((*batch, 4))
+    near(kernels.cholesky(a), np.linalg.cholesky(a))
+    near(kernels.solve(a, y), np.linalg.solve(a, y[..., None])[..., 0])
+
+
+@pytest.mark.machine_code
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", BATCHES)
+def test_decompositions(batch: tuple[int, ...]) -> None:
+    a = definite(*batch)
+    near(kernels.inverse(a), np.linalg.inv(a))
+    q, r = (x.numpy() for x in kernels.qr(a))
+    np.testing.assert_allclose(q @ r, a, atol=1e-12)
+    w, v = kernels.eigh(np.swapaxes(a, -1, -2))
+    near(w, np.linalg.eigh(a)[0])
+    np.testing.assert_allclose(a @ v.numpy(), v.numpy() * w.numpy()[..., None, :], atol=1e-10)
+    u, s, vt = (x.numpy() for x in kernels.svd(a[..., :3]))
+    np.testing.assert_allclose(u * s[..., None, :] @ vt, a[..., :3], atol=1e-10)
+    factors, piv = kernels.lu(a)
+    assert factors.shape == a.shape and piv.shape == a.shape[:-1] and piv.dtype == tg.int32
+
+
+@pytest.mark.machine_code
+def test_sorts() -> None:
+    keys = np.array([[3.0, 1.0, np.nan, 1.0], [0.0, -0.0, 2.0, -1.0]], np.float32)
+    made, places = kernels.sort(keys)
+    np.testing.assert_array_equal(places.numpy(), [[1, 3, 0, 2], [3, 1, 0, 2]])
+    np.testing.assert_array_equal(made.numpy(), np.take_along_axis(keys, places.numpy(), -1))
+    np.testing.assert_array_equal(
+        kernels.argsort(keys, descending=True).numpy(), [[2, 0, 1, 3], [2, 0, 1, 3]]
+    )
+    largest, places = kernels.topk(keys, 2)
+    np.testing.assert_array_equal(places.numpy(), [[2, 0], [2, 0]])
+    np.testing.assert_array_equal(largest.numpy(), [[np.nan, 3], [2, 0]])
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "cholesky": kernels.cholesky,
+    "inverse": kernels.inverse,
+    "eigh": lambda a: kernels.eigh(a)[1],
+    "sort": lambda a: kernels.sort(a)[0],
+    "topk": lambda a: kernels.topk(a, 2)[0],
+}
+
+
+@pytest.mark.machine_code
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_recorded(name: str) -> None:
+    f, a = FUNCTIONS[name], definite(3)
+    rng = np.random.default_rng(3)
+    x = tg.array(a, requires_grad=True)
+    with tg.Tape() as tape:
+        out = f(x)
+    seed = rng.standard_normal(out.shape)
+    tape.backward(grads={out: tg.array(seed)})
+    step = np.tril(rng.standard_normal(a.shape)) * 1e-6
+    change = (f(a + step).numpy() - f(a - step).numpy()) / 2
+    np.testing.assert_allclose((x.grad.numpy() * step).sum(), (seed * change).sum(), rtol=1e-5)
+
+
+@pytest.mark.machine_code
+def test_tensors_give_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.tensor(definite(3, dtype=np.float32))
+    made = kernels.cholesky(a)
+    assert isinstance(made, torch.Tensor)
+    torch.testing.assert_close(made, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_to_compute() -> None:
+    assert kernels.cholesky(np.ones((0, 3, 3), np.float32)).shape == (0, 3, 3)
+
+
+def test_refusals() -> None:
+    a = definite(2)
+    for call, says in (
+        (lambda: kernels.cholesky(a[..., :3]), "'a' of shape (2, 4, 3)"),
+        (lambda: kernels.solve(a, a[0, 0, :3]), "'y' of shape (3,)"),
+        (lambda: kernels.inverse(a.astype(np.int32)), "got int32"),
+        (lambda: kernels.sort("keys"), "'keys' is no array"),
+    ):
+        with pytest.raises(tg.LaunchError) as error:
+            call()
+        assert says in str(error.value)
+    with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
+        kernels.topk(a[0], 5)
