@@ -105,6 +105,7 @@ from tegula.runtime.modules import is_device_available as is_device_available
 from tegula.runtime.modules import load_module as load_module
 from tegula.runtime.modules import overload as overload
 from tegula.runtime.modules import set_module_options as set_module_options
+from tegula.runtime.over_batches import over_batches as over_batches
 from tegula.runtime.scoped_timer import ScopedTimer as ScopedTimer
 from tegula.runtime.tape import Tape as Tape
 from tegula.signature import Asked as Asked

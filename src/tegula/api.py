@@ -138,6 +138,7 @@ LAZY = {
     ),
     "ScopedTimer": "tegula.runtime.scoped_timer",
     "map": "tegula.runtime.mapping",
+    "over_batches": "tegula.runtime.over_batches",
     **dict.fromkeys(
         ("dtype_from_torch", "dtype_to_torch", "from_torch", "stream_to_torch", "to_torch"), "tegula.torch"
     ),

@@ -1,8 +1,41 @@
 """Linear algebra and sorting for arrays of matrices and keys, of any batch, on any device."""
 
+import math
 from typing import Any
 
-from tegula.kernels.batched import over_batches
+import tegula as tg
+from tegula.kernels.operands import grows, maker
+
+
+def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
+    """The results of a cooperative function for each element of a batch, whose dimensions come first. LaunchError for
+    arrays that do not fit its signature. `name`: that of the host function, for messages; `arrays`: the arguments by
+    parameter, which are arrays of any library."""
+    found = [array_of(name, key, x) for key, x in arrays.items()]
+    device, like, graded = found[0].device, next(iter(arrays.values())), grows(*arrays.values())
+    if any(x.device != device for x in found):
+        raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
+    made = tg.over_batches(function, found, constants)
+    results = [maker(shape, dtype, like, device)() for shape, dtype in made.results]
+    for x in results:
+        if graded and isinstance(x, tg.array) and x.dtype.is_float:
+            x.requires_grad = True
+    if all(math.prod(x.shape) for x in found):
+        given = [
+            x if tg.launch_key(x) is not None else seen
+            for x, seen in zip(arrays.values(), found, strict=True)
+        ]
+        tg.launch_tiled(made.kernel, made.dim, given, results, block_dim=made.block_dim, device=device)
+    return tuple(results)
+
+
+def array_of(function: str, name: str, value: Any) -> Any:
+    """A `tg.array` on the memory of an argument of any library; LaunchError for what is no array."""
+    try:
+        return value if isinstance(value, tg.array) else tg.array(value, copy=False)
+    except (TypeError, ValueError, BufferError) as error:
+        what = f"{function}: '{name}' is no array: {error}"
+        raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
 
 
 def cholesky(a: Any, fill_mode: str = "lower") -> Any:

@@ -1,0 +1,149 @@
+"""Kernels that call a cooperative function for each element of a batch of arrays: a block computes one."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tegula.errors import LaunchError
+from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.cooperative import CooperativeDef
+from tegula.runtime.kernel import kernel
+from tegula.runtime.library import library
+from tegula.signature import Dtypes, GivenTile, Misfit, TilePattern, Unified, Unifier
+from tegula.stdlib.registry import tg
+
+WARP = 32
+FEW, MANY = 32 * 32, 64 * 64
+"""Elements of the largest tile up to which a block has one warp, and two."""
+
+Shape = tuple[int, ...]
+
+
+class Tiles(NamedTuple):
+    """What one block computes. `inputs`: dtype and shape of each tile, and whether its array has the batch; `outputs`:
+    dtype and shape of each result; `batch`: the number of dimensions of the batch; `constants`: the arguments of the
+    function that are constants."""
+
+    function: CooperativeDef
+    inputs: tuple[tuple[Any, Shape, bool], ...]
+    outputs: tuple[tuple[Any, Shape], ...]
+    batch: int
+    constants: tuple[tuple[str, Any], ...]
+
+    @property
+    def block_dim(self) -> int:
+        """The number of threads of a block."""
+        most = max(math.prod(shape) for _, shape, _ in self.inputs)
+        return WARP if most <= FEW else 2 * WARP if most <= MANY else 4 * WARP
+
+
+@lru_cache(maxsize=512)
+def _kernel(tiles: Tiles) -> Any:
+    """The kernel in which each block loads its tiles, calls the function once and stores the results."""
+    at = ", ".join(f"b{k}" for k in range(tiles.batch))
+    part = f"[{at}]" if at else ""
+    lines = [f"{at}{',' if tiles.batch > 1 else ''} = tg.tid()".replace(", =", " =")] if at else []
+    names: dict[str, Any] = {"tg": tg, "function": tiles.function}
+    parameters, results = list[str](), ", ".join(f"r{k}" for k in range(len(tiles.outputs)))
+    for k, (dtype, shape, batched) in enumerate(tiles.inputs):
+        names[f"T{k}"] = ArrayAnnotation(dtype, len(shape) + (tiles.batch if batched else 0))
+        parameters.append(f"a{k}: T{k}")
+        lines.append(f"t{k} = tg.tile_load(a{k}{part if batched else ''}, shape={shape})")
+    for k, (dtype, shape) in enumerate(tiles.outputs):
+        names[f"R{k}"] = ArrayAnnotation(dtype, len(shape) + tiles.batch)
+        parameters.append(f"o{k}: R{k}")
+    given = [*(f"t{k}" for k in range(len(tiles.inputs))), *(f"{key}={x!r}" for key, x in tiles.constants)]
+    lines.append(f"{results} = function({', '.join(given)})")
+    lines += [f"tg.tile_store(o{k}{part}, r{k})" for k in range(len(tiles.outputs))]
+    name = tiles.function.name.removeprefix("_").removeprefix("tile_")
+    text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(compile(text, f"<the kernel of {name}>", "exec"), names)
+    return kernel(source=text)(names[name])
+
+
+class BatchedKernel(NamedTuple):
+    """A kernel that calls a cooperative function once in each block. `kernel`: takes the arrays and the results; `dim`:
+    the grid of blocks, the batch; `block_dim`: the number of threads of a block; `results`: shape and dtype of each
+    result, with the batch."""
+
+    kernel: Any
+    dim: Shape
+    block_dim: int
+    results: tuple[tuple[Shape, Any], ...]
+
+
+def over_batches(
+    function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None
+) -> BatchedKernel:
+    """A kernel that calls a cooperative function for each element of a batch, whose dimensions come first.
+
+    Parameters:
+        function: a cooperative function that changes none of its parameters, or the name of one of the library.
+        arrays: its tiles, as tg.arrays of which shapes and dtypes count, in the order of the parameters.
+        constants: the arguments that are constants by name; the defaults by default.
+    Returns:
+        a named tuple: `kernel`, which takes the arrays and then the results, `dim` and `block_dim` for
+        `tg.launch_tiled`, and `results`, a shape and a dtype for each result.
+    Raises:
+        TypeError: `function` is no cooperative function that changes none of its parameters.
+        launch: the arrays do not fit the signature.
+    """
+    f = library().get(function) if isinstance(function, str) else function
+    if not isinstance(f, CooperativeDef) or f.changed:
+        raise TypeError(f"{function!r} is no cooperative function that changes none of its parameters")
+    defaults = {
+        p.name: p.default for p in f.definition.parameters if p.default is not inspect.Parameter.empty
+    }
+    known = {**defaults, **(constants or {})}
+    tiles = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
+    found = dict(zip(tiles, arrays, strict=True))
+    unified = _unified(f, found, known)
+    batch = tuple(unified.batch or ())
+    patterns = f.given(known, f.results)
+    outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
+    inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in found.items())
+    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()))
+    results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
+    return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
+
+
+def _unified(f: CooperativeDef, found: Mapping[str, Any], constants: Mapping[str, Any]) -> Unified:
+    """The extents and dtypes of a call; LaunchError for arrays that do not fit the signature."""
+    unifier = Unifier()
+    for key, x in constants.items():
+        unifier.constant(key, x)
+    try:
+        return unifier.tiles([(k, _tile(f, k), GivenTile(x.dtype, tuple(x.shape))) for k, x in found.items()])
+    except Misfit as misfit:
+        shapes = ", ".join(f"'{key}' of shape {x.shape}" for key, x in found.items())
+        what = f"{f.name}: {misfit.what} ({shapes})"
+        raise LaunchError(what, misfit.help or "check the shapes") from None
+
+
+def _tile(f: CooperativeDef, key: str) -> TilePattern:
+    pattern = f.patterns[key]
+    assert isinstance(pattern, TilePattern)
+    return pattern
+
+
+def _is_batched(f: CooperativeDef, key: str) -> bool:
+    return _tile(f, key).batch
+
+
+def _core(f: CooperativeDef, key: str, x: Any, batch: Sequence[int]) -> Shape:
+    """The shape of a tile of one element of the batch."""
+    return tuple(x.shape[len(batch) :]) if _is_batched(f, key) else tuple(x.shape)
+
+
+def _result(pattern: TilePattern, unified: Unified) -> tuple[Any, Shape]:
+    """The dtype and the shape of a result for one element of the batch."""
+    dtype = unified.dtypes[pattern.dtype.name] if isinstance(pattern.dtype, Dtypes) else pattern.dtype
+    shape = [unified.extent(n) for n in pattern.shape]
+    return dtype, tuple(n for n in shape if isinstance(n, int) and n >= 0)
+
+
+__all__ = ["BatchedKernel", "over_batches"]
