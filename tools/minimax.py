@@ -164,6 +164,17 @@ def erfinv_of_w(shift: float, root: bool) -> Real:
     return f
 
 
+def tail_of_erfcinv(shift: float) -> Real:
+    """erfcinv(x) - sqrt(w) at u = log(sqrt(w)) - shift, where w = -log(x (2 - x))."""
+
+    def f(u: mpf) -> mpf:
+        with mp.workprec(mp.prec + 60):
+            w = mp.exp(2 * (u + shift))
+            return inverse_erf(-mp.expm1(mp.log1p(-mp.exp(-w)) / 2)) - mp.sqrt(w)
+
+    return f
+
+
 def fits() -> dict[str, tuple[int, Fit]]:
     """The fits by name, each with the bits of its format's mantissa."""
     ln2, ln10 = mp.log(2), mp.log(10)
@@ -244,6 +255,8 @@ def fits() -> dict[str, tuple[int, Fit]]:
         f = erfinv_of_w(shift, root)
         less = lambda u, f=f, base=base: f(u) - base  # noqa: E731
         out[name] = (bits, Fit(less, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)))
+    low, high = (mp.log(mpf(root)) - mpf("2.5") for root in ("5.999", "27.3"))
+    out["ERFCINV_64"] = (53, Fit(tail_of_erfcinv(2.5), 16, low, high))
     return out
 
 

@@ -617,12 +617,12 @@ def atan2(y: Any, x: Any) -> Any:
 def atomic_add(arr: Any, *args: Any) -> Any:
     """Adds a value to the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_add(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_add(arr, i, ..., value), or atomic_add(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -638,12 +638,12 @@ def atomic_add(arr: Any, *args: Any) -> Any:
 def atomic_and(arr: Any, *args: Any) -> Any:
     """Stores the bitwise and of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_and(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_and(arr, i, ..., value), or atomic_and(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -660,16 +660,17 @@ def atomic_cas(arr: Any, *args: Any) -> Any:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
-    Each thread does it once.
+    Each thread does it once. Vectors and matrices are compared and change component by component.
 
     Parameters:
-        arr: an array of scalars.
-        *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of `arr`.
+        arr: an array of any dtype.
+        *args: the index, an integer for each dimension or a tuple of these, then the expected and the new value, of
+            the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of scalars, arguments are missing, an index is no integer, or a value has
-            another dtype.
+        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, or a value has another
+            dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -680,12 +681,12 @@ def atomic_cas(arr: Any, *args: Any) -> Any:
 def atomic_exch(arr: Any, *args: Any) -> Any:
     """Exchanges the element for a value at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_exch(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_exch(arr, i, ..., value), or atomic_exch(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -701,12 +702,12 @@ def atomic_exch(arr: Any, *args: Any) -> Any:
 def atomic_max(arr: Any, *args: Any) -> Any:
     """Stores the larger of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_max(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_max(arr, i, ..., value), or atomic_max(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -722,12 +723,12 @@ def atomic_max(arr: Any, *args: Any) -> Any:
 def atomic_min(arr: Any, *args: Any) -> Any:
     """Stores the smaller of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_min(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_min(arr, i, ..., value), or atomic_min(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -743,12 +744,12 @@ def atomic_min(arr: Any, *args: Any) -> Any:
 def atomic_or(arr: Any, *args: Any) -> Any:
     """Stores the bitwise or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_or(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_or(arr, i, ..., value), or atomic_or(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -764,12 +765,12 @@ def atomic_or(arr: Any, *args: Any) -> Any:
 def atomic_sub(arr: Any, *args: Any) -> Any:
     """Subtracts a value from the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_sub(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_sub(arr, i, ..., value), or atomic_sub(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -785,12 +786,12 @@ def atomic_sub(arr: Any, *args: Any) -> Any:
 def atomic_xor(arr: Any, *args: Any) -> Any:
     """Stores the bitwise exclusive or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_xor(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_xor(arr, i, ..., value), or atomic_xor(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -821,12 +822,12 @@ def bit_and(a: Any, b: Any) -> Any:
     """
 
 def bit_count(x: Any) -> Any:
-    """The number of bits of x that are set.
+    """The number of bits of x that are set, in two's complement.
 
     Parameters:
         x: a scalar, vector, matrix or tile of integers.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        an int32; a vector, matrix or tile of int32 of one.
     Raises:
         type-mismatch: `x` holds no integers.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -894,6 +895,20 @@ def block_dim() -> Any:
         none: it is a constant.
     Source:
         CUDA's blockDim; PTX ISA, %ntid.
+    """
+
+def breakpoint() -> None:
+    """Stops in a debugger, each thread that gets here: on the CPU in one of machine code, on a GPU in cuda-gdb.
+
+    Without a debugger the process ends by the signal of a trap, or the launch by an error of the GPU. Calls in Python
+    and the interpreter stop in Python's debugger.
+
+    Raises:
+        nothing.
+    Gradient:
+        none: it has no result.
+    Source:
+        CUDA's __brkpt.
     """
 
 def brev(x: Any) -> Any:
@@ -1124,18 +1139,18 @@ def cw_mul(a: Any, b: Any) -> Any:
         the adjoint times the other operand.
     """
 
-def ddot(x: Any, y: Any) -> Any:
+def ddot(a: Any, b: Any) -> Any:
     """The double inner product of two matrices: the sum of the products of their entries, row by row.
 
     Parameters:
-        x, y: matrices (M, N) of one type but bool.
+        a, b: matrices (M, N) of one type but bool.
     Returns:
         a scalar of their dtype.
     Raises:
-        type-mismatch: the types differ, or are of bools; `x` or `y` is no matrix.
+        type-mismatch: the types differ, or are of bools; `a` or `b` is no matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        adjoint * y for `x`, adjoint * x for `y`.
+        adjoint * b for `a`, adjoint * a for `b`.
     """
 
 def degrees(x: Any) -> Any:
@@ -1304,6 +1319,25 @@ def erfc(x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint * 2 / sqrt(pi) * exp(-x**2).
+    Source:
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
+
+def erfcinv(x: Any) -> Any:
+    """The inverse of the complement of the error function: the y with erfc(y) = x; NaN outside 0 to 2.
+
+    Accurate where x is near 0, where tg.erfinv(1 - x) is not. The error is at most 1 unit in the last place in float32,
+    2 in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Parameters:
+        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+    Returns:
+        a value of the type of `x`.
+    Raises:
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        out-of-range: a literal does not fit its dtype.
+    Gradient:
+        -adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.
     Source:
         polynomials by the Remez algorithm (tools/minimax.py).
     """
@@ -2617,6 +2651,26 @@ def pow(x: Any, y: Any) -> Any:
         special cases: ISO C, annex F.10.4.4.
     """
 
+def printf(fmt: Any, *args: Any) -> None:
+    """Prints numbers in a format, as C does it; each thread prints.
+
+    Specifiers begin with `%` and end with one of `d i u o x X c` for integers and `e E f F g G` for floats; widths,
+    precisions and flags are as in C, and lengths such as the `l` of `%ld` change nothing. `%s` is a string that is
+    known when the kernel is compiled, and `%%` a percent sign. No new line is added.
+
+    Parameters:
+        fmt: the format, a string that is known when the kernel is compiled.
+        *args: a scalar for each specifier, 32 at most.
+    Raises:
+        not-constant: `fmt` is no constant string.
+        type-mismatch: an argument is no scalar of the specifier's kind, or a specifier is unknown.
+        out-of-range: there are more or fewer arguments than specifiers, or more than 32.
+    Gradient:
+        none: it has no result.
+    Source:
+        C's printf.
+    """
+
 def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
     """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
 
@@ -2813,7 +2867,7 @@ def quat_slerp(a: Any, b: Any, t: Any) -> Any:
         that of the formula, also where `a` is `b`.
     """
 
-def quat_to_axis_angle(quat: Any) -> Any:
+def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
     """The axis of a rotation and its angle, the smaller of the two possible ones.
 
     Parameters:
@@ -3363,7 +3417,8 @@ def sign(x: Any) -> Any:
     """The sign of x: -1 below 0, else 1, also for both zeros; NaN for NaN.
 
     Parameters:
-        x: a float16, bfloat16, float32, float64, int8, int16, int32 or int64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32 or uint64 scalar,
+            or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
@@ -5420,7 +5475,7 @@ def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
         that of the formula.
     """
 
-def transform_decompose(m: Any) -> Any:
+def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any = None, scale_out: Any = None) -> Any:
     """The translation, rotation and scale of a matrix of which transform_compose makes it.
 
     Parameters:
@@ -5538,6 +5593,34 @@ def transform_point(xform: Any, point: Any) -> Any:
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
         transform_vector of the transposed rotation and the adjoint for `point`; that of the formula for `xform`.
+    """
+
+def transform_set_rotation(xform: Any, q: Any) -> Any:
+    """Sets the rotation of a transform, which `xform.q = q` does too.
+
+    Parameters:
+        xform: a variable that holds a transform; what is no variable is not changed.
+        q: a quaternion of floats.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the last four components of the adjoint for `q`, which `xform` before the call does not get.
+    """
+
+def transform_set_translation(xform: Any, p: Any) -> Any:
+    """Sets the translation of a transform, which `xform.p = p` does too.
+
+    Parameters:
+        xform: a variable that holds a transform; what is no variable is not changed.
+        p: a vector (3,) of floats.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        the first three components of the adjoint for `p`, which `xform` before the call does not get.
     """
 
 def transform_to_matrix(xform: Any) -> Any:

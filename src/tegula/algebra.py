@@ -12,11 +12,11 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """A named part of a vector: `count` components from `start`, a vector of `algebra`, or a scalar if that is None."""
+    """A named part of a vector: its components of the numbers `picked`, as a vector of `algebra`, or a scalar if that
+    is None."""
 
     name: str
-    start: int
-    count: int = 1
+    picked: tuple[int, ...]
     algebra: Algebra | None = None
 
 
@@ -51,11 +51,21 @@ class Algebra:
         return not self.length
 
     def part(self, name: str, length: int) -> NamedPart | None:
-        """The named part of a vector of `length` components; None if there is none."""
-        return next((p for p in self.parts if p.name == name and p.start + p.count <= length), None)
+        """The part with a name of a vector of `length` components, or the vector of the coordinates that a name lists,
+        as in `v.xy`; None if there is none."""
+        found = next((p for p in self.parts if p.name == name), None) or self._listed(name)
+        return found if found is not None and max(found.picked) < length else None
+
+    def _listed(self, name: str) -> NamedPart | None:
+        places = {p.name: p.picked for p in self.parts if p.algebra is None}
+        if not 2 <= len(name) <= MOST_LISTED or not places.keys() >= set(name):
+            return None
+        return NamedPart(name, tuple(k for letter in name for k in places[letter]), VECTOR)
 
 
-_COORDINATES = tuple(NamedPart(name, k) for k, name in enumerate("xyzw"))
+MOST_LISTED = 4
+"""So many coordinates one name may list."""
+_COORDINATES = tuple(NamedPart(name, (k,)) for k, name in enumerate("xyzw"))
 
 VECTOR = Algebra("vec", parts=_COORDINATES)
 QUATERNION = Algebra(
@@ -71,7 +81,7 @@ QUATERNION = Algebra(
 TRANSFORM = Algebra(
     "transform",
     length=7,
-    parts=(NamedPart("p", 0, 3, VECTOR), NamedPart("q", 3, 4, QUATERNION)),
+    parts=(NamedPart("p", (0, 1, 2), VECTOR), NamedPart("q", (3, 4, 5, 6), QUATERNION)),
     one=(1.0,) * 7,
     unit=(0.0, 0.0, 0.0, *QUATERNION.unit),
     optional=4,

@@ -38,6 +38,10 @@ class CompositeType(Protocol):
         """The type with the same scalar type and another shape."""
         ...
 
+    def part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None] | None:
+        """The numbers of the components that a name of several stands for, and the type of what they make."""
+        ...
+
 
 def _binary(op: str) -> Callable[[Any, Any], Any]:
     def operator(self: Composite, other: object) -> Any:
@@ -164,25 +168,31 @@ class Composite:
         return data[()] if data.ndim == 0 else composite(self.type.of_shape(data.shape), data)
 
 
-def _component(k: int, name: str) -> property:
-    def read(self: Vector) -> Any:
-        if k >= len(self):
-            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
-        return self._data[k]
-
-    def write(self: Vector, value: object) -> None:
-        if k >= len(self):
-            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
-        self[k] = value
-
-    return property(read, write, doc=f"Component {k}.")
-
-
 class Vector(Composite):
-    """A vector of the host, as `tg.vec3(1.0, 2.0, 3.0)` makes it."""
+    """A vector of the host, as `tg.vec3(1.0, 2.0, 3.0)` makes it. Its attributes are its named parts: `v.x`, `v.xy`, or
+    the translation `t.p` of a transform."""
 
     __slots__ = ()
-    x, y, z, w = (_component(k, name) for k, name in enumerate("xyzw"))
+
+    def __getattr__(self, name: str) -> Any:
+        picked, t = self._part(name)
+        return self._data[picked[0]] if t is None else composite(t, self._data[list(picked)])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in Composite.__slots__:
+            super().__setattr__(name, value)
+            return
+        picked, t = self._part(name)
+        if len({*picked}) < len(picked):
+            raise AttributeError(f"'{name}' names a component twice")
+        self._data[picked[0] if t is None else list(picked)] = self._numbers(value)
+
+    def _part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None]:
+        """The numbers of the components of a named part, and its type, None for one number."""
+        found = self.type.part(name) if name not in Composite.__slots__ else None
+        if found is None:
+            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
+        return found
 
 
 class Matrix(Composite):

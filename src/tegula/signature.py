@@ -275,13 +275,14 @@ class _Tile:
 
 class _InOut:
     """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile. `InOut[uint32]`: a variable of
-    the caller that a function of elements changes."""
+    the caller that a function of elements changes; its type may be a pattern of elements."""
 
     def __class_getitem__(cls, item: Any) -> InOutPattern | InOutElement:
         tile = getattr(item, "pattern", item)
         if isinstance(tile, TilePattern):
             return InOutPattern(tile)
-        if item is not Any and not is_element(item) and item not in (float, int, bool):
+        known = is_element(item) or isinstance(item, ElementPattern)
+        if item is not Any and not known and item not in (float, int, bool):
             raise TypeError(f"InOut takes a tile, or a scalar, vector or matrix type, got {item!r}")
         return InOutElement(item)
 

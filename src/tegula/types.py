@@ -177,6 +177,14 @@ class VecType:
         """The name that begins the text of a value: vec3f, or vector(5, float32)."""
         return short_name(self)
 
+    def part(self, name: str) -> tuple[tuple[int, ...], VecType | None] | None:
+        """The numbers of the components of a part with a name, and its type, None for a scalar; None if there is no
+        such part."""
+        found = self.algebra.part(name, self.length)
+        if found is None:
+            return None
+        return found.picked, found.algebra and VecType(len(found.picked), self.dtype, found.algebra)
+
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
         """The type of vectors or matrices of another shape with the same dtype."""
         return of_shape(shape, self.dtype)
@@ -245,6 +253,10 @@ class MatType:
     def short_name(self) -> str:
         """The name that begins the text of a value: mat22f, or matrix((2, 3), float32)."""
         return short_name(self)
+
+    def part(self, name: str) -> None:
+        """None: matrices have no parts with names."""
+        return
 
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
         """The type of vectors or matrices of another shape with the same dtype."""

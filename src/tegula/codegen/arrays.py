@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tegula.codegen.atomics import atomic_element, compare_and_swap
+from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.scalar import Components, elementwise
-from tegula.codegen.sites import RECORD_BYTES, RECORD_HEADER, RECORD_SLOTS, RECORDS
+from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, register_type
@@ -13,7 +13,7 @@ from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
-from tegula.ops.debug import Assert, Print
+from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.tile import TileExtract
@@ -149,8 +149,8 @@ def _array_atomic(s: State, op: ArrayAtomic) -> Components:
 def _array_cas(s: State, op: ArrayCas) -> Components:
     array = s.arrays[op.array]
     pointer, _ = array_address(s, op, array, op.indices)
-    expected, value = (s.scalar(v) for v in (op.expected, op.value))
-    return (compare_and_swap(s.code, pointer, scalar_of(array.dtype), expected, value),)
+    expected, value = (s.components(v) for v in (op.expected, op.value))
+    return compare_and_swap_element(s.code, pointer, array.dtype, expected, value)
 
 
 # Tiles ---------------------------------------------------------------------------------------------------------------
@@ -347,9 +347,9 @@ def _print(s: State, op: Print) -> None:
         t: ElementType = operand.type  # type: ignore[assignment]
         layout.append(t)
         values += [slot(s, part, scalar_of(t)) for part in s.components(operand)]
-    if len(values) > RECORD_SLOTS - RECORD_HEADER + 1:
-        raise InternalError("too many values in one print")
-    report(s, s.site("print", op.loc, parts=op.parts, end=op.end, types=layout), values)
+    site = s.site("print", op.loc, parts=op.parts, end=op.end, types=layout)
+    for first in range(0, max(len(values), 1), VALUES):
+        report(s, site, values[first : first + VALUES])
 
 
 def slot(s: State, value: str, dtype: DType) -> str:
@@ -362,6 +362,10 @@ def slot(s: State, value: str, dtype: DType) -> str:
 
 def _assert(s: State, op: Assert) -> None:
     report_unless(s, s.scalar(op.condition), s.site("assert", op.loc, message=op.message), [])
+
+
+def _breakpoint(s: State, op: Breakpoint) -> None:
+    s.code.line("call void @llvm.debugtrap()")
 
 
 _RULES = {
@@ -385,6 +389,7 @@ _RULES = {
     BlockCount: _block_count,
     Print: _print,
     Assert: _assert,
+    Breakpoint: _breakpoint,
 }
 
 __all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

@@ -38,6 +38,17 @@ def atomic_element(
     )
 
 
+def compare_and_swap_element(
+    code: Code, pointer: str, dtype: ElementType, expected: Components, value: Components
+) -> Components:
+    """Compare and swap each component of the element at `pointer`. Returns the previous components."""
+    scalar = scalar_of(dtype)
+    return tuple(
+        compare_and_swap(code, _component(code, pointer, scalar, c), scalar, before, after)
+        for c, (before, after) in enumerate(zip(expected, value, strict=True))
+    )
+
+
 def _component(code: Code, pointer: str, dtype: DType, at: int) -> str:
     return pointer if at == 0 else code.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {at}")
 

@@ -13,6 +13,8 @@ RECORD_SLOTS = 16
 RECORD_BYTES = 8 * RECORD_SLOTS
 RECORD_HEADER = 4
 RECORDS = 4096
+VALUES = RECORD_SLOTS - RECORD_HEADER + 1
+"""The number of values that one record of a print holds."""
 
 
 @dataclass(frozen=True, slots=True)

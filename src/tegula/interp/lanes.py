@@ -11,7 +11,7 @@ from tegula.errors import InternalError
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.ops.convert import convert
 from tegula.ops.cooperative import CooperativeCall
-from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.debug import Assert, Breakpoint, Print, PrintTile
 from tegula.ops.gradient import Call
 from tegula.ops.lane import (
     BlockCount,
@@ -178,6 +178,12 @@ def run_print(m: Machine, op: Print, mask: Mask) -> None:
 def run_print_tile(m: Machine, op: PrintTile, mask: Mask) -> None:
     values = [np.asarray(m.group(v)) for v in op.operands]
     m.report.printed(PrintTile.ref(op.attrs, *values), op.end)
+
+
+@handles(Breakpoint)
+def run_breakpoint(m: Machine, op: Breakpoint, mask: Mask) -> None:
+    for _ in np.flatnonzero(mask):
+        breakpoint()
 
 
 @handles(Assert)

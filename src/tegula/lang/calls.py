@@ -34,6 +34,7 @@ from tegula.lang.overloads import (
     match,
     ordered,
 )
+from tegula.lang.printing import build_print
 from tegula.lang.state import (
     FAILED,
     MARKS,
@@ -51,26 +52,27 @@ from tegula.ops import PUBLIC
 from tegula.ops.base import FIELDWISE, REST, USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
-from tegula.ops.debug import Print, PrintTile
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
 from tegula.ops.structs import Fields, call_by_field, has_struct, rebuilt
+from tegula.ops.vector import VecMake
 from tegula.signature import ElementPattern, scalar_bound
 from tegula.structs import StructType
 from tegula.types import (
     BufType,
     DType,
     MatType,
-    TileType,
     VecType,
     bfloat16,
     bool_,
+    components,
     element_type,
     float16,
     float32,
     from_numpy,
     is_element,
     scalar_of,
+    with_scalar,
 )
 
 FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
@@ -140,6 +142,7 @@ class Calls(TracerState):
         written: list[tuple[ast.expr, Any]] = []
         for a in node.args:
             value = self.expr(a.value if isinstance(a, ast.Starred) else a)
+            value = self.items(value) if isinstance(a, ast.Starred) else value
             if isinstance(a, ast.Starred) and not isinstance(value, tuple):
                 raise E.TypeMismatch(self.location(a), what=f"cannot unpack {describe_type(value)}")
             args += value if isinstance(a, ast.Starred) else [value]
@@ -158,6 +161,12 @@ class Calls(TracerState):
         if type(callee) is FuncDef and callee.changes:
             hand_back(self, callee, self.ends, node)
         return result
+
+    def items(self, x: Any) -> Any:
+        """The components of a vector or the rows of a matrix as a tuple; anything else as it is."""
+        if not isinstance(x, Value) or not isinstance(x.type, VecType | MatType):
+            return x
+        return tuple(self.builder.subscript(x, (k,)) for k in range(self.builder.length(x)))
 
     def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """The result of a call of any kind of callee."""
@@ -294,7 +303,7 @@ class Calls(TracerState):
     def builtin(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """The result of a call of a Python builtin, or of a function of the language that the tracer implements."""
         if name == "print":
-            return self.print(args, kwargs, node)
+            return build_print(self, args, kwargs, node)
         if kwargs:
             raise E.WrongArguments(self.location(node), what=f"{name} takes no keywords here")
         if name == "tid":
@@ -346,58 +355,6 @@ class Calls(TracerState):
         self.mark(node)
         with self.within(self.body):
             return self.builder.emit(Tid, [], {"count": count})
-
-    def print(self, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> None:
-        """Build print(..., sep=, end=): each thread prints, or, if an argument is a tile, thread 0 of the block."""
-        texts = {"sep": " ", "end": "\n"}
-        for key, x in kwargs.items():
-            if key not in texts:
-                help = "print in kernels takes sep and end"
-                raise E.WrongArguments(self.location(node), what=f"print has no parameter '{key}'", help=help)
-            if not (x is None or isinstance(x, str)):
-                raise E.NotConstant(
-                    self.location(node), what=f"{key} of print", help=f"write a string: {key}=', '"
-                )
-            texts[key] = texts[key] if x is None else x
-        parts: list[str | None] = []
-        operands: list[Value] = []
-        for k, x in enumerate(args):
-            parts += [texts["sep"]] if k else []
-            self._print_part(x, parts, operands)
-        tiles = any(isinstance(x.type, TileType) for x in operands)
-        elements = tuple(k for k, x in enumerate(operands) if not isinstance(x.type, TileType))
-        line, ended, rest = texts["end"].rpartition("\n")
-        attrs: dict[str, Any] = {"parts": (*parts, *([line] if line else []))}
-        if rest or not ended:
-            attrs = {"parts": tuple(parts), "end": texts["end"]}
-        if not tiles:
-            self.builder.emit(Print, operands, attrs)
-            return
-        for k in elements:
-            operands[k] = self.builder.full((1,), operands[k])
-        self.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
-
-    def _print_part(self, x: Any, parts: list[str | None], operands: list[Value]) -> None:
-        """The text of one argument: literal text, or None and an operand."""
-        if isinstance(x, Fields):
-            for k, (key, part) in enumerate(zip(x.struct.fields, x, strict=True)):
-                parts.append(f"{', ' if k else f'{x.struct}('}{key}=")
-                self._print_part(part, parts, operands)
-            parts.append(")" if len(x) else f"{x.struct}()")
-        elif isinstance(x, tuple):
-            parts.append("(")
-            for k, part in enumerate(x):
-                parts += [", "] if k else []
-                self._print_part(part, parts, operands)
-            parts.append(",)" if len(x) == 1 else ")")
-        elif isinstance(x, Value) and isinstance(x.type, TileType | BufType):
-            parts.append(None)
-            operands.append(self.builder.tile(x))
-        elif isinstance(x, Value | np.generic | np.ndarray):
-            parts.append(None)
-            operands.append(self.builder.value(self.argument(x, None)))
-        else:
-            parts.append(str(x) if isinstance(x, (str, *LITERALS)) or x is None else describe_type(x))
 
     # Functions of the language ---------------------------------------------------------------------------------------
 
@@ -463,6 +420,8 @@ class Calls(TracerState):
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
+        if f is self.library.get(f.name) and of_numbers(f) and any(map(is_compound, args)):
+            return self._componentwise(f, args, node)
         self._check_one_dtype(f, args)
         narrow = f.in_float32 and next(filter(None, map(self._narrow, args)), None)
         if narrow:
@@ -567,6 +526,17 @@ class Calls(TracerState):
         made = self.builder.map(element, typed)
         self.ends = {name: x for name, x in zip(f.definition.changed, args, strict=False)}
         return made
+
+    def _componentwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
+        """A function of numbers applied to vectors or matrices of one type, component by component."""
+        compound = [x for x in args if is_compound(x)]
+        t = compound[0].type
+        for x in compound:
+            if x.type != t:
+                raise TypeRule("", cast_help(t, x.type), "MixedScalars", op=f.name, left=t, right=x.type)
+        parts = [self.builder.components_of(x) if is_compound(x) else [x] * components(t) for x in args]
+        made = [self.call_function(f, list(numbers), {}, node) for numbers in zip(*parts, strict=True)]
+        return self.builder.one(VecMake, made, {"type": with_scalar(t, made[0].type)})
 
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
@@ -782,6 +752,17 @@ def _shown(p: inspect.Parameter) -> str:
     default = getattr(p.default, "__name__", None) or repr(p.default)
     star = "*" if p.kind is p.VAR_POSITIONAL else ""
     return star + p.name + ("" if p.default is p.empty else f"={default}")
+
+
+def of_numbers(f: FuncDef) -> bool:
+    """Whether all parameters of a function are scalars of given types."""
+    return all(isinstance(p.annotation, DType) for each in f.definitions for p in each.definition.parameters)
+
+
+def is_compound(x: Any) -> bool:
+    """Whether an argument is a plain vector or a matrix."""
+    t = x.type if isinstance(x, Value) else None
+    return isinstance(t, MatType) or (isinstance(t, VecType) and t.algebra.is_plain)
 
 
 def given(x: Any) -> Any:

@@ -145,7 +145,7 @@ class Expressions(StructPlaces):
         """The items that an expression of a tuple display adds: one, or all items of a tuple after a '*'."""
         if not isinstance(node, ast.Starred):
             return (self.expr(node),)
-        found = self.expr(node.value)
+        found = self.items(self.expr(node.value))
         if not isinstance(found, tuple):
             raise E.TypeMismatch(self.location(node), what=f"cannot unpack {describe_type(found)}")
         return found
@@ -156,7 +156,9 @@ class Expressions(StructPlaces):
         dots = [k for k, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is ...]
         rank = dimensions(owner)
         if len(dots) != 1 or rank is None:
-            return tuple(self._index_part(part) for part in parts)
+            found = tuple(self._index_part(part) for part in parts)
+            whole = len(found) == 1 and isinstance(found[0], tuple) and not isinstance(found[0], Fields)
+            return found[0] if whole else found
         before, after = parts[: dots[0]], parts[dots[0] + 1 :]
         missing = [slice(None)] * max(0, rank - len(before) - len(after))
         return (*map(self._index_part, before), *missing, *map(self._index_part, after))

@@ -133,9 +133,9 @@ class Loops(Branches):
         if isinstance(call, ast.Call) and function in COUNTED:
             self._for_range(node, call, function.name)
             return
-        items = self.expr(node.iter)
+        items = self.items(self.expr(node.iter))
         if not isinstance(items, tuple):
-            help = "loop over range(...) or a tuple"
+            help = "loop over range(...), a tuple, or a vector or matrix"
             raise E.TypeMismatch(
                 self.location(node.iter), help=help, what=f"cannot loop over {describe_type(items)}"
             )

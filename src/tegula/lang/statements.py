@@ -4,6 +4,7 @@ continues."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -11,12 +12,13 @@ from tegula import errors as E
 from tegula.ir import TypeRule, Value, root
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
-from tegula.lang.expressions import BINARY
+from tegula.lang.expressions import BINARY, dimensions
 from tegula.lang.flow import bindings
 from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
 from tegula.ops.builder import LITERALS
 from tegula.ops.debug import Assert
+from tegula.ops.indexing import is_atomic, neutral
 from tegula.ops.structs import Columns, Fields, StructValue, rebuilt
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
 
@@ -206,8 +208,7 @@ class Statements(RoleTracer):
     def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         if any(isinstance(part, ast.Starred) for part in target.elts):
             raise E.UnsupportedPython(self.location(target), what="'*' unpacking")
-        if isinstance(value, Value) and isinstance(value.type, VecType):
-            value = tuple(self.builder.subscript(value, (k,)) for k in range(value.type.length))
+        value = self.items(value)
         if not isinstance(value, tuple) or isinstance(value, Fields):
             what = f"cannot unpack {describe_type(value)}"
             raise E.TypeMismatch(self.location(target), what=what)
@@ -276,6 +277,15 @@ class AssignTarget:
     def update(self, op: str, value: Any) -> None:
         """Combine a value with the current value of the target."""
         self.set(self.tracer.binary(op, self.get(), value, self.node))
+
+    def accumulates(self, op: str) -> bool:
+        """Whether components of what is here are combined with others atomically."""
+        return False
+
+    def accumulate(self, op: str, change: Callable[[Value], Any]) -> None:
+        """Combine some components of what is here with others. `change` puts these into a vector that changes
+        nothing."""
+        raise NotImplementedError
 
     def field(self, node: ast.Attribute) -> AssignTarget:
         """The target of an attribute of this target's value."""
@@ -349,9 +359,26 @@ class ItemTarget(AssignTarget):
             return
         self._require_memory()
         value = self.tracer.typed(value)
+        if self._is_value() and self.owner_place.accumulates(op):
+            change = self.tracer.builder.assign_subscript
+            self.owner_place.accumulate(op, lambda neutral: self._build(lambda i: change(neutral, i, value)))
+            return
         made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
         if self._is_value():
             self.owner_place.set(made)
+
+    def accumulates(self, op: str) -> bool:
+        """Whether this is an element of an array or tile whose components `op` changes atomically."""
+        t = self.owner.type if isinstance(self.owner, Value) else None
+        is_element = isinstance(t, ArrayType | BufType) and len(self.index) == dimensions(self.owner)
+        whole = not any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index)
+        return is_element and whole and is_atomic(op, t.dtype)
+
+    def accumulate(self, op: str, change: Callable[[Value], Any]) -> None:
+        """Combine the element with one whose other components change nothing."""
+        assert isinstance(self.owner, Value) and isinstance(self.owner.type, ArrayType | BufType)
+        t = self.owner.type.dtype
+        self.update(op, change(self.tracer.builder.const(neutral(op, t), t)))
 
     def _require_memory(self) -> None:
         if isinstance(self.owner, tuple):
@@ -384,3 +411,12 @@ class AttributeTarget(AssignTarget):
             return
         builder = self.tracer.builder
         self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))
+
+    def update(self, op: str, value: Any) -> None:
+        """Combine a value with what the attribute names; in arrays and tiles additions are atomic."""
+        if isinstance(self.owner, StructValue) or not self.owner_place.accumulates(op):
+            super().update(op, value)
+            return
+        change = self.tracer.builder.assign_attribute
+        value = self.tracer.typed(value)
+        self.owner_place.accumulate(op, lambda neutral: change(neutral, self.attribute, value))

@@ -130,8 +130,8 @@ class ArrayAtomic(ElementAccess, AtomicUpdate):
 
 
 class ArrayCas(ElementAccess, AtomicUpdate):
-    """Stores a value atomically if the element equals `expected`. Operands: array, expected, value, indices. The result
-    is the previous element."""
+    """Stores a value atomically if the element equals `expected`, vectors and matrices component by component.
+    Operands: array, expected, value, indices. The result is the previous element."""
 
     __slots__ = ()
     NAME = "array.cas"
@@ -150,8 +150,8 @@ class ArrayCas(ElementAccess, AtomicUpdate):
     def infer(self) -> Sequence[Type]:
         array = array_type(self.array.type)
         require(
-            self.expected.type == self.value.type == array.dtype and scalar_of(array.dtype) == array.dtype,
-            f"compare-and-swap needs scalars of the array's type {array.dtype}",
+            self.expected.type == self.value.type == array.dtype,
+            f"compare-and-swap needs values of the array's type {array.dtype}",
         )
         require_indices(array, [v.type for v in self.indices])
         return [array.dtype]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tegula.ir import TypeRule, Value
 from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.base import INDICES, public, require, require_range
-from tegula.ops.builder import LiteralRule, OpBuilder, Operand, describe
+from tegula.ops.builder import LiteralRule, OpBuilder, Operand, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ElementDtype, OfEachThread, Stack
 from tegula.ops.lane import LaneUniform
@@ -51,12 +52,12 @@ def uniform(b: OpBuilder, x: OfEachThread) -> Value:
 
 ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_{name}(arr, i, ..., value). In which order threads do it is open. Vectors and matrices change
-    component by component.
+    The call is atomic_{name}(arr, i, ..., value), or atomic_{name}(arr, (i, ...), value). In which order
+    threads do it is open. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of {dtypes}.
-        *args: the index, an integer for each dimension, then the value, of the dtype of `arr`.
+        *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
@@ -70,14 +71,24 @@ ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
     """
 
 
+def _element(
+    name: str, arr: Operand, args: Sequence[Operand], wanted: Sequence[str]
+) -> tuple[Value, ArrayType, Sequence[Operand], Sequence[Operand]]:
+    """The array of a call (arr, i, ..., value), its type, the index, and the values that come after it."""
+    if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
+        raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
+    if args and is_tuple(args[0]):
+        args = [*args[0], *args[1:]]
+    ndim = arr.type.ndim
+    require(len(args) == ndim + len(wanted), f"{name} takes {ndim} indices{''.join(wanted)}")
+    return arr, arr.type, args[:ndim], args[ndim:]
+
+
 def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
     def build(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
-        if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
-            raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
-        require(len(args) == arr.type.ndim + 1, f"atomic_{name} takes {arr.type.ndim} indices and a value")
-        *index, value = args
+        array, t, index, (value,) = _element(f"atomic_{name}", arr, args, [" and a value"])
         return b.one(
-            ArrayAtomic, [arr, b.stored(value, arr.type.dtype), *b.array_indices(arr, index)], {"op": name}
+            ArrayAtomic, [array, b.stored(value, t.dtype), *b.array_indices(array, index)], {"op": name}
         )
 
     source = "atom.add of the negative value" if name == "sub" else f"atom.{name}"
@@ -106,16 +117,16 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
-    Each thread does it once.
+    Each thread does it once. Vectors and matrices are compared and change component by component.
 
     Parameters:
-        arr: an array of scalars.
-        *args: the index, an integer for each dimension, then the expected and the new value, of the dtype of
-            `arr`.
+        arr: an array of any dtype.
+        *args: the index, an integer for each dimension or a tuple of these, then the expected and the new value, of the
+            dtype of `arr`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of scalars, arguments are missing, an index is no integer, or a value has
+        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, or a value has
             another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
@@ -123,15 +134,8 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
     Source:
         PTX ISA, atom.cas.
     """
-    if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
-        raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
-    require(
-        len(args) == arr.type.ndim + 2,
-        f"atomic_cas takes {arr.type.ndim} indices, the expected and the new value",
-    )
-    *index, compare, value = args
-    t = arr.type.dtype
-    return b.one(ArrayCas, [arr, b.stored(compare, t), b.stored(value, t), *b.array_indices(arr, index)])
+    array, t, index, values = _element("atomic_cas", arr, args, [", the expected", " and the new value"])
+    return b.one(ArrayCas, [array, *(b.stored(x, t.dtype) for x in values), *b.array_indices(array, index)])
 
 
 @public("tile_stack", fields=moved("dtype"))

@@ -27,7 +27,7 @@ from tegula.ops.kinds import (
 )
 from tegula.ops.literals import fold_literals
 from tegula.ops.structs import added, moved
-from tegula.types import ArrayType, DType, MatType, VecType, element_type, scalar_of
+from tegula.types import ArrayType, DType, MatType, VecType, element_type, int32, scalar_of
 
 
 @public("min", ELEMENTWISE)
@@ -327,6 +327,18 @@ for _name, _op, _what, _source in (
     _float_function(_name, _op, ROUNDED.format(what=_what, source=_source))
 
 
+@public("bit_count")
+def bit_count(b: OpBuilder, x: Integer) -> Operand:
+    """The number of bits of x that are set, in two's complement.
+
+    Returns:
+        an int32; a vector, matrix or tile of int32 of one.
+    Gradient:
+        none: integers have no gradient.
+    """
+    return b.cast(b.elementwise(S.BitCount, [b.value(x)]), int32)
+
+
 def _bit_function(name: str, op: type[Any], what: str) -> None:
     def build(b: OpBuilder, x: Integer) -> Operand:
         return b.elementwise(op, [b.value(x)])
@@ -335,7 +347,6 @@ def _bit_function(name: str, op: type[Any], what: str) -> None:
     public(name, OF_INTEGERS)(build)
 
 
-_bit_function("bit_count", S.BitCount, "The number of bits of x that are set.")
 _bit_function(
     "clz", S.LeadingZeros, "The number of zero bits above the highest set bit of x; all bits where x is 0."
 )

@@ -425,23 +425,23 @@ def trace(b: OpBuilder, a: AMatrix) -> Value:
 
 
 @public("ddot")
-def ddot(b: OpBuilder, x: AMatrix, y: AMatrix) -> Value:
+def ddot(build: OpBuilder, a: AMatrix, b: AMatrix) -> Value:
     """The double inner product of two matrices: the sum of the products of their entries, row by row.
 
     Parameters:
-        x, y: matrices (M, N) of one type but bool.
+        a, b: matrices (M, N) of one type but bool.
     Returns:
         a scalar of their dtype.
     Raises:
         type-mismatch: the types differ, or are of bools.
     Gradient:
-        adjoint * y for `x`, adjoint * x for `y`.
+        adjoint * b for `a`, adjoint * a for `b`.
     """
-    left, right = b.value(x), b.value(y)
+    left, right = build.value(a), build.value(b)
     for v in (left, right):
         require(isinstance(v.type, MatType), f"expected a matrix, got {v.type}")
     require(left.type == right.type, f"ddot needs two matrices of one type, got {left.type} and {right.type}")
-    return b.inner(b.components_of(left), b.components_of(right))
+    return build.inner(build.components_of(left), build.components_of(right))
 
 
 @public("matrix_from_rows")

@@ -15,7 +15,8 @@ from tegula.types import TileType, Type, bool_, is_element
 
 class Print(Op):
     """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed unchanged, and
-    Nones, each of which stands for the next operand; `end`: the text after it, a new line by default."""
+    of Nones and formats of C in tuples, each of which stands for the next operand; `end`: the text after it, a new line
+    by default."""
 
     __slots__ = ()
     NAME = "print"
@@ -34,7 +35,9 @@ class Print(Op):
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
         """The text that one lane prints, without the end; operands: its scalars, vectors and matrices."""
         values = iter(operands)
-        return "".join(_text(next(values)) if part is None else part for part in attrs["parts"])
+        return "".join(
+            part if isinstance(part, str) else _text(next(values), part) for part in attrs["parts"]
+        )
 
 
 class PrintTile(Op):
@@ -84,8 +87,25 @@ class Assert(Op):
         return []
 
 
-def _text(x: np.ndarray) -> str:
-    """A scalar in the fewest digits that identify it; vectors and matrices as nested lists of scalars."""
+class Breakpoint(Op):
+    """Stops each lane that runs it in the debugger. Machine code without a debugger ends by the signal of a trap."""
+
+    __slots__ = ()
+    NAME = "breakpoint"
+    PURE = False
+    OBSERVED = True
+    EACH_LANE = True
+
+    def infer(self) -> Sequence[Type]:
+        return []
+
+
+def _text(x: np.ndarray, form: Sequence[str] | None = None) -> str:
+    """A scalar in a format of C, else in the fewest digits that identify it; vectors and matrices as nested lists of
+    scalars."""
+    if form:
+        (specifier,) = form
+        return specifier % (float(x) if x.dtype.kind not in "biu" else int(x))
     if x.ndim == 0:
         return str(x[()])
     return f"[{', '.join(_text(item) for item in x)}]"

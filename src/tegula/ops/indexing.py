@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tegula.algebra import NamedPart
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, TypeRule, Value
 from tegula.ops import scalar as S
@@ -426,7 +425,7 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, BufType):
             self.inplace(op, self.view(x, index), value)
             return None
-        if isinstance(t, ArrayType) and whole and len(index) == t.ndim and _is_atomic(op, t.dtype):
+        if isinstance(t, ArrayType) and whole and len(index) == t.ndim and is_atomic(op, t.dtype):
             added = self.stored(value, t.dtype)
             self.emit(ArrayAtomic, [x, added, *self.array_indices(x, index)], {"op": op})
             return None
@@ -451,37 +450,39 @@ class KernelBuilder(OpBuilder):
             return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
         if isinstance(t, MatType) and name == "T":
             return PUBLIC["transpose"](self, x)
-        part = t.algebra.part(name, t.length) if isinstance(t, VecType) else None
+        part = t.part(name) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
-            return self._named_part(x, t, part)
+            return self._named_part(x, t, *part)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
-    def _named_part(self, x: Value, t: VecType, part: NamedPart) -> Value:
-        """v.x, or t.p of a transform t."""
-        if part.algebra is None:
-            return self._component(x, t, (part.start,))
-        picked = tuple(range(part.start, part.start + part.count))
-        return self.one(VecPart, [x], {"picked": picked, "type": VecType(part.count, t.dtype, part.algebra)})
+    def _named_part(self, x: Value, t: VecType, picked: tuple[int, ...], made: VecType | None) -> Value:
+        """v.x, v.xy, or t.p of a transform t."""
+        if made is None:
+            return self._component(x, t, picked)
+        return self.one(VecPart, [x], {"picked": picked, "type": made})
 
     def assign_attribute(self, x: Operand, name: str, value: Operand) -> Value:
         """x.name = value for the named parts of a vector: the new vector."""
         t = x.type if isinstance(x, Value) else None
-        part = t.algebra.part(name, t.length) if isinstance(t, VecType) else None
+        part = t.part(name) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
-            return self._assign_named(x, t, part, value)
+            return self._assign_named(x, t, name, value)
         if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
             help = "use a view with that shape" if name == "shape" else "make a new one"
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
-    def _assign_named(self, x: Value, t: VecType, part: NamedPart, value: Operand) -> Value:
+    def _assign_named(self, x: Value, t: VecType, name: str, value: Operand) -> Value:
         """The vector x with another value of a named part."""
-        if part.algebra is None:
-            return self._assign_component(x, t, (part.start,), value)
-        made, wanted = self.value(value), VecType(part.count, t.dtype, part.algebra)
-        require(made.type == wanted, f"'{part.name}' of {t} is a {wanted}, got {made.type}")
+        picked, wanted = t.part(name) or ((), None)
+        if wanted is None:
+            return self._assign_component(x, t, picked, value)
+        made = self.value(value)
+        require(len({*picked}) == len(picked), f"'{name}' names a component twice")
+        require(made.type == wanted, f"'{name}' of {t} is a {wanted}, got {made.type}")
         parts = self.components_of(x)
-        parts[part.start : part.start + part.count] = self.components_of(made)
+        for k, component in zip(picked, self.components_of(made), strict=True):
+            parts[k] = component
         return self.one(VecMake, parts, {"type": t})
 
     def length(self, x: Operand) -> Operand:
@@ -521,7 +522,15 @@ def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:
     )
 
 
-def _is_atomic(op: str, t: ElementType) -> bool:
+def is_atomic(op: str, t: ElementType) -> bool:
     """Whether `a[i] op= value` is one atomic update of an array's element."""
     kind = scalar_of(t).kind
     return (op in ("add", "sub") and kind != "b") or (op in ("and", "or", "xor") and kind in "iu")
+
+
+def neutral(op: str, t: ElementType) -> int | float:
+    """The number that changes nothing where `op` combines it with a component."""
+    scalar = scalar_of(t)
+    if op == "and":
+        return -1 if scalar.is_signed else (1 << scalar.bits) - 1
+    return -0.0 if op == "add" and scalar.is_float else 0

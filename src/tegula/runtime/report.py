@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend.pool import run
-from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
+from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, VALUES, Site
 from tegula.dataclass import dataclass
 from tegula.errors import (
     BrokenPromise,
@@ -129,10 +129,16 @@ class Reports:
         # Tiles without some of their elements so far. Threads may be in different iterations of a loop, but each is in
         # order: its next record belongs to the first tile that lacks its element.
         partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
+        started: dict[tuple[int, int, int], list[np.ndarray]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]
             if site.kind == "print":
-                _print(site, _values(site, row[RECORD_HEADER - 1 :]))
+                # The records of one thread are in order.
+                slots = started.setdefault((int(row[0]), int(row[1]), int(row[2])), [])
+                slots.append(row[RECORD_HEADER - 1 :])
+                if len(slots) * VALUES >= sum(map(components, _types(site))):
+                    _print(site, _values(site, np.concatenate(slots)))
+                    slots.clear()
                 continue
             tiles, at = partial.setdefault((int(row[0]), int(row[1])), []), int(row[3])
             elements = next((known for known in tiles if at not in known), None)

@@ -198,3 +198,8 @@ def _times_bell(g, x):
 @func
 def _erfinv_adjoint(x, y, g):
     return tg._kept(g, g * (ROOT_PI / 2.0) * tg.exp(y * y))
+
+
+@func
+def _erfcinv_adjoint(x, y, g):
+    return tg._kept(g, -g * (ROOT_PI / 2.0) * tg.exp(y * y))

@@ -6,7 +6,18 @@ from math import inf, nan
 
 from tegula.stdlib.coefficients import DEGREES_32, DEGREES_64, RADIANS_32, RADIANS_64
 from tegula.stdlib.registry import func, tg
-from tegula.types import float32, float64, int8, int16, int32, int64
+from tegula.types import (
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 
 CBRT_BITS_32 = 709958130
 """Two thirds of the exponent's bias, less a constant that minimises the error of the first guess."""
@@ -263,6 +274,30 @@ def sign(x: int32):  # noqa: F811
 def sign(x: int64):  # noqa: F811
     """-1 for negative x, else 1."""
     return tg.where(x < 0, tg.int64(-1), tg.int64(1))
+
+
+@func
+def sign(x: uint8):  # noqa: F811
+    """1."""
+    return tg.uint8(1)
+
+
+@func
+def sign(x: uint16):  # noqa: F811
+    """1."""
+    return tg.uint16(1)
+
+
+@func
+def sign(x: uint32):  # noqa: F811
+    """1."""
+    return tg.uint32(1)
+
+
+@func
+def sign(x: uint64):  # noqa: F811
+    """1."""
+    return tg.uint64(1)
 
 
 @func

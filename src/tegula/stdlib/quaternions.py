@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import pi
 
+from tegula.signature import InOut
 from tegula.stdlib.patterns import Mat33, Mat44, Quat, Scalar, Vec3
 from tegula.stdlib.registry import func, tg
 from tegula.types import int32
@@ -57,6 +58,8 @@ def quat_from_axis_angle(axis: Vec3, angle: Scalar):
 def quat_to_axis_angle(quat: Quat):
     """The axis of a rotation and its angle, the smaller of the two possible ones.
 
+    Parameters:
+        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`, which then are set instead.
     Returns:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
     Raises:
@@ -67,6 +70,12 @@ def quat_to_axis_angle(quat: Quat):
     v = quat[0:3]
     axis = tg.normalize(v)
     return tg.where(quat.w < 0.0, -axis, axis), 2.0 * tg.atan2(tg.length(v), tg.abs(quat.w))
+
+
+@func
+def quat_to_axis_angle(quat: Quat, axis: InOut[Vec3], angle: InOut[Scalar]):  # noqa: F811
+    """The axis and the angle, set in variables."""
+    axis, angle = tg.quat_to_axis_angle(quat)
 
 
 @func

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tegula.signature import InOut
 from tegula.stdlib.patterns import Mat44, Quat, Spatial, Transform, Vec3
 from tegula.stdlib.registry import func, tg
 
@@ -28,6 +29,32 @@ def transform_get_rotation(xform: Transform):
         the adjoint for the last four components.
     """
     return xform.q
+
+
+@func
+def transform_set_translation(xform: InOut[Transform], p: Vec3):
+    """Sets the translation of a transform, which `xform.p = p` does too.
+
+    Parameters:
+        xform: a variable that holds a transform; what is no variable is not changed.
+        p: a vector (3,) of floats.
+    Gradient:
+        the first three components of the adjoint for `p`, which `xform` before the call does not get.
+    """
+    xform.p = p
+
+
+@func
+def transform_set_rotation(xform: InOut[Transform], q: Quat):
+    """Sets the rotation of a transform, which `xform.q = q` does too.
+
+    Parameters:
+        xform: a variable that holds a transform; what is no variable is not changed.
+        q: a quaternion of floats.
+    Gradient:
+        the last four components of the adjoint for `q`, which `xform` before the call does not get.
+    """
+    xform.q = q
 
 
 @func
@@ -124,6 +151,8 @@ def transform_compose(position: Vec3, rotation: Quat, scale: Vec3):
 def transform_decompose(m: Mat44):
     """The translation, rotation and scale of a matrix of which transform_compose makes it.
 
+    Parameters:
+        translation_out, rotation_out, scale_out: variables of the types of the results, which then are set instead.
     Returns:
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
     Raises:
@@ -134,6 +163,14 @@ def transform_decompose(m: Mat44):
     x, y, z = m[0:3, 0], m[0:3, 1], m[0:3, 2]
     rotation = tg.matrix_from_cols(tg.normalize(x), tg.normalize(y), tg.normalize(z))
     return m[0:3, 3], tg.quat_from_matrix(rotation), tg.vector(tg.length(x), tg.length(y), tg.length(z))
+
+
+@func
+def transform_decompose(  # noqa: F811
+    m: Mat44, translation_out: InOut[Vec3], rotation_out: InOut[Quat], scale_out: InOut[Vec3]
+):
+    """The parts, set in variables."""
+    translation_out, rotation_out, scale_out = tg.transform_decompose(m)
 
 
 @func

@@ -1,0 +1,69 @@
+"""The inverse of the complement of the error function."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from tegula.stdlib.coefficients import ERFCINV_64
+from tegula.stdlib.registry import func, meaning, tg
+from tegula.types import float32, float64
+
+BETWEEN = ((0.0, 2.0), (0.0, 0.01), (0.999, 1.001), (0.0, 1e-12))
+
+
+@func
+def erfcinv(x: float32):
+    """The inverse of the complement of the error function: the y with erfc(y) = x; NaN outside 0 to 2.
+
+    Accurate where x is near 0, where tg.erfinv(1 - x) is not. The error is at most 1 unit in the last place in float32,
+    2 in float64; 16-bit results are the float32 ones, rounded once more.
+
+    Gradient:
+        -adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.
+    Source:
+        polynomials by the Remez algorithm (tools/minimax.py).
+    """
+    return tg.float32(tg.erfcinv(tg.float64(x)))
+
+
+@func
+def erfcinv(x: float64):  # noqa: F811
+    """The y with erfc(y) = x; NaN outside 0 .. 2."""
+    small = tg.min(x, 2.0 - x)
+    rest = 1.0 - small
+    lost = (1.0 - rest) - small
+    gap = tg.fma(-small, small, small + small)
+    w, w_low = tg._log_of_gap(gap)
+    near = tg._erfinv_from(rest, w, w_low)
+    near = near + lost * near / tg.where(rest == 0.0, tg.float64(1.0), rest)
+    root = tg.sqrt(w)
+    root_low = 0.5 * (tg.fma(-root, root, w) + w_low) / root
+    u = tg.log(root) - 2.5
+    u2 = u * u
+    u4 = u2 * u2
+    u14 = u4 * u4 * u4 * u2
+    tail = tg.fma(u14, tg._poly2(u, *ERFCINV_64[14:]), tg._poly13(u, *ERFCINV_64[:14]))
+    far = root + (root_low + tail)
+    y = tg.copysign(tg.where(root < 6.0, near, far), 1.0 - x)
+    y = tg.where((x > 0.0) & (x < 2.0), y, tg.float64(nan))
+    return tg.where((x == 0.0) | (x == 2.0), (1.0 - x) * inf, y)
+
+
+@meaning("erfcinv", BETWEEN, smooth=((0.1, 1.9),), bounds=(1.0, 2.0))
+def exact(x):
+    """The y with erfc(y) = x of a multiprecision number, by Newton's method on log(erfc)."""
+    from mpmath import erfc, exp, inf, log, mp, mpf, pi, sqrt
+
+    if not 0 < x < 2:
+        return inf * (1 - x) if x in (0, 2) else mpf("nan")
+    if x > 1:
+        return -exact(2 - x)
+    w = -log(x)
+    y = sqrt(w - log(pi * w) / 2) if w > 2 else (1 - x) * sqrt(pi) / 2
+    for _ in range(60):
+        tail, slope = erfc(y), -2 / sqrt(pi) * exp(-y * y)
+        step = log(tail / x) * tail / slope if w > 1 else (tail - x) / slope
+        y -= step
+        if abs(step) < abs(y) * mpf(2) ** (-mp.prec // 2 - 4):
+            break
+    return y
