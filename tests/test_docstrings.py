@@ -103,7 +103,7 @@ def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
         ("tile_sum", "none.", "gradient: add, cast, tile.reduce has one"),
         ("sqrt", "refused (no-gradient).", "gradient: no op refuses one, of sqrt"),
         ("mbarrier_wait", "the adjoint.", "gradient: mbarrier.wait refuses one"),
-        ("bit_count", "the adjoint.", "gradient: none of bit_count has one"),
+        ("clz", "the adjoint.", "gradient: none of clz has one"),
         ("lane_ballot", "the adjoint.", "gradient: integers and bools have none"),
         ("clamp", "of the kernel as it is without roles.", "gradient: the function builds no op of roles"),
     ],

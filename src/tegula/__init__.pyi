@@ -490,11 +490,11 @@ def acos(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from 0 to pi.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint / sqrt(1 - x**2).
@@ -562,11 +562,11 @@ def asin(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / sqrt(1 - x**2).
@@ -581,11 +581,11 @@ def atan(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + x**2).
@@ -600,12 +600,13 @@ def atan2(y: Any, x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        y, x: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
+        y, x: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
+            of such elements, which broadcast.
     Returns:
         a value of the type of the operands, in radians from -pi to pi.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
+        mixed-scalar-types: vectors or matrices differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -950,11 +951,11 @@ def cbrt(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (3 * cbrt(x)**2); infinite at 0.
@@ -1041,7 +1042,7 @@ def cos(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint * sin(x).
@@ -1057,11 +1058,11 @@ def cosh(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * sinh(x).
@@ -1164,7 +1165,7 @@ def degrees(x: Any) -> Any:
     Returns:
         a value of the type of `x`, in degrees.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * 180 / pi.
@@ -1292,11 +1293,11 @@ def erf(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * 2 / sqrt(pi) * exp(-x**2).
@@ -1311,11 +1312,11 @@ def erfc(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint * 2 / sqrt(pi) * exp(-x**2).
@@ -1330,11 +1331,11 @@ def erfcinv(x: Any) -> Any:
     2 in float64; 16-bit results are the float32 ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.
@@ -1349,11 +1350,11 @@ def erfinv(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.
@@ -1368,11 +1369,11 @@ def exp(x: Any) -> Any:
     float64; 16-bit results are the float32 ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * exp(x).
@@ -1387,11 +1388,11 @@ def exp10(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * exp10(x) * ln 10.
@@ -1406,11 +1407,11 @@ def exp2(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * exp2(x) * ln 2.
@@ -1478,11 +1479,11 @@ def expm1(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * (expm1(x) + 1).
@@ -1638,12 +1639,13 @@ def hypot(x: Any, y: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
+        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
+            of such elements, which broadcast.
     Returns:
         a value of the type of the operands.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
+        mixed-scalar-types: vectors or matrices differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -2015,11 +2017,11 @@ def log(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / x.
@@ -2034,11 +2036,11 @@ def log10(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (x * ln 10).
@@ -2053,11 +2055,11 @@ def log1p(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + x).
@@ -2072,11 +2074,11 @@ def log2(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (x * ln 2).
@@ -2637,12 +2639,13 @@ def pow(x: Any, y: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, or tiles of such elements, which
-            broadcast.
+        x, y: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
+            of such elements, which broadcast.
     Returns:
         a value of the type of the operands.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
+        mixed-scalar-types: vectors or matrices differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -2872,6 +2875,7 @@ def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
 
     Parameters:
         quat: a quaternion of floats.
+        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`, which then are set instead.
     Returns:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
     Raises:
@@ -3012,7 +3016,7 @@ def radians(x: Any) -> Any:
     Returns:
         a value of the type of `x`, in radians.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * pi / 180.
@@ -3134,11 +3138,11 @@ def round(x: Any) -> Any:
     """The nearest integral number, halves away from 0; tg.rint takes halves to even.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`, exact.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         0 everywhere.
@@ -3168,11 +3172,11 @@ def rsqrt(x: Any) -> Any:
     in float64; 16-bit results are the float32 ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         -adjoint / 2 * x**-1.5.
@@ -3418,11 +3422,11 @@ def sign(x: Any) -> Any:
 
     Parameters:
         x: a float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32 or uint64 scalar,
-            or a tile of such elements.
+            a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes unsigned integers, bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         0 everywhere.
@@ -3439,7 +3443,7 @@ def sin(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * cos(x).
@@ -3455,11 +3459,11 @@ def sinh(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * cosh(x).
@@ -3788,7 +3792,7 @@ def tan(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * (1 + tan(x)**2).
@@ -3804,11 +3808,11 @@ def tanh(x: Any) -> Any:
     ones, rounded once more.
 
     Parameters:
-        x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements.
+        x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
     Returns:
         a value of the type of `x`.
     Raises:
-        wrong-arguments: no overload takes integers (nor their literals), bools, float8, vectors or matrices.
+        wrong-arguments: no overload takes integers (nor their literals), bools, float8, quaternions or transforms.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.
@@ -5480,6 +5484,7 @@ def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any =
 
     Parameters:
         m: a matrix (4, 4) of floats.
+        translation_out, rotation_out, scale_out: variables of the types of the results, which then are set instead.
     Returns:
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
     Raises:

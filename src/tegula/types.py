@@ -255,7 +255,7 @@ class MatType:
         return short_name(self)
 
     def part(self, name: str) -> None:
-        """None: matrices have no parts with names."""
+        """No part: matrices have none with names."""
         return
 
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:

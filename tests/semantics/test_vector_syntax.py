@@ -82,12 +82,12 @@ def outputs(
     i = tg.tid()
     axis, angle = tg.vec3d(), tg.float64(0.0)
     tg.quat_to_axis_angle(tg.normalize(q[i]), axis, angle)
-    moved, turned, scale = tg.vec3d(), tg.quatd(), tg.vec3d()
+    moved, rotation, scale = tg.vec3d(), tg.quatd(), tg.vec3d()
     if i >= 0:
-        tg.transform_decompose(m[i], moved, turned, scale)
+        tg.transform_decompose(m[i], moved, rotation, scale)
     t = tg.transformd(p[i], q[i])
     tg.transform_set_translation(t, moved * angle)
-    tg.transform_set_rotation(t, turned)
+    tg.transform_set_rotation(t, rotation)
     for k in range(3):
         out[i, k] = axis[k] * angle
         out[i, 3 + k] = scale[k]

@@ -74,7 +74,7 @@ def documentation(f: FuncDef) -> str:
         rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
         return completed(text, in_rows(rows), FAMILIES.get(f.name))
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
-        return completed(text, in_rows(map(_of_pattern, first.definition.parameters)), OF_VECTORS)
+        return completed(text, in_rows(map(_of_pattern, f.all_parameters)), OF_VECTORS)
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
@@ -99,13 +99,15 @@ def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
     names = [n for n in DTYPES if n in taken or (in_float32 and "float32" in taken and n in SIXTEEN)]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
-    signed = any(DTYPES[n].is_int for n in names)
-    without = "unsigned integers" if signed else "integers (nor their literals)"
-    reasons = {"wrong-arguments": f"no overload takes {without}, bools, float8, vectors or matrices"}
+    without = "" if any(DTYPES[n].is_int for n in names) else "integers (nor their literals), "
+    reasons = {"wrong-arguments": f"no overload takes {without}bools, float8, quaternions or transforms"}
     if not several:
-        return Kind(f"a {listed} scalar, or a tile of such elements.", reasons)
+        return Kind(f"a {listed} scalar, a vector or matrix of these, or a tile of such elements.", reasons)
+    reasons["mixed-scalar-types"] = "vectors or matrices differ in type"
     reasons["shape-mismatch"] = "the shapes of tiles do not broadcast"
-    return Kind(f"{listed} scalars of one dtype, or tiles of such elements, which broadcast.", reasons)
+    compound = "vectors or matrices of one type"
+    what = f"{listed} scalars of one dtype, {compound}, or tiles of such elements, which broadcast."
+    return Kind(what, reasons)
 
 
 @cache

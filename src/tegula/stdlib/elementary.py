@@ -278,25 +278,25 @@ def sign(x: int64):  # noqa: F811
 
 @func
 def sign(x: uint8):  # noqa: F811
-    """1."""
+    """1, the sign of every unsigned number."""
     return tg.uint8(1)
 
 
 @func
 def sign(x: uint16):  # noqa: F811
-    """1."""
+    """1, the sign of every unsigned number."""
     return tg.uint16(1)
 
 
 @func
 def sign(x: uint32):  # noqa: F811
-    """1."""
+    """1, the sign of every unsigned number."""
     return tg.uint32(1)
 
 
 @func
 def sign(x: uint64):  # noqa: F811
-    """1."""
+    """1, the sign of every unsigned number."""
     return tg.uint64(1)
 
 

@@ -52,18 +52,17 @@ def erfcinv(x: float64):  # noqa: F811
 @meaning("erfcinv", BETWEEN, smooth=((0.1, 1.9),), bounds=(1.0, 2.0))
 def exact(x):
     """The y with erfc(y) = x of a multiprecision number, by Newton's method on log(erfc)."""
-    from mpmath import erfc, exp, inf, log, mp, mpf, pi, sqrt
-
+    mp = x.context
     if not 0 < x < 2:
-        return inf * (1 - x) if x in (0, 2) else mpf("nan")
+        return mp.inf * (1 - x) if x in (0, 2) else mp.nan
     if x > 1:
         return -exact(2 - x)
-    w = -log(x)
-    y = sqrt(w - log(pi * w) / 2) if w > 2 else (1 - x) * sqrt(pi) / 2
+    w = -mp.log(x)
+    y = mp.sqrt(w - mp.log(mp.pi * w) / 2) if w > 2 else (1 - x) * mp.sqrt(mp.pi) / 2
     for _ in range(60):
-        tail, slope = erfc(y), -2 / sqrt(pi) * exp(-y * y)
-        step = log(tail / x) * tail / slope if w > 1 else (tail - x) / slope
+        tail, slope = mp.erfc(y), -2 / mp.sqrt(mp.pi) * mp.exp(-y * y)
+        step = mp.log(tail / x) * tail / slope if w > 1 else (tail - x) / slope
         y -= step
-        if abs(step) < abs(y) * mpf(2) ** (-mp.prec // 2 - 4):
+        if abs(step) < abs(y) * mp.mpf(2) ** (-mp.prec // 2 - 4):
             break
     return y

@@ -1,0 +1,50 @@
+"""Each difference from the package that Tegula is compared with is one: its program does what the page says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+ROOT = Path(__file__).parents[2]
+OUT_OF_SCOPE = {
+    "queries of meshes, volumes and textures are not in the language",
+    "asks for internals of the package, its libraries or its generated source",
+}
+"""Reasons that are no differences in what programs mean."""
+
+
+def page_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("differences_page", ROOT / "tools" / "differences_page.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+TOOL = page_tool()
+DIFFERENCES: list[dict[str, Any]] = TOOL.differences()
+
+
+@pytest.mark.machine_code(some=True)
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=[each["title"] for each in DIFFERENCES])
+def test_the_difference_is_real(difference: dict[str, Any]) -> None:
+    assert "assert" in difference["program"]
+    tg.exec(difference["program"], {"np": np, "tg": tg})
+
+
+def test_the_page_is_what_the_data_says() -> None:
+    assert TOOL.PAGE.read_text() == TOOL.page()
+
+
+def test_every_reason_why_a_public_test_does_not_count_is_listed() -> None:
+    lines = (ROOT / "tests" / "compat" / "excluded.txt").read_text().splitlines()
+    reasons = {line.partition(": ")[2] for line in lines if not line.startswith("#")}
+    listed = [reason for each in DIFFERENCES for reason in each.get("tests", ())]
+    assert sorted(listed) == sorted(reasons - OUT_OF_SCOPE)

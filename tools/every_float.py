@@ -1,0 +1,156 @@
+"""Measures functions of one number at every float32 there is, and at every float16 and bfloat16, and notes the largest
+errors in tests/stdlib/every_float.json, from which tools/accuracy_page.py makes its table.
+
+    python tools/every_float.py [FUNCTION ...] [--device cuda:0] [--seconds 480] [--again]
+
+Each function is compared with its float64 form, whose error is known to be below 2**-28 of a unit of float32, in units
+in the last place of float32; results in 16 bits must be the float32 ones, rounded once. Functions that are in the file
+are not measured again, so that a run which reaches `--seconds` goes on where it stopped. Exits with 1 if an error is
+larger than promised."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+NOTED = ROOT / "tests" / "stdlib" / "every_float.json"
+for folder in ("tests/stdlib", "src"):
+    sys.path.insert(0, str(ROOT / folder))
+
+import tegula as tg  # noqa: E402
+
+ROUNDED_ONCE = {"sqrt": 0.5}
+EXACT = dict.fromkeys(("abs", "neg", "floor", "ceil", "trunc", "rint", "round", "sign", "frac"), 0.0)
+"""Promises for functions that tests/stdlib does not measure."""
+TILE, LAUNCH = 4096, 1 << 24
+"""The numbers in a block, and in a launch."""
+TEXT = """import tegula as tg
+
+
+@tg.func
+def f(x):
+    return tg.{name}(x)
+
+
+@tg.func
+def error(number: tg.uint32):
+    x = tg.bitcast(number, tg.float32)
+    found = tg.float64(f(x))
+    exact = f(tg.float64(x))
+    exponent = int((tg.bitcast(exact, tg.uint64) >> tg.uint64(52)) & tg.uint64(2047)) - 1023
+    unit = tg.bitcast(tg.int64(tg.max(exponent, -126) + 1000) << tg.int64(52), tg.float64)
+    value = tg.where(tg.isinf(found), tg.copysign(tg.float64(2.0**128), found), found)
+    wrong = tg.float64(tg.inf)
+    distance = tg.where(value == exact, tg.float64(0.0), tg.abs(value - exact) / unit)
+    same = tg.isinf(found) and (found > tg.float64(0.0)) == (exact > tg.float64(0.0))
+    distance = tg.where(tg.abs(exact) >= tg.float64(2.0**128), tg.where(same, tg.float64(0.0), wrong), distance)
+    both = tg.isnan(found) and tg.isnan(exact)
+    either = tg.isnan(found) or tg.isnan(exact)
+    return tg.where(either, tg.where(both, tg.float64(0.0), wrong), distance)
+
+
+@tg.kernel
+def largest(first: tg.uint32, errors: tg.array[tg.float64], places: tg.array[int]):
+    i = tg.tid()
+    start = first + tg.uint32(i) * tg.uint32({tile})
+    numbers = tg.tile_arange({tile}, dtype=tg.uint32) + start
+    each = tg.tile_map(error, numbers)
+    errors[i] = tg.tile_max(each)[0]
+    places[i] = int(tg.tile_argmax(each)[0])
+
+
+@tg.kernel
+def narrow(x: tg.array[T], y: tg.array[T]):
+    i = tg.tid()
+    y[i] = f(x[i])
+
+
+@tg.kernel
+def wide(x: tg.array[float], y: tg.array[float]):
+    i = tg.tid()
+    y[i] = f(x[i])
+"""
+
+
+def names_of(name: str, narrow: Any = None) -> dict[str, Any]:
+    """The kernels that measure a function."""
+    return tg.exec(TEXT.format(name=name, tile=TILE), {"T": narrow or tg.float16})
+
+
+def over_float32(name: str) -> tuple[float, float]:
+    """The largest error at all float32 numbers, and its argument."""
+    kernel = names_of(name)["largest"]
+    errors = tg.zeros(LAUNCH // TILE, dtype=tg.float64)
+    places = tg.zeros(LAUNCH // TILE, dtype=int)
+    worst, number = 0.0, 0
+    for first in range(0, 1 << 32, LAUNCH):
+        tg.launch_tiled(kernel, LAUNCH // TILE, inputs=[first, errors, places], block_dim=256)
+        found = errors.numpy()
+        i = int(np.argmax(found))
+        if found[i] > worst:
+            worst, number = float(found[i]), first + i * TILE + int(places.numpy()[i])
+    return worst, float(np.uint32(number).view(np.float32))
+
+
+def over_16_bits(name: str, t: Any) -> int:
+    """The number of arguments of 16 bits at which the result is not that in float32, rounded once."""
+    made = names_of(name, t)
+    stored = tg.dtype_to_numpy(t)
+    x = np.arange(1 << 16, dtype=np.uint16).view(stored)
+    y, wide = tg.zeros(x.size, dtype=t), tg.zeros(x.size, dtype=tg.float32)
+    tg.launch(made["narrow"], x.size, inputs=[tg.array(x, dtype=t)], outputs=[y])
+    tg.launch(made["wide"], x.size, inputs=[tg.array(x.astype(np.float32))], outputs=[wide])
+    with np.errstate(all="ignore"):
+        want, got = wide.numpy().astype(stored), y.numpy()
+    both = np.isnan(want.astype(np.float32)) & np.isnan(got.astype(np.float32))
+    return int(((want.view(np.uint16) != got.view(np.uint16)) & ~both).sum())
+
+
+def promises() -> dict[str, float]:
+    """The functions of one number, each with its promise in float32."""
+    from measured import CASES
+
+    measured = {name: case.bounds[0] for name, case in CASES.items() if not case.second}
+    return {**measured, **ROUNDED_ONCE, **EXACT}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("functions", nargs="*")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=480.0)
+    parser.add_argument("--again", action="store_true", help="measure functions that are in the file too")
+    asked = parser.parse_args()
+    known, begin, bad = promises(), time.monotonic(), 0
+    wanted = asked.functions or [*known]
+    noted = json.loads(NOTED.read_text()) if NOTED.exists() else {}
+    with tg.ScopedDevice(asked.device):
+        for name in wanted:
+            if name not in noted or asked.again:
+                if time.monotonic() - begin > asked.seconds:
+                    print(f"{name} and what comes after it is left for another run")
+                    return 1
+                error, at = over_float32(name)
+                differ = {str(t): over_16_bits(name, t) for t in (tg.float16, tg.bfloat16)}
+                noted[name] = {"float32": error, "at": at, "differ": differ}
+                NOTED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n")
+            found = noted[name]
+            broken = found["float32"] > known[name] or any(found["differ"].values())
+            bad += broken
+            note = f"{found['float32']:.4f} at {found['at']!r} (promised {known[name]:g}), {found['differ']}"
+            print(f"{'BAD ' if broken else ''}{name}: {note}", flush=True)
+    print(f"{len(wanted)} functions, {bad} not as promised, {time.monotonic() - begin:.0f} s")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
