@@ -2,10 +2,12 @@
 are compared with finite differences and forward-mode derivatives; every second program has kinks and is compared with
 the latter only. With `--rounded`, gradients in every float type are compared with those of twins in float64. With
 `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
-of a GPU block.
+of a GPU block. With `--families`, programs of structs, quaternions, small matrices, random numbers, sorts, factors and
+other families are compared with NumPy too.
 
-Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded] [--device cuda:0] [--first SEED]
-                                          [--count N] [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
+Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families]
+                                          [--device cuda:0] [--first SEED] [--count N] [--jobs N] [--seconds N]
+                                          [--limit N] [--every N] [--into FILE]
 
 Programs are generated from their seeds. Workers are processes; a worker is replaced after a program that failed,
 crashed or took more than `--limit` seconds, because a fault ends a process's use of a GPU. Prints failures as they
@@ -108,7 +110,21 @@ def outcome_of_rounded(seed: int) -> str:
     return f"failed: {found}\n{program}" if found.startswith("wrong") else found
 
 
+def outcome_of_family(seed: int) -> str:
+    """The outcome of a program of many families: "ran", the code of the error that refused it, or its failure."""
+    from family_programs import FamilyProgram
+    from run_family_program import outcome
+
+    program = FamilyProgram(seed)
+    try:
+        found = outcome(program)
+    except Exception as error:
+        return f"failed: {type(error).__name__} {error}\n{program}"
+    return f"{found}\n{program}" if found.startswith("failed") else found
+
+
 OUTCOMES = {
+    "families": outcome_of_family,
     "results": outcome_of_program,
     "gradients": outcome_of_gradient,
     "tapes": outcome_of_tape,
@@ -288,7 +304,7 @@ def main() -> int:
     )
     which = parser.add_mutually_exclusive_group()
     which.set_defaults(kind="results")
-    for kind in ("gradients", "tapes", "order", "rounded"):
+    for kind in ("gradients", "tapes", "order", "rounded", "families"):
         which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")

@@ -205,7 +205,7 @@ TILE = "t = tg.tile_zeros(4)\n"
             "a condition must be a scalar",
             "tg.tile_max(tg.where(t > 0.0",
         ),
-        ("x = tg.exp(tg.vec3(1.0))", "no overload fits exp(vec3)", "defined: exp(float32); exp(float64)"),
+        ("x = tg.exp(tg.quat())", "no overload fits exp(quat)", "defined: exp(float32); exp(float64)"),
         (
             "x = tg.mod(a, a)",
             "expected a scalar, vector or matrix, got array1d[float32]",

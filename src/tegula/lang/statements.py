@@ -370,9 +370,10 @@ class ItemTarget(AssignTarget):
     def accumulates(self, op: str) -> bool:
         """Whether this is an element of an array or tile whose components `op` changes atomically."""
         t = self.owner.type if isinstance(self.owner, Value) else None
-        is_element = isinstance(t, ArrayType | BufType) and len(self.index) == dimensions(self.owner)
+        if not isinstance(t, ArrayType | BufType) or len(self.index) != dimensions(self.owner):
+            return False
         whole = not any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index)
-        return is_element and whole and is_atomic(op, t.dtype)
+        return whole and is_atomic(op, t.dtype)
 
     def accumulate(self, op: str, change: Callable[[Value], Any]) -> None:
         """Combine the element with one whose other components change nothing."""

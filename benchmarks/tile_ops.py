@@ -1,0 +1,292 @@
+"""Every tile function against a copy of the bytes that its kernel loads and stores.
+
+    python -m benchmarks.tile_ops [--save] [FILTER]
+
+CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel that
+loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and those of the copy. A
+function that takes more than SLOW times the copy has a reason in REASONS; docs/reference/tile_costs.md has all, by
+tools/tile_costs_page.py."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from benchmarks.compile_report import machine_code
+from benchmarks.compile_report.forms import forward_form
+from benchmarks.measure import RESULTS
+from tegula.ops import PUBLIC
+from tegula.runtime.automatic import build
+from tegula.runtime.library import library
+from tegula.target import get_cuda_target
+
+SLOW = 5.0
+PATH = RESULTS / "tile-ops.json"
+BLOCK = 128
+BYTES = 1 << 23
+"""The bytes that each measurement loads and stores, about."""
+
+REASONS = {
+    "tile_argmax": "the place of the largest element is kept next to it: no instruction does both",
+    "tile_argmin": "the place of the smallest element is kept next to it: no instruction does both",
+    "tile_atomic_add": "an atomic addition for each element, on CPUs one at a time",
+    "tile_atomic_max": "an atomic maximum for each element, on CPUs by compare-and-swap",
+    "tile_atomic_min": "an atomic minimum for each element, on CPUs by compare-and-swap",
+    "tile_cholesky": "n / 3 multiply-adds for each element, one column after another",
+    "tile_cholesky_inplace": "n / 3 multiply-adds for each element, one column after another",
+    "tile_cholesky_solve": "two solves, each one row after another",
+    "tile_cholesky_solve_inplace": "two solves, each one row after another",
+    "tile_histogram": "an atomic addition in shared memory for each element",
+    "tile_from_local": "on CPUs the parts of all threads are put together in memory; on GPUs they stay in registers",
+    "tile_local": "on CPUs each thread's part is a vector in memory; on GPUs it stays in registers",
+    "tile_lower_solve": "one row after another, each needs those before",
+    "tile_lower_solve_inplace": "one row after another, each needs those before",
+    "tile_matmul": "2 n operations for each element of a result (n, n)",
+    "tile_median": "sorts the elements",
+    "tile_randf": "a hash of 15 integer operations, twice, for each element, which is not loaded",
+    "tile_randi": "a hash of 15 integer operations, twice, for each element, which is not loaded",
+    "tile_scan_exclusive": "each element needs those before: log2 of the width additions for each",
+    "tile_scan_exclusive_inplace": "each element needs those before: log2 of the width additions for each",
+    "tile_scan_inclusive": "each element needs those before: log2 of the width additions for each",
+    "tile_scan_inclusive_inplace": "each element needs those before: log2 of the width additions for each",
+    "tile_scan_max_inclusive": "each element needs those before, and NaNs are told apart",
+    "tile_scan_max_inclusive_inplace": "each element needs those before, and NaNs are told apart",
+    "tile_scan_min_inclusive": "each element needs those before, and NaNs are told apart",
+    "tile_scan_min_inclusive_inplace": "each element needs those before, and NaNs are told apart",
+    "tile_scatter_add": "an atomic addition to an element that is known at run time only",
+    "tile_scatter_masked": "writes to elements that are known at run time only, one thread at a time on CPUs",
+    "tile_slice_indexed": "loads from places that are known at run time only, each with its bounds",
+    "tile_sort": "log2(n)**2 / 2 exchanges for each element",
+    "tile_stack_pop": "a place in shared memory that all threads of the block share",
+    "tile_stack_push": "a place in shared memory that all threads of the block share",
+    "tile_upper_solve": "one row after another, each needs those after",
+    "tile_upper_solve_inplace": "one row after another, each needs those after",
+}
+"""Why a function takes more than SLOW times the copy of its bytes."""
+
+NO_DATA = {
+    **dict.fromkeys(("tile_load_async", "tile_store_async", "tile_matmul_wait"), "by hand: docs/roles.md"),
+    **dict.fromkeys(
+        ("tile_pipe", "tile_pipe_load", "tile_pipe_pop", "tile_pipe_push", "tile_pipe_release"),
+        "of pipes between roles: docs/roles.md",
+    ),
+    **dict.fromkeys(("tile_stack", "tile_stack_clear", "tile_stack_count"), "moves no elements"),
+}
+"""Functions that are not measured, and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of tiles to measure. `loads`: for each argument `a`, `b`, ... of a block its dtype and shape; `body`:
+    statements that make the tile `r` of them, of `result`, a dtype and shape."""
+
+    body: str
+    loads: tuple[tuple[str, tuple[int, ...]], ...] = (("float32", (1024,)),)
+    result: tuple[str, tuple[int, ...]] = ("float32", (1024,))
+    numbers: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray] | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that a block loads and stores."""
+        return sum(np.dtype(t).itemsize * prod(s) for t, s in (*self.loads, self.result))
+
+
+F, ONE = "float32", ("float32", (1,))
+LINE, PLANE, SQUARE = (F, (1024,)), (F, (32, 32)), (F, (32, 32))
+INTS = ("int32", (1024,))
+PAIR = (LINE, LINE)
+MATRIX, VECTOR = ((F, (32, 32)),), ((F, (32, 32)), (F, (32,)))
+
+
+def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Diagonally dominant matrices, or numbers of other shapes."""
+    made = rng.uniform(0.0, 1.0, shape)
+    return made + 32 * np.eye(32) if shape[-2:] == (32, 32) else made
+
+
+def scan(name: str) -> Case:
+    return Case(f"tg.{name}(a); r = a" if name.endswith("inplace") else f"r = tg.{name}(a)")
+
+
+CASES = {
+    "tile": Case("x = float(lane); r = tg.tile(x)", (), (F, (BLOCK,))),
+    "tile_arange": Case("r = tg.tile_arange(1024, dtype=float)", ()),
+    "tile_argmax": Case("r = tg.tile_argmax(a)", result=("int32", (1,))),
+    "tile_argmin": Case("r = tg.tile_argmin(a)", result=("int32", (1,))),
+    "tile_assign": Case("tg.tile_assign(a, b, offset=0); r = a", (LINE, (F, (512,)))),
+    "tile_astype": Case("r = tg.tile_astype(a, tg.int32)", result=INTS),
+    "tile_atomic_add": Case("tg.tile_atomic_add(out[i], a)"),
+    "tile_atomic_max": Case("tg.tile_atomic_max(out[i], a)"),
+    "tile_atomic_min": Case("tg.tile_atomic_min(out[i], a)"),
+    "tile_axpy": Case("tg.tile_axpy(2.0, a, b); r = b", PAIR),
+    "tile_broadcast": Case("r = tg.tile_broadcast(a, shape=(32, 32))", ((F, (32,)),), PLANE),
+    "tile_cholesky": Case("r = tg.tile_cholesky(a)", MATRIX, SQUARE, definite),
+    "tile_cholesky_inplace": Case("tg.tile_cholesky_inplace(a); r = a", MATRIX, SQUARE, definite),
+    "tile_cholesky_solve": Case("r = tg.tile_cholesky_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_cholesky_solve_inplace": Case(
+        "tg.tile_cholesky_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+    ),
+    "tile_concat": Case("r = tg.tile_concat((a, b))", PAIR, (F, (2048,))),
+    "tile_diag_add": Case("r = tg.tile_diag_add(a, b)", VECTOR, SQUARE),
+    "tile_dot": Case("r = tg.tile_dot(a, b)", PAIR, ONE),
+    "tile_empty": Case("r = tg.tile_empty(1024, dtype=float); r[0:512] = a; r[512:] = a", ((F, (512,)),)),
+    "tile_extract": Case("out[i, lane] = tg.tile_extract(a, lane)", ((F, (BLOCK,)),), (F, (BLOCK,))),
+    "tile_from_local": Case(
+        "r = tg.tile_from_local(tg.tile_local(a, (4, 32)), (4, 32), (32, 32))", MATRIX, PLANE
+    ),
+    "tile_from_thread": Case("r = a + tg.tile_from_thread(1024, float(lane), 3)"),
+    "tile_full": Case("r = tg.tile_full(1024, 2.0, dtype=float)", ()),
+    "tile_histogram": Case("r = tg.tile_histogram(tg.tile_astype(a * 64.0, tg.int32), 64)", result=("int32", (64,))),
+    "tile_load": Case("r = a"),
+    "tile_local": Case("r = tg.tile(tg.tile_local(a, (BLOCK,))[3])", result=(F, (BLOCK,))),
+    "tile_lower_solve": Case("r = tg.tile_lower_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_lower_solve_inplace": Case(
+        "tg.tile_lower_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+    ),
+    "tile_map": Case("r = tg.tile_map(twice, a)"),
+    "tile_matmul": Case("r = tg.tile_matmul(a, b)", (SQUARE, SQUARE), SQUARE),
+    "tile_max": Case("r = tg.tile_max(a)", result=ONE),
+    "tile_median": Case("r = tg.tile_median(a)", result=ONE),
+    "tile_min": Case("r = tg.tile_min(a)", result=ONE),
+    "tile_ones": Case("r = tg.tile_ones(1024, dtype=float)", ()),
+    "tile_pad": Case("r = tg.tile_pad(a, 1)", MATRIX, (F, (34, 34))),
+    "tile_permute": Case("r = tg.tile_permute(a, (1, 0))", MATRIX, PLANE),
+    "tile_randf": Case("r = tg.tile_randf(1024, tg.rand_init(42, i))", ()),
+    "tile_randi": Case("r = tg.tile_randi(1024, tg.rand_init(42, i))", (), INTS),
+    "tile_reduce": Case("r = tg.tile_reduce(tg.mul, a)", result=ONE),
+    "tile_reshape": Case("r = tg.tile_reshape(a, (32, 32))", result=PLANE),
+    "tile_scatter_add": Case(
+        "r = tg.tile_zeros(1024)\nfor k in range(8):\n"
+        "    tg.tile_scatter_add(r, (lane * 8 + k) % 1024, a[lane * 8 + k], True)"
+    ),
+    "tile_scatter_masked": Case(
+        "r = tg.tile_zeros(1024)\nfor k in range(8):\n"
+        "    tg.tile_scatter_masked(r, (lane * 8 + k) % 1024, a[lane * 8 + k], True)"
+    ),
+    "tile_slice_indexed": Case("r = tg.tile_slice_indexed(a, tg.tile_astype(b * 1023.0, tg.int32))", PAIR),
+    "tile_sort": Case("tg.tile_sort(a, b); r = b", PAIR),
+    "tile_squeeze": Case("r = tg.tile_squeeze(a)", ((F, (1, 1024)),)),
+    "tile_stack_pop": Case(
+        "s = tg.tile_stack(BLOCK, float)\ntg.tile_stack_push(s, a[lane])\n"
+        "v, p = tg.tile_stack_pop(s)\nout[i, lane] = v",
+        ((F, (BLOCK,)),), (F, (BLOCK,)),
+    ),
+    "tile_stack_push": Case(
+        "s = tg.tile_stack(BLOCK, float)\np = tg.tile_stack_push(s, a[lane])\nout[i, lane] = float(p)",
+        ((F, (BLOCK,)),), (F, (BLOCK,)),
+    ),
+    "tile_store": Case("r = a"),
+    "tile_sum": Case("r = tg.tile_sum(a)", result=ONE),
+    "tile_transpose": Case("r = tg.tile_transpose(a)", MATRIX, PLANE),
+    "tile_upper_solve": Case("r = tg.tile_upper_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_upper_solve_inplace": Case(
+        "tg.tile_upper_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+    ),
+    "tile_view": Case("r = tg.tile_view(a, offset=(1, 2), shape=(16, 16)) * 1.0", MATRIX, (F, (16, 16))),
+    "tile_zeros": Case("r = tg.tile_zeros(1024)", ()),
+    **{
+        name: scan(name)
+        for kind in ("exclusive", "inclusive", "max_inclusive", "min_inclusive")
+        for name in (f"tile_scan_{kind}", f"tile_scan_{kind}_inplace")
+    },
+}  # fmt: skip
+
+
+def functions() -> list[str]:
+    """The tile functions of the language."""
+    return sorted(n for n in {*PUBLIC, *library()} if n == "tile" or n.startswith("tile_"))
+
+
+def kernel_of(case: Case) -> Any:
+    """The kernel that loads, computes and stores."""
+    names = "abc"[: len(case.loads)]
+    ranks = [len(s) + 1 for _, s in case.loads]
+    arrays = [f"{n}_: tg.array{k}d[tg.{t}]" for n, k, (t, _) in zip(names, ranks, case.loads, strict=True)]
+    arrays.append(f"out: tg.array{len(case.result[1]) + 1}d[tg.{case.result[0]}]")
+    lines = [
+        f"    {n} = tg.tile_load({n}_[i], shape={s})" for n, (_, s) in zip(names, case.loads, strict=True)
+    ]
+    body = [f"    {line}" for part in case.body.split("\n") for line in part.split("; ")]
+    stores = ["    tg.tile_store(out[i], r)"] if "r = " in case.body else []
+    head = f"@tg.kernel\ndef kernel({', '.join(arrays)}):\n    i, lane = tg.tid()\n"
+    twice = "@tg.func\ndef twice(x: float):\n    return x + x\n\n\n"
+    names_of = tg.exec(twice + head + "\n".join([*lines, *body, *stores]) + "\n", {"tg": tg, "BLOCK": BLOCK})
+    return names_of["kernel"]
+
+
+def arguments(case: Case, blocks: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    made = case.numbers or (lambda rng, shape: rng.uniform(0.0, 1.0, shape))
+    arrays = [tg.array(made(rng, (blocks, *s)).astype(t)) for t, s in case.loads]
+    return [*arrays, tg.zeros((blocks, *case.result[1]), dtype=getattr(tg, case.result[0]))]
+
+
+def copy_of(count: int) -> Case:
+    """A copy of a number of bytes, half of them loaded and half stored."""
+    shape = (max(count // 8, 1),)
+    return Case("r = a", ((F, shape),), (F, shape))
+
+
+def cpu_time(case: Case) -> float:
+    """The least CPU time in seconds per byte of a few launches."""
+    blocks = max(BYTES // case.bytes, 1)
+    kernel, args = kernel_of(case), arguments(case, blocks)
+    best = float("inf")
+    for _ in range(4):
+        begin = time.process_time()
+        tg.launch_tiled(kernel, blocks, inputs=args, block_dim=BLOCK)
+        best = min(best, time.process_time() - begin)
+    return best / (blocks * case.bytes)
+
+
+def gpu_instructions(case: Case) -> dict[str, int]:
+    """The numbers of instructions of the kernel for sm_90a."""
+    ((_, made),) = forward_form(kernel_of(case), lambda: arguments(case, 4), (4,), BLOCK)
+    code = machine_code.read(build(made, get_cuda_target("sm_90a")).made.sass())
+    found = machine_code.counts(code.instructions)
+    return {what: found[what] for what in ("instructions", "global", "shared", "barriers")}
+
+
+def measured(name: str) -> dict[str, Any]:
+    """The row of a function: its CPU time over that of the copy, and its instructions and those of the copy."""
+    case = CASES[name]
+    copy = copy_of(case.bytes)
+    row: dict[str, Any] = {"name": name, "bytes": case.bytes}
+    row["cpu"] = round(cpu_time(case) / cpu_time(copy), 2)
+    row["gpu"], row["gpu_copy"] = gpu_instructions(case), gpu_instructions(copy)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("wanted", nargs="?", default="")
+    parser.add_argument("--save", action="store_true")
+    asked = parser.parse_args()
+    rows = json.loads(PATH.read_text()) if PATH.exists() else {}
+    for name in functions():
+        if asked.wanted not in name or name in NO_DATA:
+            continue
+        row = measured(name)
+        slow = row["cpu"] > SLOW and name not in REASONS
+        gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
+        print(
+            f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{' WHY?' if slow else ''}",
+            flush=True,
+        )
+        rows[name] = row
+        if asked.save:
+            PATH.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

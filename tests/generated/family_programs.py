@@ -1,0 +1,524 @@
+"""Random kernels of structs, quaternions, small matrices, random numbers, variables that functions set, indexed arrays,
+sorts, gathers, scans and factors of matrices, and their meaning in Python.
+
+Each statement is written twice: in the language, and on NumPy arrays in float64 with one row for each thread of a
+block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+
+BLOCKS, LANES, ROUNDS = 2, 8, 3
+ROOM = 2.0**22
+"""What a number times its denominator may reach."""
+MASK = 0xFFFFFFFF
+
+
+@tg.struct
+class Body:
+    n: int
+    v: tg.vec3
+    q: tg.quat
+
+
+FUNCTIONS = """
+@tg.func
+def step(x: tg.InOut[int], y: int):
+    x = x % 1000 + y
+    return x - 2 * y
+
+
+@tg.func
+def moved(b: Body, by: tg.vec3):
+    b.v += tg.quat_rotate(b.q, by)
+    b.n = b.n % 50 + 1
+    b.v.y -= 1.0
+    return b
+
+
+@tg.func
+def doubled(b: Body):
+    b.n *= 2
+    return b
+"""
+
+
+# The meaning of functions on one row for each thread ------------------------------------------------------------------
+
+
+def pcg(s: Any) -> Any:
+    b = (np.asarray(s, np.uint64) * 747796405 + 2891336453) & MASK
+    c = (((b >> ((b >> np.uint64(28)) + np.uint64(4))) ^ b) * np.uint64(277803737)) & MASK
+    return (c >> np.uint64(22)) ^ c
+
+
+def init(seed: int, offset: Any) -> Any:
+    return pcg((seed + pcg(offset)) & MASK)
+
+
+def ranged(state: Any, low: int, high: int) -> Any:
+    return (state % np.uint64(high - low)).astype(np.int64) + low
+
+
+def times(a: Any, b: Any) -> Any:
+    u, v, s, t = a[..., :3], b[..., :3], a[..., 3:], b[..., 3:]
+    return np.concatenate([s * v + t * u + np.cross(u, v), s * t - (u * v).sum(-1, keepdims=True)], -1)
+
+
+def conjugate(q: Any) -> Any:
+    return q * [-1, -1, -1, 1]
+
+
+def rotated(q: Any, v: Any) -> Any:
+    pure = np.concatenate([v, np.zeros((*v.shape[:-1], 1))], -1)
+    return times(times(q, pure), conjugate(q))[..., :3]
+
+
+def rotation(q: Any) -> Any:
+    return np.stack([rotated(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], -1)
+
+
+def skew(v: Any) -> Any:
+    return -np.cross(v[..., None, :], np.eye(3))
+
+
+def chosen(c: Any, x: Any, y: Any) -> Any:
+    return np.where(c.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+
+
+def remainder(x: Any, n: int) -> Any:
+    return np.sign(x) * (np.abs(x) % n)
+
+
+def advanced(b: dict[str, Any], by: Any) -> dict[str, Any]:
+    v = b["v"] + rotated(b["q"], by)
+    return {"n": remainder(b["n"], 50) + 1, "v": v - [0, 1, 0], "q": b["q"]}
+
+
+def scattered(counts: Any, b: int, at: Any, x: Any) -> None:
+    np.add.at(counts, (b, at), x)
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
+
+
+def data(seed: int) -> dict[str, Any]:
+    """The arrays of a launch, as NumPy has them."""
+    rng = np.random.default_rng(seed)
+    half = np.array(np.meshgrid(*[[-0.5, 0.5]] * 4)).reshape(4, -1).T
+    units = np.concatenate([np.eye(4), -np.eye(4), half])[rng.permutation(24)]
+    low = np.tril(rng.integers(-2, 3, (BLOCKS, 4, 4)), -1) + np.eye(4) * 2.0 ** rng.integers(
+        0, 2, (BLOCKS, 1, 4)
+    )
+    x = rng.integers(-3, 4, (BLOCKS, 4)).astype(float)
+    bodies = np.zeros(8, Body.numpy_dtype())
+    bodies["n"], bodies["v"], bodies["q"] = rng.integers(-9, 9, 8), rng.integers(-3, 4, (8, 3)), units[:8]
+    return {
+        "a": rng.integers(-8, 9, (BLOCKS, 16)),
+        "units": units,
+        "mats": rng.integers(-2, 3, (8, 3, 3)).astype(float),
+        "bodies": bodies,
+        "low": low,
+        "spd": low @ low.transpose(0, 2, 1),
+        "x": x,
+        "y": np.einsum("bij,bj->bi", low, x),
+        "picked": rng.integers(0, 16, 6),
+        "sq": rng.integers(-3, 4, (4, 4)).astype(float),
+    }
+
+
+PARAMETERS = """n: int, a: tg.array2d[int], units: tg.array[tg.quat], mats: tg.array[tg.mat33], bodies: tg.array[Body],
+    spd: tg.array3d[float], y: tg.array2d[float], ia: tg.indexedarray[int], sq: tg.array2d[float],
+    counts: tg.array2d[int], out: tg.array3d[int], fout: tg.array3d[float]"""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value of each thread: its name, the largest magnitude of its numbers, and their denominator."""
+
+    name: str
+    bound: float = 1.0
+    denominator: float = 1.0
+
+    def fits(self) -> bool:
+        return self.bound * self.denominator < ROOM
+
+
+@dataclass
+class FamilyProgram:
+    """One program: `text`, a kernel, and `meaning`, a function of one block."""
+
+    seed: int
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    known: dict[str, list[Term]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.r = random.Random(self.seed)
+        self.data = data(self.seed % 97)
+        self.start()
+        for _ in range(self.r.randint(6, 14)):
+            self.statement()
+        self.results()
+        body = "\n".join("    " + line for text, _ in self.lines for line in text.split("\n"))
+        twin = "\n".join("    " + line for _, text in self.lines for line in text.split("\n"))
+        self.text = f"{FUNCTIONS}\n\n@tg.kernel\ndef kernel({PARAMETERS}):\n    b, j = tg.tid()\n{body}\n"
+        self.meaning = f"def block(n, b, j, counts, out, fout):\n{twin}\n"
+
+    def __str__(self) -> str:
+        return f"{self.text}\n{self.meaning}"
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def both(self, text: str, meaning: str) -> None:
+        self.lines.append((text, meaning))
+
+    def new(self, kind: str, text: str, meaning: str, bound: float = 1.0, denominator: float = 1.0) -> None:
+        self.count += 1
+        made = Term(f"{kind[0]}{self.count}", bound, denominator)
+        if made.fits():
+            self.both(f"{made.name} = {text}", f"{made.name} = {meaning}")
+            self.known.setdefault(kind, []).append(made)
+
+    def pick(self, kind: str) -> Term:
+        return self.r.choice(self.known[kind][-5:])
+
+    def start(self) -> None:
+        self.both("state = tg.rand_init(7, b * 100 + j)", "state = init(7, b * 100 + j)")
+        self.new("int", "a[b, j]", "D['a'][b, j]", 8)
+        self.new("int", "j - 3", "j - 3", 8)
+        for _ in range(2):
+            k = self.r.randint(0, 3)
+            self.new("quat", f"units[j + {k}]", f"D['units'][j + {k}]", 1, 2)
+            self.new("mat", f"mats[(j + {k}) % 8]", f"D['mats'][(j + {k}) % 8]", 2)
+        self.new("float", "float(a[b, 15 - j])", "1.0 * D['a'][b, 15 - j]", 8)
+        self.new("vec", "tg.vec3(float(j), 2.0, -1.0)", "np.stack([j, 0 * j + 2, 0 * j - 1.0], -1)", 8)
+        self.new(
+            "body",
+            "bodies[j]",
+            "{k: D['bodies'][k][j].astype(float if k != 'n' else int) for k in 'nvq'}",
+            9,
+            2,
+        )
+
+    def statement(self) -> None:
+        chosen = self.r.choice(
+            [
+                *(self.number, self.real, self.vector, self.quaternion, self.matrix, self.body),
+                *(self.drawn, self.in_out, self.branch, self.loop, self.of_tiles, self.factor, self.atomic),
+            ]
+        )
+        self.seen.add(chosen.__name__)
+        chosen()
+
+    # Values of each thread --------------------------------------------------------------------------------------------
+
+    def number(self) -> None:
+        x, y = self.pick("int"), self.pick("int")
+        for text, meaning, bound in [
+            self.r.choice(
+                [
+                    (f"{x.name} + {y.name}", f"{x.name} + {y.name}", x.bound + y.bound),
+                    (f"{x.name} * {y.name}", f"{x.name} * {y.name}", x.bound * y.bound),
+                    (f"{x.name} // 3", f"{x.name} // 3", x.bound),
+                    (f"{x.name} % 7", f"remainder({x.name}, 7)", 7),
+                    (f"tg.max({x.name}, {y.name})", f"np.maximum({x.name}, {y.name})", x.bound + y.bound),
+                    (f"tg.sign({x.name})", f"np.where({x.name} < 0, -1, 1)", 1),
+                    (
+                        f"tg.bit_count({x.name})",
+                        f"np.array([bin(int(k) & 0xFFFFFFFF).count('1') for k in {x.name}])",
+                        32,
+                    ),
+                    (f"ia[({x.name} & 3) + 1]", f"D['a'][0][D['picked']][({x.name} & 3) + 1]", 8),
+                    (
+                        f"tg.where({x.name} < {y.name}, {x.name}, 5)",
+                        f"np.where({x.name} < {y.name}, {x.name}, 5)",
+                        x.bound + 5,
+                    ),
+                ]
+            )
+        ]:
+            self.new("int", text, meaning, bound)
+
+    def real(self) -> None:
+        f, v, w, m, q = (self.pick(k) for k in ("float", "vec", "vec", "mat", "quat"))
+        k = self.r.randint(0, 2)
+        options = [
+            (f"tg.dot({v.name}, {w.name})", f"({v.name} * {w.name}).sum(-1)", 3 * v.bound * w.bound, (v, w)),
+            (f"{v.name}[{k}] + {w.name}.y", f"{v.name}[:, {k}] + {w.name}[:, 1]", v.bound + w.bound, (v, w)),
+            (f"{f.name} * 0.5", f"{f.name} * 0.5", f.bound, (f, Term("", 1, 2))),
+            (f"tg.floor({f.name} * 0.5)", f"np.floor({f.name} * 0.5)", f.bound, ()),
+            (f"tg.trace({m.name})", f"np.trace({m.name}, axis1=1, axis2=2)", 3 * m.bound, (m,)),
+            (
+                f"tg.determinant({m.name})",
+                f"({m.name}[:, 0] * np.cross({m.name}[:, 1], {m.name}[:, 2])).sum(-1)",
+                6 * m.bound**3,
+                (m, m, m),
+            ),
+            (f"tg.ddot({m.name}, {m.name})", f"({m.name} ** 2).sum((1, 2))", 9 * m.bound**2, (m, m)),
+            (f"tg.length_sq({q.name}) + {q.name}.w", f"1.0 + {q.name}[:, 3]", 2, (q, q)),
+        ]
+        text, meaning, bound, parts = self.r.choice(options)
+        self.new("float", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+
+    def vector(self) -> None:
+        f, v, w, m, q = (self.pick(k) for k in ("float", "vec", "vec", "mat", "quat"))
+        k = self.r.randint(0, 2)
+        options = [
+            (f"{v.name} + {w.name}", f"{v.name} + {w.name}", v.bound + w.bound, (v, w)),
+            (f"{v.name} * {f.name}", f"{v.name} * {f.name}[:, None]", v.bound * f.bound, (v, f)),
+            (f"tg.cross({v.name}, {w.name})", f"np.cross({v.name}, {w.name})", 2 * v.bound * w.bound, (v, w)),
+            (
+                f"{m.name} @ {v.name}",
+                f"np.einsum('lij,lj->li', {m.name}, {v.name})",
+                3 * m.bound * v.bound,
+                (m, v),
+            ),
+            (f"tg.quat_rotate({q.name}, {v.name})", f"rotated({q.name}, {v.name})", 1.8 * v.bound, (v, q, q)),
+            (
+                f"tg.quat_rotate_inv({q.name}, {v.name})",
+                f"rotated(conjugate({q.name}), {v.name})",
+                1.8 * v.bound,
+                (v, q, q),
+            ),
+            (f"{m.name}[{k}]", f"{m.name}[:, {k}]", m.bound, (m,)),
+            (f"{m.name}[:, {k}]", f"{m.name}[:, :, {k}]", m.bound, (m,)),
+            (f"{v.name}.zxy", f"{v.name}[:, [2, 0, 1]]", v.bound, (v,)),
+            (
+                f"tg.vec3({f.name}, {v.name}.yx)",
+                f"np.stack([{f.name}, {v.name}[:, 1], {v.name}[:, 0]], -1)",
+                v.bound + f.bound,
+                (v, f),
+            ),
+            (f"tg.get_diag({m.name})", f"np.diagonal({m.name}, axis1=1, axis2=2)", m.bound, (m,)),
+        ]
+        text, meaning, bound, parts = self.r.choice(options)
+        self.new("vec", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+
+    def quaternion(self) -> None:
+        q, r, x = self.pick("quat"), self.pick("quat"), self.pick("int")
+        text, meaning = self.r.choice(
+            [
+                (f"{q.name} * {r.name}", f"times({q.name}, {r.name})"),
+                (f"tg.quat_inverse({q.name})", f"conjugate({q.name})"),
+                (f"tg.normalize({q.name} * 4.0)", q.name),
+                (
+                    f"tg.where({x.name} > 0, {q.name}, {r.name})",
+                    f"chosen({x.name} > 0, {q.name}, {r.name})",
+                ),
+            ]
+        )
+        self.new("quat", text, meaning, 1, 2)
+
+    def matrix(self) -> None:
+        m, o, v, w, q = (self.pick(k) for k in ("mat", "mat", "vec", "vec", "quat"))
+        f = self.pick("float")
+        unit = f"tg.mat33(1.0, {f.name}, 2.0, 0.0, 1.0, -{f.name}, 0.0, 0.0, 1.0)"
+        inverse = (
+            f"np.stack([np.array([[1, -x, -x * x - 2], [0, 1, x], [0, 0, 1]], float) for x in {f.name}])"
+        )
+        options = [
+            (f"{m.name} + {o.name}", f"{m.name} + {o.name}", m.bound + o.bound, (m, o)),
+            (f"{m.name} @ {o.name}", f"{m.name} @ {o.name}", 3 * m.bound * o.bound, (m, o)),
+            (f"{m.name}.T", f"{m.name}.transpose(0, 2, 1)", m.bound, (m,)),
+            (
+                f"tg.outer({v.name}, {w.name})",
+                f"{v.name}[:, :, None] * {w.name}[:, None, :]",
+                v.bound * w.bound,
+                (v, w),
+            ),
+            (f"tg.skew({v.name})", f"skew({v.name})", v.bound, (v,)),
+            (f"tg.diag({v.name})", f"{v.name}[:, :, None] * np.eye(3)", v.bound, (v,)),
+            (f"tg.quat_to_matrix({q.name})", f"rotation({q.name})", 1, (q, q)),
+            (f"tg.inverse({unit})", inverse, f.bound**2 + 2, (f, f)),
+        ]
+        text, meaning, bound, parts = self.r.choice(options)
+        self.new("mat", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+
+    def body(self) -> None:
+        b, v, q, x = (self.pick(k) for k in ("body", "vec", "quat", "int"))
+        size, denominator = b.bound + 3 * v.bound + 1, b.denominator * v.denominator * 4
+        kind = self.r.randint(0, 3)
+        if kind == 0:
+            made = f"{{'n': {x.name}, 'v': {v.name}, 'q': {q.name}}}"
+            self.new(
+                "body", f"Body({x.name}, {v.name}, {q.name})", made, x.bound + v.bound, 2 * v.denominator
+            )
+        elif kind == 1:
+            text, meaning = f"moved({b.name}, {v.name})", f"advanced({b.name}, {v.name})"
+            self.new("body", text, meaning, max(size, 60), denominator)
+        elif kind == 2:
+            self.new("vec", f"{b.name}.v", f"{b.name}['v']", b.bound, b.denominator)
+            self.new("int", f"{b.name}.n", f"{b.name}['n']", b.bound)
+        else:
+            tile = "tg.tile_map(doubled, tg.tile_load(bodies, 8))"
+            self.count += 1
+            t = f"t{self.count}"
+            self.both(f"{t} = {tile}", f"{t} = 2 * D['bodies']['n']")
+            self.new("int", f"{t}[7 - j].n", f"{t}[7 - j]", 18)
+
+    def drawn(self) -> None:
+        low, high = self.r.randint(-9, 0), self.r.randint(1, 9)
+        self.both("pass", "state = pcg(state)")
+        self.new("int", f"tg.randi(state, {low}, {high})", f"ranged(state, {low}, {high})", 9)
+        if self.r.random() < 0.5:
+            self.both("pass", "state = pcg(state)")
+            self.new(
+                "float", "tg.floor(tg.randf(state) * 8.0)", "np.floor((state >> np.uint64(8)) / 2.0**21)", 8
+            )
+
+    def in_out(self) -> None:
+        x, y = self.pick("int"), self.pick("int")
+        if x.bound + y.bound > 1e5:
+            return
+        self.count += 1
+        z = f"z{self.count}"
+        self.both(f"{z} = {x.name} + 0", f"{z} = remainder({x.name}, 1000) + {y.name}")
+        self.new("int", f"step({z}, {y.name})", f"{z} - 2 * {y.name}", 1000 + 3 * y.bound)
+        self.new("int", f"{z} * 1", z, 1000 + y.bound)
+
+    # Control flow -----------------------------------------------------------------------------------------------------
+
+    def branch(self) -> None:
+        """Some threads draw a number, and set a variable and a quaternion."""
+        x, y, q, r = self.pick("int"), self.pick("int"), self.pick("quat"), self.pick("quat")
+        self.count += 1
+        k = self.count
+        self.both(
+            f"c{k} = {x.name} + 0\np{k} = {q.name} * 1.0\nif {x.name} > {y.name}:\n"
+            f"    c{k} = tg.randi(state, 0, 6)\n    p{k} = {q.name} * {r.name}",
+            f"mask = {x.name} > {y.name}\nstate = np.where(mask, pcg(state), state)\n"
+            f"c{k} = np.where(mask, ranged(state, 0, 6), {x.name})\n"
+            f"p{k} = chosen(mask, times({q.name}, {r.name}), {q.name})",
+        )
+        self.known["int"].append(Term(f"c{k}", x.bound + 6))
+        self.known["quat"].append(Term(f"p{k}", 1, 2))
+
+    def loop(self) -> None:
+        x, q, r, b = self.pick("int"), self.pick("quat"), self.pick("quat"), self.pick("body")
+        times_run = self.r.choice(("n", "2", "4"))
+        self.count += 1
+        k = self.count
+        self.both(
+            f"c{k} = {x.name} + 0\np{k} = {q.name} * 1.0\nd{k} = {b.name}\nfor k{k} in range({times_run}):\n"
+            f"    c{k} = (c{k} * 3 + k{k}) % 101\n    c{k} += tg.randi(state, 0, 5)\n    p{k} = p{k} * {r.name}\n"
+            f"    d{k}.n = step(c{k}, k{k})",
+            f"c{k}, p{k}, d{k} = {x.name}, {q.name}, dict({b.name})\nfor k{k} in range({times_run}):\n"
+            f"    c{k} = remainder(c{k} * 3 + k{k}, 101)\n    state = pcg(state)\n"
+            f"    c{k} = c{k} + ranged(state, 0, 5)\n    p{k} = times(p{k}, {r.name})\n"
+            f"    c{k} = remainder(c{k}, 1000) + k{k}\n    d{k}['n'] = c{k} - 2 * k{k}",
+        )
+        self.known["int"].append(Term(f"c{k}", max(x.bound, 120)))
+        self.known["quat"].append(Term(f"p{k}", 1, 2))
+        self.known["body"].append(Term(f"d{k}", max(b.bound, 120), b.denominator))
+
+    # Tiles ------------------------------------------------------------------------------------------------------------
+
+    def of_tiles(self) -> None:
+        x, y, v = self.pick("int"), self.pick("int"), self.pick("vec")
+        self.count += 1
+        k = self.count
+        kind = self.r.choice(("sort", "scan", "gather", "sum", "random", "vectors", "matmul"))
+        self.seen.add(kind)
+        if kind == "sort":
+            self.both(
+                f"k{k}, v{k} = tg.tile({x.name}), tg.tile({y.name})\ntg.tile_sort(k{k}, v{k})",
+                f"o{k} = np.argsort({x.name}, kind='stable')",
+            )
+            self.new("int", f"tg.untile(v{k})", f"{y.name}[o{k}]", y.bound)
+        elif kind == "scan":
+            text = f"tg.untile(tg.tile_scan_inclusive(tg.tile({x.name})))"
+            self.new("int", text, f"np.cumsum({x.name})", x.bound * LANES)
+        elif kind == "gather":
+            text = f"tg.untile(tg.tile({x.name})[tg.tile({y.name} & 7)])"
+            self.new("int", text, f"{x.name}[{y.name} & 7]", x.bound)
+        elif kind == "sum":
+            text = f"tg.tile_sum(tg.tile({x.name}))[0] + j"
+            self.new("int", text, f"{x.name}.sum() + j", LANES * (x.bound + 1))
+        elif kind == "random":
+            self.both(f"t{k} = tg.tile_randi(8, tg.rand_init(5, b), 0, 50)", f"t{k} = int(init(5, b))")
+            self.new("int", f"t{k}[7 - j]", f"ranged(pcg(pcg((7 - j + t{k}) & MASK)), 0, 50)", 50)
+        elif kind == "vectors":
+            text = f"tg.tile_sum(tg.tile({v.name}, preserve_type=True))[0] + {v.name}"
+            self.new("vec", text, f"{v.name}.sum(0) + {v.name}", v.bound * (LANES + 1), v.denominator)
+        else:
+            self.both(f"s{k} = tg.tile_load(sq, (4, 4))\np{k} = s{k} @ tg.tile_transpose(s{k})", "pass")
+            self.new("float", f"p{k}[j % 4, 2]", "(D['sq'] @ D['sq'].T)[j % 4, 2]", 36)
+
+    def factor(self) -> None:
+        self.count += 1
+        k = self.count
+        self.both(f"f{k} = tg.tile_cholesky(tg.tile_load(spd[b], (4, 4)))", "pass")
+        if self.r.random() < 0.5:
+            self.new("float", f"f{k}[j % 4, j // 4]", "D['low'][b][j % 4, j // 4]", 4)
+        else:
+            self.both(f"g{k} = tg.tile_lower_solve(f{k}, tg.tile_load(y[b], 4))", "pass")
+            self.new("float", f"g{k}[3 - j % 4]", "D['x'][b][3 - j % 4]", 4)
+
+    def atomic(self) -> None:
+        x, y = self.pick("int"), self.pick("int")
+        at = f"{x.name} & 3"
+        self.both(f"tg.atomic_add(counts, (b, {at}), {y.name})", f"scattered(counts, b, {at}, {y.name})")
+
+    # Results ----------------------------------------------------------------------------------------------------------
+
+    def results(self) -> None:
+        """Everything that is still known is stored, a number at a place."""
+        whole, real = 0, 0
+        numbers: list[tuple[str, str, bool]] = []
+        for kind, terms in self.known.items():
+            for t in dict.fromkeys(terms[-4:]):
+                of = t.name
+                if kind == "int":
+                    numbers.append((of, of, True))
+                elif kind == "float":
+                    numbers.append((of, of, False))
+                elif kind == "mat":
+                    numbers += [
+                        (f"{of}[{r}, {c}]", f"{of}[:, {r}, {c}]", False) for r in range(3) for c in range(3)
+                    ]
+                elif kind == "body":
+                    numbers.append((f"{of}.n", f"{of}['n']", True))
+                    numbers += [
+                        (f"{of}.{f}[{k}]", f"{of}['{f}'][:, {k}]", False) for f in "vq" for k in range(3)
+                    ]
+                else:
+                    numbers += [(f"{of}[{k}]", f"{of}[:, {k}]", False) for k in range(3)]
+        for text, meaning, is_whole in numbers:
+            name, place = ("out", whole) if is_whole else ("fout", real)
+            self.both(f"{name}[b, {place}, j] = {text}", f"{name}[b, {place}, j] = {meaning}")
+            whole, real = whole + is_whole, real + (not is_whole)
+
+    # Running ----------------------------------------------------------------------------------------------------------
+
+    def kernel(self) -> Any:
+        return tg.exec(self.text, {"tg": tg, "Body": Body})["kernel"]
+
+    def arguments(self) -> list[Any]:
+        d = self.data
+        indexed = tg.indexedarray(
+            tg.array(d["a"][0].astype(np.int32)), [tg.array(d["picked"].astype(np.int32))]
+        )
+        return [
+            *(ROUNDS, tg.array(d["a"].astype(np.int32)), tg.array(d["units"], dtype=tg.quat)),
+            *(tg.array(d["mats"], dtype=tg.mat33), tg.array(d["bodies"], dtype=Body)),
+            *(tg.array(d["spd"], dtype=float), tg.array(d["y"], dtype=float), indexed),
+            *(tg.array(d["sq"], dtype=float), tg.zeros((BLOCKS, 4), dtype=int)),
+            *(tg.zeros((BLOCKS, 64, LANES), dtype=int), tg.zeros((BLOCKS, 128, LANES))),
+        ]
+
+    def expected(self) -> list[np.ndarray]:
+        """What `counts`, `out` and `fout` are after the launch."""
+        space = {**globals(), "D": self.data}
+        exec(self.meaning, space)
+        made = [np.zeros((BLOCKS, *s)) for s in ((4,), (64, LANES), (128, LANES))]
+        for b in range(BLOCKS):
+            space["block"](ROUNDS, b, np.arange(LANES), *made)
+        return made

@@ -1,0 +1,44 @@
+"""Writes docs/reference/tile_costs.md from what benchmarks/tile_ops.py measured and the reasons in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reference" / "tile_costs.md"
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions  # noqa: E402
+
+INTRODUCTION = """# What tile functions cost
+
+<!-- Written by tools/tile_costs_page.py from benchmarks/results/tile-ops.json. -->
+
+On the CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel
+that copies as many bytes, measured once. On GPUs: the instructions of that kernel, compiled for sm_90a, and those of the
+copy; what is in loops counts once. What takes more than {slow:g} times the copy says why.
+
+| function | CPU | instructions | of the copy | why |
+|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    rows = json.loads(PATH.read_text())
+    lines = [INTRODUCTION.format(slow=SLOW)]
+    for name in functions():
+        if name in NO_DATA:
+            lines.append(f"| `{name}` | | | | not measured: {NO_DATA[name]} |\n")
+            continue
+        row = rows[name]
+        why = REASONS[name] if row["cpu"] > SLOW else ""
+        gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
+        lines.append(f"| `{name}` | {row['cpu']:.1f} | {gpu} | {copy} | {why} |\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
