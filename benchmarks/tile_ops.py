@@ -1,6 +1,6 @@
 """Every tile function against a copy of the bytes that its kernel loads and stores.
 
-    python -m benchmarks.tile_ops [--save] [FILTER]
+    python -m benchmarks.tile_ops [--save] [--missing] [FILTER]
 
 CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel that
 loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and those of the copy. A
@@ -34,9 +34,12 @@ BLOCK = 128
 BYTES = 1 << 23
 """The bytes that each measurement loads and stores, about."""
 
+FACTORED = "n operations or more for each element, one column after another"
+ITERATED = "several iterations of about n operations for each element"
 REASONS = {
     "tile_argmax": "the place of the largest element is kept next to it: no instruction does both",
     "tile_argmin": "the place of the smallest element is kept next to it: no instruction does both",
+    "tile_argsort": "log2(n)**2 / 2 exchanges for each element",
     "tile_atomic_add": "an atomic addition for each element, on CPUs one at a time",
     "tile_atomic_max": "an atomic maximum for each element, on CPUs by compare-and-swap",
     "tile_atomic_min": "an atomic minimum for each element, on CPUs by compare-and-swap",
@@ -45,12 +48,21 @@ REASONS = {
     "tile_cholesky_solve": "two solves, each one row after another",
     "tile_cholesky_solve_inplace": "two solves, each one row after another",
     "tile_histogram": "an atomic addition in shared memory for each element",
+    "tile_determinant": FACTORED,
+    "tile_eigh": ITERATED,
     "tile_from_local": "on CPUs the parts of all threads are put together in memory; on GPUs they stay in registers",
+    "tile_inverse": FACTORED,
+    "tile_inverse_inplace": FACTORED,
     "tile_local": "on CPUs each thread's part is a vector in memory; on GPUs it stays in registers",
     "tile_lower_solve": "one row after another, each needs those before",
     "tile_lower_solve_inplace": "one row after another, each needs those before",
+    "tile_lstsq": FACTORED,
+    "tile_lu": FACTORED,
+    "tile_lu_solve": "two solves, each one row after another",
+    "tile_lu_solve_inplace": "two solves, each one row after another",
     "tile_matmul": "2 n operations for each element of a result (n, n)",
     "tile_median": "sorts the elements",
+    "tile_qr": FACTORED,
     "tile_randf": "a hash of 15 integer operations, twice, for each element, which is not loaded",
     "tile_randi": "a hash of 15 integer operations, twice, for each element, which is not loaded",
     "tile_scan_exclusive": "each element needs those before: log2 of the width additions for each",
@@ -64,6 +76,11 @@ REASONS = {
     "tile_scatter_add": "an atomic addition to an element that is known at run time only",
     "tile_scatter_masked": "writes to elements that are known at run time only, one thread at a time on CPUs",
     "tile_slice_indexed": "loads from places that are known at run time only, each with its bounds",
+    "tile_slogdet": FACTORED,
+    "tile_solve": FACTORED,
+    "tile_solve_inplace": FACTORED,
+    "tile_svd": ITERATED,
+    "tile_topk": "sorts the elements",
     "tile_sort": "log2(n)**2 / 2 exchanges for each element",
     "tile_stack_pop": "a place in shared memory that all threads of the block share",
     "tile_stack_push": "a place in shared memory that all threads of the block share",
@@ -104,6 +121,7 @@ LINE, PLANE, SQUARE = (F, (1024,)), (F, (32, 32)), (F, (32, 32))
 INTS = ("int32", (1024,))
 PAIR = (LINE, LINE)
 MATRIX, VECTOR = ((F, (32, 32)),), ((F, (32, 32)), (F, (32,)))
+PIVOTED = (*VECTOR, ("int32", (32,)))
 
 
 def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -117,6 +135,21 @@ def scan(name: str) -> Case:
 
 
 CASES = {
+    "tile_argsort": Case("r = tg.tile_argsort(a)", result=INTS),
+    "tile_determinant": Case("r = tg.tile_determinant(a)", MATRIX, ONE, definite),
+    "tile_eigh": Case("d, q = tg.tile_eigh(a); r = q", MATRIX, SQUARE, definite),
+    "tile_inverse": Case("r = tg.tile_inverse(a)", MATRIX, SQUARE, definite),
+    "tile_inverse_inplace": Case("tg.tile_inverse_inplace(a); r = a", MATRIX, SQUARE, definite),
+    "tile_lstsq": Case("r = tg.tile_lstsq(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_lu": Case("f, p = tg.tile_lu(a); r = f", MATRIX, SQUARE, definite),
+    "tile_lu_solve": Case("r = tg.tile_lu_solve(a, c, b)", PIVOTED, (F, (32,)), definite),
+    "tile_lu_solve_inplace": Case("tg.tile_lu_solve_inplace(a, c, b); r = b", PIVOTED, (F, (32,)), definite),
+    "tile_qr": Case("q, f = tg.tile_qr(a); r = q", MATRIX, SQUARE, definite),
+    "tile_slogdet": Case("s, d = tg.tile_slogdet(a); r = d", MATRIX, ONE, definite),
+    "tile_solve": Case("r = tg.tile_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_solve_inplace": Case("tg.tile_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite),
+    "tile_svd": Case("u, s, v = tg.tile_svd(a); r = u", MATRIX, SQUARE, definite),
+    "tile_topk": Case("r, p = tg.tile_topk(a, 8)", result=(F, (8,))),
     "tile": Case("x = float(lane); r = tg.tile(x)", (), (F, (BLOCK,))),
     "tile_arange": Case("r = tg.tile_arange(1024, dtype=float)", ()),
     "tile_argmax": Case("r = tg.tile_argmax(a)", result=("int32", (1,))),
@@ -271,10 +304,11 @@ def main() -> None:
     )
     parser.add_argument("wanted", nargs="?", default="")
     parser.add_argument("--save", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="only what is not in the file")
     asked = parser.parse_args()
     rows = json.loads(PATH.read_text()) if PATH.exists() else {}
     for name in functions():
-        if asked.wanted not in name or name in NO_DATA:
+        if asked.wanted not in name or name not in CASES or (asked.missing and name in rows):
             continue
         row = measured(name)
         slow = row["cpu"] > SLOW and name not in REASONS

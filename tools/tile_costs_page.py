@@ -17,8 +17,8 @@ INTRODUCTION = """# What tile functions cost
 <!-- Written by tools/tile_costs_page.py from benchmarks/results/tile-ops.json. -->
 
 On the CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel
-that copies as many bytes, measured once. On GPUs: the instructions of that kernel, compiled for sm_90a, and those of the
-copy; what is in loops counts once. What takes more than {slow:g} times the copy says why.
+that copies as many bytes, measured once. On GPUs: the instructions of that kernel, compiled for sm_90a, and those
+of the copy; what is in loops counts once. What takes more than {slow:g} times the copy says why.
 
 | function | CPU | instructions | of the copy | why |
 |---|---|---|---|---|
@@ -32,6 +32,9 @@ def page() -> str:
     for name in functions():
         if name in NO_DATA:
             lines.append(f"| `{name}` | | | | not measured: {NO_DATA[name]} |\n")
+            continue
+        if name not in rows:
+            lines.append(f"| `{name}` | | | | not measured yet |\n")
             continue
         row = rows[name]
         why = REASONS[name] if row["cpu"] > SLOW else ""

@@ -14,7 +14,7 @@ import numpy as np
 
 import tegula as tg
 
-BLOCKS, LANES, ROUNDS = 2, 8, 3
+BLOCKS, LANES, TRIPS = 2, 8, 3
 ROOM = 2.0**22
 """What a number times its denominator may reach."""
 MASK = 0xFFFFFFFF
@@ -507,7 +507,7 @@ class FamilyProgram:
             tg.array(d["a"][0].astype(np.int32)), [tg.array(d["picked"].astype(np.int32))]
         )
         return [
-            *(ROUNDS, tg.array(d["a"].astype(np.int32)), tg.array(d["units"], dtype=tg.quat)),
+            *(TRIPS, tg.array(d["a"].astype(np.int32)), tg.array(d["units"], dtype=tg.quat)),
             *(tg.array(d["mats"], dtype=tg.mat33), tg.array(d["bodies"], dtype=Body)),
             *(tg.array(d["spd"], dtype=float), tg.array(d["y"], dtype=float), indexed),
             *(tg.array(d["sq"], dtype=float), tg.zeros((BLOCKS, 4), dtype=int)),
@@ -520,5 +520,5 @@ class FamilyProgram:
         exec(self.meaning, space)
         made = [np.zeros((BLOCKS, *s)) for s in ((4,), (64, LANES), (128, LANES))]
         for b in range(BLOCKS):
-            space["block"](ROUNDS, b, np.arange(LANES), *made)
+            space["block"](TRIPS, b, np.arange(LANES), *made)
         return made
