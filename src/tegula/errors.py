@@ -128,7 +128,7 @@ def likeness(name: str, known: Iterable[str]) -> str:
 
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1, cutoff=0.55)
-    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(names)}"
+    return f"did you mean '{close[0]}'?" if close else f"choose from: {', '.join(names)}"
 
 
 def rendered(
@@ -221,7 +221,7 @@ class TooDeep(CompileError):
 
     CODE = "too-deep"
     MESSAGE = "the program is nested too deeply here"
-    HELP = "bind parts of the expression to names; put fewer branches, loops and functions into each other"
+    HELP = "bind parts of the expression to names; nest fewer branches, loops and functions"
 
 
 # Types ---------------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class OutOfRange(CompileError, ValueError, IndexError):
 
     CODE = "out-of-range"
     MESSAGE = "{what}"
-    HELP = "give it a value that fits"
+    HELP = "use a value in the valid range"
 
 
 class MixedScalars(CompileError, TypeError):
@@ -251,7 +251,7 @@ class MixedScalars(CompileError, TypeError):
 
     CODE = "mixed-scalar-types"
     MESSAGE = "{op} mixes {left} and {right}"
-    HELP = "give both the same type"
+    HELP = "cast one operand to the type of the other"
 
 
 class ShapeMismatch(CompileError, ValueError, TypeError):
@@ -267,7 +267,7 @@ class TileTooLarge(CompileError):
 
     CODE = "tile-too-large"
     MESSAGE = "{what} of shape {shape} has {size} elements, more than {limit:,}"
-    HELP = "use a smaller one, and let the blocks of the launch or a loop go over the whole"
+    HELP = "use a smaller shape, and cover the data by the blocks of the launch or by a loop"
 
 
 class UnrolledTooFar(CompileError):
@@ -384,7 +384,7 @@ class OuterNameInRole(CompileError):
 
     CODE = "role-outer-name"
     MESSAGE = "'{name}' is bound before the roles: {role} cannot assign to it"
-    HELP = "roles run at the same time: give it another name here, or bind it inside each role"
+    HELP = "roles run concurrently: use another name here, or bind the name inside each role"
 
 
 class OuterTileInRole(CompileError):
@@ -411,7 +411,7 @@ class PipeBalance(CompileError):
 
     CODE = "pipe-balance"
     MESSAGE = "{what}"
-    HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
+    HELP = "pop equally often on every path, and use a tile before its stage is filled again"
 
 
 class MatmulInFlight(CompileError):
@@ -427,7 +427,7 @@ class ElectedBody(CompileError):
 
     CODE = "elected-body"
     MESSAGE = "one thread of a role cannot do this: {what}"
-    HELP = "one thread waits, arrives, announces bytes and starts copies, in loops and branches; the rest goes outside"
+    HELP = "a thread may wait, arrive, announce bytes and start copies, also in loops and branches; move other code out"
 
 
 class BulkAccess(CompileError):

@@ -102,12 +102,14 @@ def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
     """The shape of a new array with elements of `item` bytes; UnfitNumber for negative lengths and for arrays that are
     too large."""
     if shape and min(shape) < 0:
-        raise UnfitNumber(f"a new array cannot have the shape {shape}", "lengths are 0 or more")
+        raise UnfitNumber(f"a new array cannot have the shape {shape}", "lengths must not be negative")
     size = item
     for n in shape:
         size *= max(n, 1)
     if size >= 2**63:
-        raise UnfitNumber(f"an array of shape {shape} would take {size} bytes", "no address reaches as far")
+        raise UnfitNumber(
+            f"an array of shape {shape} would take {size} bytes", "the address space is too small"
+        )
     return shape
 
 

@@ -90,7 +90,7 @@ class StructType(Compound):
         taken = [field for field in self.fields if hasattr(Struct, field)]
         if taken:
             raise TypeError(
-                f"a field of the struct {name} cannot be called '{taken[0]}': all structs have that"
+                f"a field of the struct {name} cannot be called '{taken[0]}': all structs have such an attribute"
             )
         self.cls = type(name, (Struct,), {"__module__": module, "__slots__": (), "type": self})
 

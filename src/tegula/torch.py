@@ -121,7 +121,7 @@ def _check_shared(made: array, data: Any) -> None:
     """Raise ValueError if the elements had to be converted, because writes to the array would be lost."""
     if made.size and made.ptr != data.data_ptr():
         raise ValueError(
-            f"a tensor of {data.dtype} cannot be seen as elements of {made.dtype}: convert it, t.to(torch.float32)"
+            f"a tensor of {data.dtype} cannot be viewed as elements of {made.dtype}: convert it, t.to(torch.float32)"
         )
 
 

@@ -641,7 +641,7 @@ def check_components(what: str, count: int) -> None:
     """Raise ValueError for a vector or matrix, described by `what`, with too many components."""
     if count > MOST_COMPONENTS:
         raise ValueError(
-            f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; hold so many in a tile or an array"
+            f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; use a tile or an array for more"
         )
 
 

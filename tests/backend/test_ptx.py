@@ -188,7 +188,7 @@ def test_without_ptxas_the_driver_gets_the_ptx() -> None:
 
 
 def test_a_configured_ptxas_that_is_absent(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no program .*ptxas; tg.config.ptxas names it"):
+    with pytest.raises(FileNotFoundError, match=r"tg.config.ptxas is .*ptxas, which does not exist"):
         compile_cubin("text", "sm_90a", configured=str(tmp_path / "ptxas"))
 
 

@@ -158,7 +158,7 @@ def test_users_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)
     tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
     lines = shifted.explain().splitlines()
-    at = lines.index("these may differ between threads of a block, and mean thread 0's value:")
+    at = lines.index("these may differ between threads of a block; thread 0's value is used:")
     first = shifted.definition.function.__code__.co_firstlineno + 1
     assert lines[at + 1 : at + 4] == [
         f"  the offset i of tile_load (line {first + 2})",

@@ -89,7 +89,7 @@ def test_entries_that_make_no_square_matrix() -> None:
     def k(a: array1d[float]):
         a[0] = tg.matrix(1.0, 2.0, 3.0)[0, 0]
 
-    with pytest.raises(E.TypeMismatch, match="3 entries make no square matrix"):
+    with pytest.raises(E.TypeMismatch, match="3 entries do not form a square matrix"):
         traced(k, zeros(4))
 
 

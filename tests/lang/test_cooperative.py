@@ -337,7 +337,7 @@ def test_an_adjoint_takes_what_it_keeps() -> None:
         tg.launch_tiled(run, dim=1, inputs=[x], outputs=[y], block_dim=32)
     with pytest.raises(tg.CompileError, match="'a' is no parameter of") as found:
         tape.backward(grads={y: tg.ones(4)})
-    assert "there are: result, grad" in str(found.value)
+    assert "choose from: result, grad" in str(found.value)
 
 
 def test_in_python_it_is_its_reference() -> None:
@@ -423,7 +423,7 @@ def test_wrong_parts_are_refused_at_their_lines() -> None:
         (unknown_letter, False, ("'K', which the condition of a program of doubled takes", "N, Real, group")),
         (two_results, False, ("returns 2 values, its signature says 1", "return a, a", "-> tile[Real, N]")),
         (shorter_adjoint, True, ("returns tile[float32, 2], not tile[float32, 4]", "return grad[:2]")),
-        (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "there are: a, result")),
+        (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "choose from: a, result")),
         (calls_itself, False, ("program calls itself", "return doubled(a)")),
     ):
         text = refused(part, gradient=gradient)

@@ -104,6 +104,6 @@ def test_a_candidate_that_ends_all_work_is_named(driver: PretendDriver) -> None:
     driver.kernels["kernel"] = fault
     kernel = tg.autotune(block_dim=[192, 160, 224])(add)
     a, b, c = arrays()
-    wanted = "candidate block_dim=160 ends all work on cuda:0: an access outside of any array in kernel 'add'"
+    wanted = "candidate block_dim=160 makes cuda:0 unusable: an access outside of any array in kernel 'add'"
     with pytest.raises(tg.TuningError, match=wanted):
         tg.launch(kernel, 1000, [a, b], [c])

@@ -225,7 +225,7 @@ def test_candidates_that_fail_are_dropped() -> None:
     tg.launch(kernel, 8, [], [y])
     assert (y.numpy() == 1.0).all() and "wrong" in kernel.reports[0].dropped[0].dropped
     every = tg.autotune(MISSING=[4, 5])(careful)
-    with pytest.raises(tg.TuningError, match="no candidate runs to its end\n  dropped: MISSING=4: "):
+    with pytest.raises(tg.TuningError, match="no candidate runs to completion\n  dropped: MISSING=4: "):
         tg.launch(every, 8, [], [y])
 
 
@@ -470,7 +470,7 @@ def test_progress_is_for_terminals_only(
         (busy, {"REPEATS": [1], "configs": [{"REPEATS": 1}]}, "candidates are given either as lists"),
         (busy, {"REPEATS": 3}, "the values of 'REPEATS' must be a list, got 3"),
         (busy, {"REPEATS": []}, r"the values of 'REPEATS' must be a list, got \[\]"),
-        (busy, {"NOTHING": [1]}, "kernel busy sees no variable 'NOTHING'"),
+        (busy, {"NOTHING": [1]}, "kernel busy reads no variable 'NOTHING'"),
         (busy, {"REPEATS": [1, 2], "where": lambda REPEATS: REPEATS > 2}, "there is no candidate"),
         (
             busy,

@@ -72,7 +72,8 @@ def runlength_encode(
     count = values.size if value_count is None else value_count
     if not 0 <= count <= min(values.size, run_values.size, run_lengths.size):
         raise LaunchError(
-            f"{what}: {count} values, of {values.size}, with room for {run_values.size} and {run_lengths.size} runs"
+            f"{what}: count is {count}, but there are {values.size} values, "
+            f"and room for {run_values.size} and {run_lengths.size} runs"
         )
     made = tg.zeros(1, tg.int32, values.device) if run_count is None else run_count
     check_dtype(what, "run_count", made, tg.int32)

@@ -121,7 +121,7 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
         made = _machine(target).emit_object(_final(ir_text, target, complete=True))
         missing = undefined_symbols(made)
     if missing:
-        raise InternalError(f"generated code calls functions that it does not hold: {', '.join(missing)}")
+        raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     return made
 
 
@@ -160,7 +160,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     module = _ptx_module(ir_text, target)
     missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if missing:
-        raise InternalError(f"generated code calls functions that it does not hold: {', '.join(missing)}")
+        raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
     return repaired(_cuda_machine(target).emit_assembly(module))
 

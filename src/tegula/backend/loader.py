@@ -110,7 +110,7 @@ def _refuse(elf: Elf) -> None:
         raise InternalError(f"code for ELF machine {elf.machine} cannot run on {platform.machine()}")
     missing = elf.undefined()
     if missing:
-        raise InternalError(f"the object needs functions it does not hold: {', '.join(missing)}")
+        raise InternalError(f"the object needs undefined functions: {', '.join(missing)}")
     for section in elf.sections:
         if section.flags & THREAD_LOCAL:
             raise InternalError(f"thread-local data in {section.name} cannot be loaded")

@@ -120,7 +120,7 @@ def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         except subprocess.TimeoutExpired as error:
-            raise InternalError(f"ptxas did not end within {TIMEOUT} seconds") from error
+            raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
         except OSError as error:
             raise InternalError(f"ptxas cannot be started: {error}") from error
         log = done.stderr + done.stdout
@@ -146,7 +146,7 @@ def candidates(configured: str | None = None) -> list[Path]:
         return []
     if configured:
         if not os.access(configured, os.X_OK):
-            raise FileNotFoundError(f"there is no program {configured}; tg.config.ptxas names it")
+            raise FileNotFoundError(f"tg.config.ptxas is {configured}, which does not exist")
         return [Path(configured)]
     return list(_found("ptxas", *(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH"))))
 

@@ -43,7 +43,7 @@ class RunReport:
         if self.pending:
             self.print_line(self.pending)
         for file, line, operand in self.warned:
-            what = f"{operand} differs between threads of a block: thread 0's is taken"
+            what = f"{operand} differs between threads of a block: thread 0's value is used"
             text = f"{what} (in kernel {self.kernel.name})"
             warnings.warn_explicit(text, DifferingOperand, file, line)
         if self.failure is not None:

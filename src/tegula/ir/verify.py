@@ -71,9 +71,9 @@ class _Verifier:
             self.fail(op, "the op appears twice")
         self.seen.add(op)
         if op.parent is not region:
-            self.fail(op, "its parent is not the region that holds it")
+            self.fail(op, "the op's parent is not the region that contains it")
         if REGISTRY.get(op.NAME) is not type(op):
-            self.fail(op, f"its class {type(op).__name__} is not registered")
+            self.fail(op, f"the class {type(op).__name__} is not registered")
         if not visible.issuperset(op.operands):
             missing = next(v for v in op.operands if v not in visible)
             self.fail(op, f"operand {missing} is not defined before this use")
@@ -87,7 +87,7 @@ class _Verifier:
     def nested(self, op: Op, visible: set[Value]) -> None:
         for region in op.regions:
             if region.parent is not op:
-                self.fail(op, "a region's parent is not the op that holds it")
+                self.fail(op, "a region's parent is not the op that contains it")
             if isinstance(op, BranchLike) and region.args:
                 self.fail(op, f"the branches of {op.NAME!r} take no arguments")
             self.region(region, op, set() if op.ISOLATED else visible)
@@ -111,7 +111,7 @@ class _Verifier:
             self.fail(op, f"malformed: {type(error).__name__}: {error}")
         actual = [v.type for v in op.results]
         if list(wanted) != actual:
-            self.fail(op, f"its results should be {_types(wanted)}, not {_types(actual)}")
+            self.fail(op, f"the results should be {_types(wanted)}, not {_types(actual)}")
         if alike is not None:
             self.fitting[alike] = [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
 

@@ -246,7 +246,7 @@ def _present(union: object) -> object:
     """The type T of `T | None`; TypeError for another union."""
     rest = [part for part in get_args(union) if part is not NoneType]
     if len(rest) != 1:
-        raise TypeError(f"{union!r} is not a type that kernels know")
+        raise TypeError(f"{union!r} is not a type that kernels support")
     return rest[0]
 
 
@@ -273,4 +273,4 @@ def resolve(annotation: object) -> Annotation:
         return ANY
     if isinstance(annotation, type) or callable(annotation):
         return annotation  # type: ignore[return-value]
-    raise TypeError(f"{annotation!r} is not a type that kernels know")
+    raise TypeError(f"{annotation!r} is not a type that kernels support")

@@ -255,7 +255,7 @@ class Calls(TracerState):
             try:
                 parsed = ast.parse(found.strip(), mode="eval").body
             except SyntaxError:
-                raise TypeError(f"{found!r} is not a type that kernels know") from None
+                raise TypeError(f"{found!r} is not a type that kernels support") from None
             for part in ast.walk(parsed):
                 ast.copy_location(part, node)
             found = self.evaluate(parsed)
@@ -347,7 +347,7 @@ class Calls(TracerState):
             help = f"launch with dim of {count} entries (launch_tiled adds block_dim as the last one)"
             raise E.WrongArguments(self.location(node), what=what, help=help)
         if self.cooperative:
-            what = f"{self.cooperative} does not depend on where in the launch its group is: tg.tid"
+            what = f"tg.tid in {self.cooperative}, which has no position in the launch,"
             help = (
                 "number threads with tg.group_lane(), below tg.group_size(), or take an index as a parameter"
             )

@@ -279,7 +279,7 @@ class _Call:
         unknown = [name for name in names if name not in facts]
         if unknown:
             what = f"'{unknown[0]}', which the condition of a program of {self.f.name} takes, is not known"
-            help = f"there are: {', '.join(facts)}"
+            help = f"choose from: {', '.join(facts)}"
             raise E.TypeMismatch(variant.function.definition.location, what=what, help=help)
         return {name: facts[name] for name in names}
 
@@ -340,7 +340,7 @@ class _Call:
         unknown = [p.name for p in parameters if p.name not in known]
         if unknown:
             what = f"'{unknown[0]}' is no parameter of the cooperative function {self.f.name}"
-            help = f"there are: {', '.join(known)}"
+            help = f"choose from: {', '.join(known)}"
             raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=what, help=help)
         return self.tracer.inlined(function, [known[p.name] for p in parameters], self.node)
 
@@ -352,7 +352,7 @@ class _Call:
         unknown = [name for name in rule.keep if name not in keepable]
         if unknown:
             what = f"the adjoint of {self.f.name} cannot keep '{unknown[0]}'"
-            help = f"there are: {', '.join(keepable)}"
+            help = f"choose from: {', '.join(keepable)}"
             raise E.TypeMismatch(rule.function.definition.location, what=what, help=help)
         results = [v.type for v in body.yielded]
         region, (arguments, made, grads) = rule_region([v.type for v in body.args], results)

@@ -34,7 +34,10 @@ CHANGED = (
     "the file has changed since Python read it: import it again, or start Python again; run text with tg.exec(text, "
     "namespace) instead of exec, or give it: @tg.kernel(source=...)"
 )
-INNERMOST = "put @tg.kernel or @tg.func below other decorators: a function that another one wraps is not seen"
+INNERMOST = (
+    "put @tg.kernel or @tg.func below other decorators: a function that another decorator has wrapped cannot be "
+    "found"
+)
 ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to tg.array4d[...], or nothing"
 
 
@@ -81,8 +84,8 @@ class Definition:
                 else:
                     self._source = parsed(self.function, self.written)
             except Changed:
-                what = f"the text of {self.name} is not what Python compiled it from"
-                help = CHANGED if self.text is None else "give source= the text of this very function"
+                what = f"the text of {self.name} does not match its compiled code"
+                help = CHANGED if self.text is None else "pass the text of this function as source="
                 raise SourceNotFound(self.location, help=help, what=what) from None
             except OSError:
                 what = f"the source of {self.name} is not available"

@@ -44,10 +44,10 @@ class ElectedTracer(Loops):
         if node.test.args or node.test.keywords:
             raise E.WrongArguments(self.location(node.test), what="elect takes no arguments")
         if node.orelse:
-            raise E.ElectedBody(self.location(node.orelse[0]), what="there is an 'else' to 'if tg.elect():'")
+            raise E.ElectedBody(self.location(node.orelse[0]), what="an 'else' of 'if tg.elect():'")
         for name, target, _ in targets(node.body):
             if not isinstance(self.frame.names.get(name, UNBOUND), MARKS):
-                what = f"'{name}' is bound outside of 'if tg.elect():' and changed inside"
+                what = f"'{name}' is bound before 'if tg.elect():' and changed inside it"
                 raise E.ElectedBody(self.location(target), what=what, help=f"bind '{name}' inside it")
         outer, before = self.builder.region, self.builder.elected
         self.builder.elected = True
@@ -57,7 +57,7 @@ class ElectedTracer(Loops):
             self.builder.elected = before
         if any(made.names.get(flag, False) is not False for flag in FLAGS):
             raise E.ElectedBody(
-                self.location(node), what="it leaves a loop or the role around 'if tg.elect():'"
+                self.location(node), what="a jump out of a loop or the role around 'if tg.elect():'"
             )
         for op in made.region.walk():
             self._check_elected(op)

@@ -202,7 +202,7 @@ class Expressions(StructPlaces):
             help = f"its items are 0 to {len(owner) - 1}" if owner else "it is empty"
             raise E.OutOfRange(self.location(node), what=what, help=help) from None
         except (TypeError, ValueError):
-            what = f"the index of a tuple is an integer or a slice, got {numbers[0]!r}"
+            what = f"a tuple index must be an integer or a slice, got {numbers[0]!r}"
             raise E.TypeMismatch(self.location(node), what=what, help="write whole numbers") from None
 
     # Operators -------------------------------------------------------------------------------------------------------
@@ -225,7 +225,9 @@ class Expressions(StructPlaces):
         """The value of a binary operator."""
         if isinstance(left, Columns) or isinstance(right, Columns):
             if op not in INPLACE:
-                raise TypeRule(f"'{SYMBOLS[op]}' is not defined for tiles of structs", "there are + and -")
+                raise TypeRule(
+                    f"'{SYMBOLS[op]}' is not defined for tiles of structs", "the operators are + and -"
+                )
             return self.public_call(op, [left, right], {}, node)
         tuples = isinstance(left, tuple) and isinstance(right, tuple)
         if tuples and op == "add" and not isinstance(left, Fields) and not isinstance(right, Fields):

@@ -369,7 +369,8 @@ def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.Compil
         return lambda loc: E.TypeMismatch(loc, what=what, help=help)
     places = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
     if before == after:
-        what = f"'{name}' names different {'arrays' if is_handle(a) else 'things'} on the paths that reach this line"
+        kind = "arrays" if is_handle(a) else "objects"
+        what = f"'{name}' is bound to different {kind} on the paths that reach this line"
         return lambda loc: E.TypeMismatch(loc, what=what, help="use each of them inside its own branch")
     notes = [(at, f"{t} here") for at, t in places]
     return lambda loc: E.VariableChangesType(

@@ -148,7 +148,7 @@ class Loops(Branches):
             bounds = self._pipelined_bounds(call) if kind == "pipelined" else self._bounds(call)
         if kind == "unrolled":
             if bounds.numbers is None:
-                raise E.NotConstant(self.location(call), what="how often an unrolled loop runs")
+                raise E.NotConstant(self.location(call), what="the trip count of an unrolled loop")
             check_unrolled(len(bounds.numbers), self.location(call))
             bounds.options = {"unroll": True}
         numbers = bounds.numbers
@@ -250,7 +250,7 @@ class Loops(Branches):
         flags = self._flags(body)
         outer = self._outer_names()
         if flags and "unroll" in bounds.options:
-            help = "leave it by a condition around what is left to do, or loop over range(...)"
+            help = "put the remaining code under a condition, or loop over range(...)"
             what = "an unrolled loop that is left before its end"
             raise E.UnsupportedPython(self.location(node), what=what, help=help)
         if flags:
@@ -425,7 +425,7 @@ class Loops(Branches):
                 e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
             ]
             if any(x is not None and root(x) in own for x in changed):
-                what = "the condition of this loop changes a tile that the loop binds anew"
+                what = "the condition of this loop changes a tile that the loop rebinds"
                 help = "write 'while True:' with the change and 'if ...: break' in the body"
                 self.record(E.TypeMismatch(op.loc, what=what, help=help))
                 return

@@ -78,8 +78,8 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
         for w in asking[1:]:
             if w.registers != asking[0].registers:
                 both = f"{asking[0].registers} and {w.registers} registers"
-                what = f"roles '{asking[0].name}' and '{w.name}' share a warp group and ask for {both}"
-                help = "ask for the same, or give each a warp group of its own with warp_groups=1"
+                what = f"roles '{asking[0].name}' and '{w.name}' share a warp group and request {both}"
+                help = "request the same number, or give each role its own warp group with warp_groups=1"
                 raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
         found[group] = asking[0].registers if asking else 0
     threads = (1 + max(groups)) * WARP_GROUP
@@ -87,7 +87,7 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
     there = start_registers(threads) * threads
     if any(found.values()) and needed > there:
         what = f"the roles ask for {needed:,} registers, a block of {threads} threads starts with {there:,}"
-        help = f"budgets times {WARP_GROUP} threads, with {LEAST_BUDGET} for a warp group that asks for none, must fit"
+        help = f"budgets times {WARP_GROUP} threads, with {LEAST_BUDGET} for a warp group without a request, must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
         raise E.RoleRegisters(asking.loc, what=what, help=help)
     return found

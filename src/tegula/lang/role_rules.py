@@ -39,7 +39,7 @@ def misused_roles(body: Region) -> list[E.CompileError]:
 
 def _outside(op: Op) -> E.RolePlacement:
     if isinstance(op, ScheduleOp):
-        what = f"{op.loc.subject or op.NAME} is for roles, and this kernel has none"
+        what = f"{op.loc.subject or op.NAME} works in roles only, and this kernel has no roles"
         return E.RolePlacement(op.loc, what=what, help="one role is enough: with tg.ws(0):")
     help = "put the code that fills it and the code that pops it into roles: with tg.ws(0):"
     return E.RolePlacement(op.loc, what="a pipe connects roles, and this kernel has none", help=help)

@@ -132,7 +132,7 @@ class RoleTracer(ElectedTracer):
             )
         if len(node.items) > 1 or node.items[0].optional_vars is not None:
             help = "give each role a 'with' of its own"
-            raise E.UnsupportedPython(self.location(call), what="more than a role in one 'with'", help=help)
+            raise E.UnsupportedPython(self.location(call), what="several roles in one 'with'", help=help)
         args = [self.constants(self.expr(a)) for a in call.args]
         named: dict[str, Any] = {}
         for keyword in call.keywords:
@@ -181,7 +181,7 @@ class RoleTracer(ElectedTracer):
             return
         if isinstance(statement, ast.Return) and statement.value is None:
             return
-        what = "this follows a role, and the roles end a kernel"
+        what = "a statement follows the roles, which must be the last statements of a kernel"
         raise E.RolePlacement(
             self.location(statement), what=what, notes=[(self.roles[0].wanted.loc, "a role")]
         )

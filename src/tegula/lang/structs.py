@@ -86,7 +86,7 @@ def construct(
     ):
         have = counted(len(struct.fields), "field")
         what = f"{struct} has {have}, got {counted(len(args) + len(kwargs), 'argument')}"
-        help = f"give none, or all: {struct}({', '.join(struct.fields)}), in order or all by name"
+        help = f"pass no fields or all fields: {struct}({', '.join(struct.fields)}), in order or all by name"
         raise WrongArguments(
             loc, what=f"{struct} has no field '{unknown[0]}'" if unknown else what, help=help
         )

@@ -89,7 +89,7 @@ def require_components(t: VecType | MatType) -> None:
     require(
         components(t) <= MOST_COMPONENTS,
         f"{t} has {components(t):,} components, more than {MOST_COMPONENTS:,}",
-        "use a tile for so many numbers",
+        "use a tile for more numbers",
     )
 
 

@@ -58,7 +58,7 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     assert isinstance(barriers.type, MbarrierType)
     if isinstance(stage, int) and not isinstance(stage, bool):
         n = barriers.type.stages
-        what = f"these barriers have {n} stages, there is no stage {stage}"
+        what = f"stage {stage} is out of range: the barriers have {n} stages"
         require_range(0 <= stage < n, what, f"stages are 0 to {n - 1}")
     return b.cast(b.index(stage), int32)
 

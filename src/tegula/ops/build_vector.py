@@ -145,7 +145,7 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
         none: it is a constant.
     """
     if not is_constant_array(data):
-        raise TypeRule(f"a table is made of a NumPy array, got {describe(data)}", culprit=data)
+        raise TypeRule(f"a table needs a NumPy array, got {describe(data)}", culprit=data)
     if dtype is None:
         return data
     scalar = element_type(dtype)
@@ -226,7 +226,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
         n = math.isqrt(len(args))
         require(
             n > 1 and n * n == len(args),
-            f"{len(args)} entries make no square matrix",
+            f"{len(args)} entries do not form a square matrix",
             "give shape=(rows, cols)",
         )
         shape = (n, n)

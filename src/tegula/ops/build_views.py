@@ -76,7 +76,11 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     if shape is None:
         return b.view(t, entries)
     both = any(isinstance(i, slice) for i in entries)
-    require(not both, "tile_view takes no 'shape' together with a slice", "a slice says how long the view is")
+    require(
+        not both,
+        "tile_view takes no 'shape' together with a slice",
+        "the slice determines the length of the view",
+    )
     extents = constant_shape(shape)
     what = f"tile_view takes at most {len(whole)} offsets here, got {len(entries)}"
     require_range(len(entries) <= len(whole), what, "give one for each dimension of the tile")
@@ -98,7 +102,7 @@ def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], wh
             require_range(
                 0 <= start and start + n <= whole[d],
                 f"the view leaves dimension {d} of a tile of shape {whole}: elements {start} to {start + n - 1}",
-                f"begin at 0 to {whole[d] - n}",
+                f"start at 0 to {whole[d] - n}",
             )
 
 

@@ -654,7 +654,11 @@ def checked_literal(value: Any, scalar: DType) -> Any:
         require(value.is_integer(), f"{value} does not fit into {scalar}", "write a whole number")
     if not _holds(scalar, value):
         wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
-        help = f"give it a wider type: tg.{wider}({value})" if wider else "no type holds it: use a float"
+        help = (
+            f"give it a wider type: tg.{wider}({value})"
+            if wider
+            else "no integer type represents it: use a float"
+        )
         raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange")
     return int(value)
 

@@ -287,7 +287,7 @@ class KernelBuilder(OpBuilder):
             for k, i in enumerate(index)
         )
         help = "take the index first, as in t[0][:, indices]"
-        require(not parted, "an index and a tile of indices cannot be parted by a slice", help)
+        require(not parted, "an index and a tile of indices cannot be separated by a slice", help)
         part = x
         if any(i != slice(None) for k, i in enumerate(index) if k != axis):
             part = self.view(x, [slice(None) if k == axis else i for k, i in enumerate(index)])

@@ -210,11 +210,11 @@ def call_by_field(
     if how is None or (how.carried is not None and not columns):
         raise TypeRule(
             f"{name} does not take values of the struct {struct}",
-            "take its fields, of tiles with tg.tile_map and a function that gives one",
+            "use its fields; for tiles, map a function that returns a field with tg.tile_map",
         )
     for key, x in inspect.signature(build).bind(b, *args, **kwargs).arguments.items():
         if key in how.names and not has_struct(x):
-            help = f"all of these are of one struct: {', '.join(how.names)}"
+            help = f"these parameters must have one struct type: {', '.join(how.names)}"
             raise TypeRule(f"{name}: '{key}' must be of the struct {struct}", help, culprit=x)
     made: list[Any] = []
     for k, leaf in enumerate(struct.leaves):
@@ -282,7 +282,7 @@ def inplace(struct: StructType, op: str, change: Callable[[int], None]) -> None:
     """Change a tile of structs, or an element of it, by an operator: `change(k)` for each leaf that is added."""
     if op not in INPLACE:
         kind = "bitwise inplace operators are" if op in ("and", "or", "xor") else "this operator is"
-        raise TypeRule(f"{kind} not defined for tiles of the struct {struct}", "there are += and -=")
+        raise TypeRule(f"{kind} not defined for tiles of the struct {struct}", "the operators are += and -=")
     for k, leaf in enumerate(struct.leaves):
         if is_added(leaf):
             change(k)

@@ -68,7 +68,9 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
     """The parameters; raises an error if there are none, or no gradient for each."""
     if params is None:
-        raise LaunchError("the optimiser has no parameters", "give them to it, or call set_params")
+        raise LaunchError(
+            "the optimiser has no parameters", "pass parameters to the constructor, or call set_params"
+        )
     if len(grads) != len(params):
         raise LaunchError(f"{len(grads)} gradients are given for {len(params)} parameters")
     return params

@@ -92,8 +92,8 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
     buffer = op.buffer
     t = buffer_type(buffer.type)
     if not (is_packed(buffer) and _is_aligned(buffer)):
-        what = f"{called} copies a part of a tile that is not one piece of memory, or starts between {ALIGNMENT} bytes"
-        raise BulkAccess(op.loc, what=what, help="copy whole rows, or to a tile of its own")
+        what = f"{called} copies a part of a tile that is not contiguous, or not aligned to {ALIGNMENT} bytes"
+        raise BulkAccess(op.loc, what=what, help="copy whole rows, or use a separate tile")
     place, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
     if not bulk_reachable(kernel, target, place, t, is_swizzled(buffer), kind):
         name = array_root(op.array).name
@@ -103,7 +103,7 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
             "bytes and start at such multiples in rows of the array, as the way the offset is computed shows, and no "
             "dimension is longer than 256"
         )
-        raise BulkAccess(op.loc, what=f"{called}: no bulk copy can do this to '{name}'", help=help)
+        raise BulkAccess(op.loc, what=f"{called}: bulk copies cannot access '{name}' like this", help=help)
 
 
 def _is_aligned(buffer: Value) -> bool:

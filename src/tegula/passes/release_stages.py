@@ -128,7 +128,7 @@ class _Releases:
                 if waiting:
                     found[waiting.pop(0)] = op
                 else:
-                    what = f"{self._called()}: nothing that was popped here is held"
+                    what = f"{self._called()}: there is no popped tile to release"
                     help = "release after the pop, in the same branch or loop"
                     self.errors.append(PipeBalance(op.loc, what=what, help=help))
         return found
@@ -235,7 +235,7 @@ class _Releases:
     def _nested(self, op: Op, held: list[_Held]) -> int:
         """Handle a branch or loop that pops. Returns its number of pops; -1 if it depends on a loop."""
         for h in held:
-            what = f"{self._called()}: a tile is held across this, which pops others"
+            what = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
             help = "a pipe is emptied in order: use the tile before, or pop it inside"
             self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
             break

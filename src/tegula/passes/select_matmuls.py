@@ -264,7 +264,7 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
     if not groups:
         return "its threads are no whole warp groups"
     if terms is None:
-        tf32 = ' (precision="tf32" would do)' if a.dtype == b.dtype == out.dtype == float32 else ""
+        tf32 = ' (precision="tf32" would allow it)' if a.dtype == b.dtype == out.dtype == float32 else ""
         return f"wgmma does not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if transposed else out.shape
     down, across, high, wide = wgmma_group_tile((rows, columns), groups)

@@ -447,7 +447,7 @@ def planned(
         check_dimensions(shape)
         if max(counts, default=0) > MOST_INT32:
             raise LaunchError(
-                f"the gradient would count to {max(counts)}, and int32 does not", "launch several times"
+                f"the gradient would count to {max(counts)}, which exceeds int32", "launch several times"
             )
         made_of = part.of(step, place)
         _check_longest(shape, made_of.longest)

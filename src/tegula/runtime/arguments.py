@@ -147,7 +147,9 @@ def _paired(part: Any, grads: Any) -> Any:
             raise LaunchError(what, f"its arguments are {', '.join(map(str, part))}")
         return {name: Pair(x, named.get(name)) for name, x in part.items()}
     if isinstance(grads, Mapping):
-        raise LaunchError("gradients are given by name, the arguments by position", "give both in one way")
+        raise LaunchError(
+            "gradients are given by name, the arguments by position", "pass both by name or both by position"
+        )
     if len(grads) > len(part):
         help = "give one for each, or None"
         raise LaunchError(f"{len(grads)} gradients are given for {len(part)} arguments", help)

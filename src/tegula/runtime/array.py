@@ -203,7 +203,7 @@ class array(Indexing, Conversions, Arithmetic):
         if rank > MAX_NDIM:
             raise ValueError(f"an array has 1 to {MAX_NDIM} dimensions, got {rank}")
         if ndim is not None and ndim != rank:
-            raise ValueError(f"the data has {rank} dimensions, ndim says {ndim}")
+            raise ValueError(f"the data has {rank} dimensions, but ndim is {ndim}")
         if inner:
             if not is_packed(data, rank):
                 raise ValueError(f"the components of {dtype} elements must be packed")

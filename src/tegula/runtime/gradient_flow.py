@@ -9,7 +9,7 @@ from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.records import Assigned, Differentiated, Record, Use
 
-DETACH = "where a view is only read, `requires_grad = False` says that its elements are constant"
+DETACH = "where a view is only read, `requires_grad = False` declares its elements constant"
 
 
 def check_flow(records: Sequence[Record], seeded: Sequence[array]) -> None:

@@ -60,9 +60,9 @@ class indexedarray(Arithmetic):
         if not isinstance(data, array):
             raise ValueError(f"an indexed array needs the tg.array to index, got {type(data).__name__}")
         if dtype is not None and element_type(dtype) != data.dtype:
-            raise ValueError(f"the data has elements of {data.dtype}, dtype says {element_type(dtype)}")
+            raise ValueError(f"the data has elements of {data.dtype}, but dtype is {element_type(dtype)}")
         if ndim is not None and ndim != data.ndim:
-            raise ValueError(f"the data has {data.ndim} dimensions, ndim says {ndim}")
+            raise ValueError(f"the data has {data.ndim} dimensions, but ndim is {ndim}")
         given = [indices] if isinstance(indices, array | np.ndarray) else list(indices or ())
         if len(given) > data.ndim:
             raise ValueError(f"the data has {data.ndim} dimensions, there are {len(given)} arrays of indices")

@@ -100,7 +100,7 @@ class CudaInspection:
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
         )
         if made.is_ptx:
-            lines.append("registers: known to the driver, which compiles it; install ptxas to see them")
+            lines.append("registers: unknown until the driver compiles the kernel; install ptxas to see them")
         else:
             lines.append(f"registers per thread: {made.registers}, spilled {made.spill_bytes} bytes")
         return "\n".join(lines)
@@ -180,9 +180,7 @@ def explain_operands(kernel: KernelIR) -> list[str]:
         for text in [*(text for _, text in group_operands(op, known)), *filter(None, views)]:
             found[op.loc.line, text] = None
     lines = [f"  {text} (line {line})" for line, text in sorted(found)]
-    return (
-        ["these may differ between threads of a block, and mean thread 0's value:", *lines] if lines else []
-    )
+    return ["these may differ between threads of a block; thread 0's value is used:", *lines] if lines else []
 
 
 def explain_roles(kernel: KernelIR) -> list[str]:

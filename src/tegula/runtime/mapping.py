@@ -75,7 +75,7 @@ def map(
     where = arrays[0].device
     if device is not None and get_device(device) != where:
         raise LaunchError(
-            f"map is asked for on {get_device(device)}, its arrays are on {where}", "leave out device="
+            f"map is requested on {get_device(device)}, but its arrays are on {where}", "leave out device="
         )
     expression, weak = _expression(func, len(given))
     values = [_value(x, arrays, weak) for x in given]

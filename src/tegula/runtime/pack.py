@@ -140,7 +140,7 @@ def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
             made = fitted(np.asarray(float(value)), to_numpy(wanted), wanted.name)
             return number, made.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
-            help = "convert it; numbers are taken only where the parameter's type can hold them"
+            help = "convert it; numbers are accepted only if the parameter's type represents them"
             raise LaunchError(f"argument '{p.name}': expected {wanted}, got {shown(value)}", help) from e
 
     return pack

@@ -121,7 +121,7 @@ class Reports:
         sites = [self.compiled.sites[number] for number in sorted(numbers)]
         found = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
         for file, line, operand in found:
-            what = f"{operand} differs between threads of a block: thread 0's is taken"
+            what = f"{operand} differs between threads of a block: thread 0's value is used"
             text = f"{what} (in kernel {self.compiled.kernel.name})"
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
 
@@ -189,7 +189,7 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
         )
     if site.kind == "uniform":
         text = "uniform was given a value that differs between threads of the block"
-        return BrokenPromise, text, "without debug mode every thread goes on with thread 0's value"
+        return BrokenPromise, text, "without debug mode every thread uses thread 0's value"
     if site.kind == "misaligned":
         text = f"aligned=True, but offset ({at}) of {array} is not 16-byte aligned"
         return BrokenPromise, text, "leave out aligned=True, or load from offsets at multiples of 16 bytes"

@@ -102,7 +102,7 @@ def _with_constants(kernel: Kernel, values: Values) -> Candidate:
         try:
             kernel.definition.lookup(name)
         except KeyError:
-            what = f"kernel {kernel.name} sees no variable '{name}'"
+            what = f"kernel {kernel.name} reads no variable '{name}'"
             help = "candidates give values to variables that the kernel reads, its constants, and block_dim"
             raise TuningError(what, help) from None
     made = variant(kernel, kernel.definition.with_constants(constants))

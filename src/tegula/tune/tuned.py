@@ -231,7 +231,7 @@ class Tuned(KernelChoice):
                     results[k] = trial.result(candidates[k], lambda: synchronize_device(device))
                 except TegulaError as error:
                     if is_lost(device):
-                        what = f"kernel {self.name}: candidate {candidates[k]} ends all work on {device}"
+                        what = f"kernel {self.name}: candidate {candidates[k]} makes {device} unusable"
                         help = "leave it out, and start a new process"
                         raise TuningError(f"{what}: {first_line(str(error))}", help) from error
                     report.outcomes[k].dropped = str(error)
@@ -255,7 +255,7 @@ class Tuned(KernelChoice):
         import warnings
 
         if not results:
-            raise self._none_left(report, "no candidate runs to its end")
+            raise self._none_left(report, "no candidate runs to completion")
         at = list(results)
         groups = agreeing(list(results.values()), self.tolerance)
         if len(groups) > 1 and len(groups[0]) == len(groups[1]):

@@ -73,7 +73,7 @@ def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
     """Raise NoGradient if blocks still take tiles in turn."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
-            why = "its blocks take tiles in turn, and keep something from one tile to the next"
+            why = "its blocks process several tiles in turn, and carry values from one tile to the next"
             raise NoGradient(op.loc, op="persistent_tiles", why=why, help=HELP)
 
 
@@ -273,7 +273,7 @@ def _check(op: Op) -> None:
     """Raise NoGradient for ops that refer to the lanes of a role, or synchronise roles other than by pipes."""
     for o in op.walk():
         if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
-            why = "it means the threads of a role, and there are none when the roles run in turn"
+            why = "it depends on the threads of a role, and gradients run the roles in turn, without role threads"
             raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
         if isinstance(o, ScheduleOp):
             why = "barriers and asynchronous copies have no derivative"

@@ -156,9 +156,7 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
         raise Declined("a tile is used in this iteration and in the next", load.loc)
     start = loop.initial[k].owner
     if start not in pipe.items or len(uses(region)[loop.initial[k]]) > 1:
-        raise Declined(
-            "a tile that a loop carries starts as something else than a load of its kind", load.loc
-        )
+        raise Declined("the initial value of a loop-carried tile is not a matching load", load.loc)
     assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
     body, argument, result = loop.body, loop.arguments[k], loop.results[k]
     _popped(region, pipe.value, body, argument, load)
