@@ -96,7 +96,7 @@ def scaled_sum(tile: int) -> Iterator[Row]:
 
     run(0)
     error = relative_error(c[0], a[0].double() * s + b[0].double())
-    # A copy of 1.5 arrays moves as many bytes as three arrays have.
+    # A copy of 1.5 arrays moves the bytes of three arrays.
     source, target = (torch.empty(n * 3 // 2, device="cuda").normal_() for _ in range(2))
     yield compared(
         f"scaled sum of two float32 arrays, tile {tile}", run,
@@ -287,7 +287,7 @@ def pipelining() -> Iterator[Row]:
 def warp_pipelining(
     x: Sequence[torch.Tensor], y: Sequence[torch.Tensor]
 ) -> dict[str, Callable[[int], object]]:
-    """The same kernels in Warp; none if it is not installed."""
+    """The same kernels in Warp; none if Warp is not installed."""
     try:
         from benchmarks import warp_kernels
     except ImportError:

@@ -1,4 +1,4 @@
-"""The guide's pipelining in Warp, if it is installed: the same kernels as in gpu_kernels.py."""
+"""The guide's pipelining in Warp, if Warp is installed: the same kernels as in gpu_kernels.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import warp as wp
 
-# Its compiler may be newer than the driver, which then takes machine code only.
+# Warp's compiler may be newer than the driver, which then accepts machine code only.
 wp.config.cuda_output = "cubin"
 wp.init()
 

@@ -62,7 +62,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Markers by folder; tests that need a GPU are left out where there is none, as the header says."""
+    """Markers by folder; tests that need a GPU are left out where there is none, as the report's header says."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):

@@ -43,7 +43,7 @@ def test_cache_info_and_clear(kept: Cache) -> None:
     assert invoke("cache", "info").output == f"{kept.path}: 0 kernels, 0.0 MiB\n"
 
 
-def test_doctor_says_what_is_here(kept: Cache) -> None:
+def test_doctor_lists_the_environment(kept: Cache) -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
     assert sys.version.split()[0] in result.output
@@ -133,7 +133,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     assert result.exit_code == 1 and "1 checked, 1 refused" in result.output
 
 
-def test_check_says_how_much_is_known(tmp_path: Path) -> None:
+def test_check_prints_the_status(tmp_path: Path) -> None:
     """Proved for a bound that is written the same way twice; with a guard of the host for two ways that wrap
     differently; not for all numbers."""
     program = """

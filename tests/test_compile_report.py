@@ -47,7 +47,7 @@ kernel:
 """
 
 
-def test_the_main_loop_is_the_innermost_one_without_what_only_waits() -> None:
+def test_the_main_loop_is_the_innermost_loop_besides_waits() -> None:
     code = machine_code.read(LOOPS)
     loop = machine_code.main_loop(code)
     names = [i.name.split(".")[0] for i in loop]
@@ -73,7 +73,7 @@ def test_code_without_loops_has_no_main_loop() -> None:
     assert len(code.instructions) == 1 and not machine_code.main_loop(code)
 
 
-def test_differences_name_what_changed_and_leave_times_out() -> None:
+def test_differences_list_changes_without_times() -> None:
     row = {"name": "x", "registers": 8, "seconds": 1.0, "loop": {"tensor": 4}}
     assert report.differences({**row, "seconds": 2.0}, row) == []
     assert report.differences({**row, "loop": {"tensor": 8}}, row) == ["x: loop.tensor 4 -> 8"]

@@ -93,7 +93,7 @@ def test_a_docstring_with_all_sections_lacks_nothing() -> None:
         ("The sum of two tiles.", "The sum", "no sentence first"),
     ],
 )
-def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
+def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str) -> None:
     assert any(found.startswith(fault) for found in lacks(RIGHT.replace(old, new)))
 
 
@@ -108,7 +108,7 @@ def test_what_a_docstring_lacks_is_said(old: str, new: str, fault: str) -> None:
         ("clamp", "of the kernel as it is without roles.", "gradient: the function builds no op of roles"),
     ],
 )
-def test_gradients_are_those_that_ops_declare(name: str, said: str, fault: str) -> None:
+def test_stated_gradients_agree_with_ops(name: str, said: str, fault: str) -> None:
     (of,) = (of for of in tool().kernel_functions() if of.name == name)
     before, _, rest = of.text.partition("Gradient:\n    ")
     right = rest.partition("\nSource:")[0]
@@ -117,7 +117,7 @@ def test_gradients_are_those_that_ops_declare(name: str, said: str, fault: str) 
     assert any(found.startswith(fault) for found in tool().faults(wrong))
 
 
-def test_gradients_of_the_library_are_those_of_its_samples() -> None:
+def test_stated_gradients_agree_with_samples() -> None:
     declared = {of.name: of for of in tool().kernel_functions()}
     for name, said in (("sin", "none."), ("tile_sort", "refused."), ("tile_argmax", "the adjoint.")):
         text = declared[name].text

@@ -133,7 +133,7 @@ def test_what_takes_long_begins_in_processes_of_its_own(summary: dict[str, Any])
     assert sum("test_long.py" in f["files"] for f in summary["files"]) == 2
 
 
-def test_failures_are_grouped_by_what_they_say(summary: dict[str, Any]) -> None:
+def test_failures_are_grouped_by_message(summary: dict[str, Any]) -> None:
     groups = {g["message"]: len(g["tests"]) for g in summary["groups"]}
     assert groups["failed: AssertionError: element # is #"] == 3
     assert groups["failed: KeyError: 'b'"] == 1

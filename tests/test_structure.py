@@ -185,7 +185,7 @@ def test_kernels_of_the_library_use_public_names() -> None:
         ours = {module for _, module in imported_by(path) if part_imported(module) is not None}
         assert {m for m in ours if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), path
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        # Of a named tuple it is public: the underscore keeps it apart from fields.
+        # Public for named tuples: the underscore distinguishes the method from fields.
         assert {name for name in names - {"_replace"} if name.startswith("_")} == set(), path
 
 
@@ -318,7 +318,7 @@ def test_reading_by_position_is_seen(text: str, refused: bool) -> None:
     assert bool(by_position(ast.parse(text))) is refused
 
 
-def test_files_ask_for_no_more_classes_of_ops() -> None:
+def test_files_test_for_no_more_op_classes() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""
     op_classes = tool("op_classes")

@@ -453,7 +453,8 @@ def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[st
 
 
 def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
-    """The outcomes of a chunk, computed in a process of its own; if that crashes, its programs are run one by one."""
+    """The outcomes of a chunk, computed in a separate process; if the process crashes, its programs are run one by
+    one."""
     first, count, run = job
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)

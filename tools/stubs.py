@@ -3,8 +3,8 @@
 Usage: python tools/stubs.py
 
 Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
-of the host are those of their modules. Docstrings are whole, since editors show them. What stands in annotations of
-kernels is no type to Python: it is Any. A name that is not listed is an error to type checkers."""
+of the host are those of their modules. Docstrings are whole, since editors show them. Objects in annotations of kernels
+that are no types to Python become Any. A name that is not listed is an error to type checkers."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from typing import Any, TypeAlias
 OF_ANNOTATIONS = ("array", "tile")
 """Classes that kernels annotate with."""
 WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d")
-"""What stands in annotations with a dtype and extents, which are no types to Python."""
+"""Annotations with a dtype and extents, which are no types to Python."""
 ALIASES = ("InOut", "constexpr")
-"""What stands in annotations of constants and tiles, for which other objects are given."""
+"""Annotations of constants and tiles, whose arguments are other objects."""
 
 
 def stub() -> str:
@@ -93,7 +93,7 @@ TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.defi
 
 
 def _is_type(x: object) -> bool:
-    """Whether an object stands in annotations of kernels, as something else than a class."""
+    """Whether an object is used in annotations of kernels and is not a class."""
     if getattr(x, "__name__", "") in OF_ANNOTATIONS or x in (api.constexpr, api.InOut):
         return True
     return not isinstance(x, type) and not inspect.isfunction(x) and x is not api.config
@@ -119,7 +119,7 @@ def _constants() -> str:
 
 
 def _types(others: set[str]) -> str:
-    """What stands in annotations of kernels, and dtypes: all names that are nothing else."""
+    """Names that are only used in annotations of kernels, and dtypes."""
     others |= {name.partition(".")[0] for name in others}
     rest = (
         name for name in api.public_names() if name not in others and not isinstance(api.NAMES[name], float)
@@ -128,7 +128,7 @@ def _types(others: set[str]) -> str:
 
 
 def _type(name: str) -> str:
-    """A name that kernels annotate with. To type checkers what is of such a type may be anything."""
+    """A name for annotations in kernels. To type checkers a value of such a type is Any."""
     found = api.NAMES[name]
     if name in WITH_PARTS:
         init = "def __init__(self, *args: Any, **options: Any) -> None: ..."
@@ -142,8 +142,8 @@ def _type(name: str) -> str:
 
 
 def _element() -> str:
-    """The class of what is annotated with a dtype: all that kernels do with one gives anything. It is not derived from
-    Any, because type checkers could not compare dtypes then."""
+    """The class of values annotated with a dtype, whose operations return Any. The class is not derived from Any,
+    because type checkers could not compare dtypes then."""
     two = [
         "add",
         "sub",

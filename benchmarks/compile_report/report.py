@@ -76,7 +76,7 @@ def read(path: Path = PATH) -> dict[str, Any]:
 
 
 def save(found: list[Row], path: Path = PATH, whole: bool = True) -> Path:
-    """Write the report; if it is not `whole`, rows that were not compiled again are kept."""
+    """Write the report; unless `whole`, rows that were not compiled again are kept."""
     kept = read(path)["rows"] if path.exists() and not whole else {}
     kept |= {r["name"]: r for r in found}
     lines = ",\n".join(f"  {json.dumps(r)}" for r in kept.values())

@@ -200,8 +200,8 @@ class array(Any):
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
-    What reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before it in
-    the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+    An operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before
+    it in the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
 
     Parameters:
         data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
@@ -213,7 +213,7 @@ class array(Any):
         shape: the lengths of new memory, or those to reshape the data to.
         strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
         ptr: the address of the first element in memory of someone else; None for memory of its own.
-        capacity: how many bytes there are from `ptr` on, which is only checked.
+        capacity: the number of bytes from `ptr` on, which is only checked.
         device: where the array is to live; by default where data on a GPU are, else the current device.
         pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
             without a GPU it is plain memory. False by default.
@@ -402,7 +402,7 @@ def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
 
     Parameters:
         grid: the numbers of rows and columns of tiles, integers.
-        raster: how many rows are numbered down before the next column, a constant; 8 by default.
+        raster: the number of rows that are numbered down before the next column, a constant; 8 by default.
     Returns:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
@@ -414,7 +414,7 @@ def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
     """
 
 def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) -> Any:
-    """In a kernel, a role of so many warps, placed by the compiler: `with tg.role("load", warps=1):`.
+    """In a kernel, a role with a number of warps, placed by the compiler: `with tg.role("load", warps=1):`.
 
     Parameters:
         name: the name, for messages.
@@ -1089,7 +1089,7 @@ def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
         xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
-        octaves: how many fields are added, a uint32; 1 by default.
+        octaves: the number of fields that are added, a uint32; 1 by default.
         lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
         gain: the ratio of their sizes, a float32; 0.5 by default.
         xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
@@ -1228,7 +1228,7 @@ def div(a: Any, b: Any) -> Any:
     """
 
 def div_approx(a: Any, b: Any) -> Any:
-    """The quotient of two floats, a / b, where an approximation would do: it is the exact one here.
+    """The quotient of two floats, a / b, which may be approximate; it is exact in this implementation.
 
     Parameters:
         a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
@@ -1420,7 +1420,7 @@ def exp2(x: Any) -> Any:
     """
 
 def expect_eq(a: Any, b: Any) -> Any:
-    """A check whether two values are equal. Where they are not, an error is printed, and the kernel goes on.
+    """A check whether two values are equal. If they are not, an error is printed, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -1437,8 +1437,8 @@ def expect_eq(a: Any, b: Any) -> Any:
     """
 
 def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
-    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. Where it fails, an
-    error is printed, and the kernel goes on.
+    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. If the check
+    fails, an error is printed, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of numbers.
@@ -1456,7 +1456,7 @@ def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
     """
 
 def expect_neq(a: Any, b: Any) -> Any:
-    """A check whether two values differ. Where they do not, an error is printed, and the kernel goes on.
+    """A check whether two values differ. If they do not, an error is printed, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -1704,7 +1704,7 @@ def inverse_approx(a: Any) -> Any:
     """
 
 def invert(a: Any) -> Any:
-    """The integer with the complement of the bits of a, ~a.
+    """The bitwise complement ~a of an integer.
 
     Parameters:
         a: a scalar, vector, matrix or tile of integers.
@@ -2109,7 +2109,7 @@ def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None
     """
 
 def lshift(a: Any, b: Any) -> Any:
-    """The integer a with its bits moved up by a number of places, a << b; 0 where that is its width or more.
+    """The left shift a << b of an integer; 0 if b is at least the width of a.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
@@ -2259,7 +2259,7 @@ def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
 
 def mbarrier_expect_bytes(barrier: Any, stage: Any, bytes: Any) -> None:
     """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
-    copies have transferred as many.
+    copies have transferred this number of bytes.
 
     Parameters:
         barrier: barriers of tg.mbarrier.
@@ -2285,7 +2285,7 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
         phase: the number of the phase, an integer; only its lowest bit, the parity, is used. For a new barrier a
             phase of parity 1 has ended.
     Raises:
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
         type-mismatch: `barrier` comes from no tg.mbarrier; `stage` is no integer.
         out-of-range: a constant `stage` is not one of the barriers.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
@@ -2397,7 +2397,7 @@ def named_barrier_sync(barrier: Any) -> None:
     Parameters:
         barrier: a barrier of tg.named_barrier.
     Raises:
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
         type-mismatch: `barrier` comes from no tg.named_barrier.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
@@ -2731,7 +2731,7 @@ def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
     """
 
 def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
-    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that stay where they are.
+    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that are fixed.
 
     Parameters:
         e: the angles in radians, by axis, a vector (3,) of floats.
@@ -2747,7 +2747,7 @@ def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
     """
 
 def quat_from_matrix(mat: Any) -> Any:
-    """The rotation that a matrix stands for, by which column vectors are multiplied.
+    """The rotation of a matrix that multiplies column vectors.
 
     Parameters:
         mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or (4, 4), of which the first 3 rows and
@@ -3023,7 +3023,7 @@ def radians(x: Any) -> Any:
     """
 
 def rand_init(seed: Any, offset: Any = None) -> Any:
-    """The state of a generator of random numbers, of a seed and of an offset that tells threads apart.
+    """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
     Parameters:
         seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state is that of the seed alone.
@@ -3149,7 +3149,7 @@ def round(x: Any) -> Any:
     """
 
 def rshift(a: Any, b: Any) -> Any:
-    """The integer a with its bits moved down by a number of places, a >> b; signed integers keep their sign.
+    """The right shift a >> b of an integer, arithmetic for signed integers.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
@@ -4567,9 +4567,9 @@ def tile_map(op: Any, *args: Any) -> Any:
 def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True) -> Any:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
-    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in
-    the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
-    scales leaves no trace, not even a NaN, and is not read if the 0 is a constant.
+    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
+    of the result, float32 if that is narrower, in an open order, and rounded once. A term with a factor of 0 has no
+    effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
@@ -4712,7 +4712,7 @@ def tile_permute(a: Any, axes: Any) -> Any:
     """
 
 def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
-    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Made before the roles.
+    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
 
     One role fills it, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops it gets
     every tile.
@@ -4737,7 +4737,8 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
     """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
     array are 0.
 
-    The copy goes on while the role does; the array may be read before what another role wrote to it is seen.
+    The copy is asynchronous: the role continues, and the array may be read before the writes of other roles to it are
+    visible.
 
     Parameters:
         pipe: a pipe with tiles of as many dimensions as `array`.
@@ -4756,7 +4757,7 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
             packed.
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel as it is without roles: see docs/gradients.md.
     Source:
@@ -4776,7 +4777,7 @@ def tile_pipe_pop(pipe: Any) -> Any:
         popped-tile-changed: the tile is changed.
         type-mismatch: `pipe` is no pipe.
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel as it is without roles: see docs/gradients.md.
     """
@@ -4790,7 +4791,7 @@ def tile_pipe_push(pipe: Any, tile: Any) -> None:
     Raises:
         type-mismatch: `pipe` is no pipe, or `tile` has another shape or dtype.
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel as it is without roles: see docs/gradients.md.
     """
@@ -5497,7 +5498,7 @@ def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any =
     """
 
 def transform_from_matrix(mat: Any) -> Any:
-    """The transform that a matrix stands for.
+    """The transform of a matrix.
 
     Parameters:
         mat: a matrix (4, 4) of floats of a rotation and a translation, whose last row is not used.
@@ -5754,7 +5755,7 @@ def uniform(x: Any) -> Any:
     """
 
 def unot(a: Any) -> Any:
-    """Whether a condition does not hold, `not a`.
+    """The logical negation of a condition, `not a`.
 
     Parameters:
         a: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,

@@ -36,8 +36,8 @@ class Sample:
 
     Parameters:
         *args: NumPy arrays for tiles, numbers, constants.
-        tolerance: how far results may be from the reference, in units of the last place of the largest number of
-            each; 0: none is, and zeros have the same sign.
+        tolerance: the largest difference of results from the reference, in units of the last place of the largest
+            number of each; 0: none is, and zeros have the same sign.
         differentiable: whether derivatives are compared with differences here.
         **named: arguments by name.
     Raises:

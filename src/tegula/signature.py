@@ -172,8 +172,8 @@ class InOutPattern:
 
 @dataclass(frozen=True, slots=True)
 class InOutElement:
-    """A parameter of a function of elements that the function changes for its caller. `type`: the annotation of what it
-    holds."""
+    """A parameter of a function of elements that the function changes for its caller. `type`: the annotation of its
+    value."""
 
     type: Any
 

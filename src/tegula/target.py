@@ -201,8 +201,8 @@ def _native(flags: frozenset[str]) -> CpuTarget:
 
 
 def _cpu_flags() -> frozenset[str]:
-    """The instruction sets of this machine by the Linux kernel's names; it lists only those whose registers it
-    saves."""
+    """The instruction sets of this machine by the Linux kernel's names; the kernel lists only instruction sets whose
+    registers it saves."""
     known = _cpu_facts()
     return frozenset((known.get("flags") or known.get("Features") or "").split())
 

@@ -295,8 +295,8 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
 
 
 def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: str = "cpu") -> None:
-    """Checks all that the samples of a function say: results in blocks of several sizes and in a role, gradients
-    where a sample is differentiable, and errors where it is refused.
+    """Checks all samples of a function: results in blocks of several sizes and in a role, gradients where a sample is
+    differentiable, and errors where it is refused.
 
     Parameters:
         op: a cooperative function, or the name of one of the library.

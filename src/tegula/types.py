@@ -358,9 +358,9 @@ class TileType:
 
 @dataclass(frozen=True, slots=True)
 class BufType:
-    """A mutable tile object. `storage` is what the user declared: "register" or "shared".
+    """A mutable tile object. `storage`: the declared storage, "register" or "shared".
 
-    A `partial` one holds a partial tile; the elements of absent lanes are 0."""
+    A `partial` object holds a partial tile; the elements of absent lanes are 0."""
 
     dtype: ElementType
     shape: tuple[int, ...]
@@ -633,7 +633,7 @@ def transformation(dtype: object) -> VecType:
 def _of_algebra(algebra: Algebra, dtype: object) -> VecType:
     scalar = scalar_of(element_type(dtype))
     if not scalar.is_float:
-        raise TypeError(f"a {algebra.name} has floats as components, not {scalar}")
+        raise TypeError(f"the components of a {algebra.name} must be floats, not {scalar}")
     return VecType(algebra.length, scalar, algebra)
 
 

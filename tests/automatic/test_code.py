@@ -39,7 +39,7 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
 
 
 UNPROVED = "right_scaled"
-"""Its roles have no proof yet: one of them fills a ring with its own threads, and reads the ring in matmuls."""
+"""The roles have no proof yet: one role fills a ring with its own threads, and reads the ring in matmuls."""
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS.keys() - {UNPROVED}))
@@ -103,7 +103,7 @@ def test_roles_without_a_proof_are_declined() -> None:
     assert made.schedule.plan is None and "its roles do not pass the checker" in made.schedule.reason
 
 
-def test_stages_that_the_loop_asks_for() -> None:
+def test_stages_that_the_loop_requests() -> None:
     made, _ = built(KERNELS["with_relu"])
     assert made.schedule.plan is not None and made.schedule.plan.stages == (3, 3)
 

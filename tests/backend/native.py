@@ -11,8 +11,8 @@ from tegula.target import NAMED, CpuTarget, get_target, missing_flags
 TARGETS = [get_target(), *(t for t in NAMED.values() if not missing_flags(t))]
 NAMES = [t.name for t in TARGETS]
 
-# Block i spins `work` iterations, adds 1 to out[i], and uses its scratch memory: i is written at both ends of it and
-# has to be there still after the work, or else out[i] becomes very negative.
+# Block i spins `work` iterations, adds 1 to out[i], and uses its scratch memory: i is written at both ends of this
+# memory and must still be there after the work, else out[i] becomes very negative.
 COUNTING = """
 define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 entry:

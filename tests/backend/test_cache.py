@@ -159,7 +159,7 @@ def test_threads_may_write_one_entry(store):
     assert [p.name for p in store.path.iterdir()] == ["a"]
 
 
-def test_trimming_drops_what_was_used_longest_ago(store):
+def test_trimming_drops_the_least_recently_used_entries(store):
     now = time.time()
     for k in range(6):
         store.put(f"entry{k}", ENTRY)

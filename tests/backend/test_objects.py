@@ -197,7 +197,7 @@ def test_the_loader_refuses_code_of_another_processor():
 
 
 @given(st.binary(max_size=200))
-def test_the_loader_refuses_what_is_no_object(data):
+def test_the_loader_refuses_invalid_objects(data):
     with pytest.raises(InternalError):
         load(data)
 

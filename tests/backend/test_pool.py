@@ -62,7 +62,7 @@ def test_many_small_launches():
 
 
 def test_launches_with_pauses_between_them():
-    """Workers sleep in the pauses, and have to be woken."""
+    """Workers sleep in the pauses, and must be woken."""
     out = np.zeros(64, np.int64)
     for k in range(100):
         time.sleep(0.0002 * (k % 7))
@@ -143,7 +143,7 @@ def test_idle_workers_use_no_processor_time():
 
 
 def test_a_pool_that_nobody_keeps_stays_in_memory():
-    """Its workers are in its code for as long as the process runs."""
+    """The workers of the pool execute the pool's code until the process ends."""
     body = "import gc\nfor _ in range(20):\n    pool.WorkerPool(3)\n    gc.collect()\ntime.sleep(0.02)"
     assert (process(body).returncode, process(body).stderr) == (0, "")
 

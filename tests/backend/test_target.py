@@ -27,7 +27,7 @@ def test_an_unknown_target_is_refused():
             get_target(name)
 
 
-def test_a_name_says_that_code_is_not_optimised():
+def test_a_target_name_with_a_suffix_is_not_optimised():
     text = "define i64 @f(i64 %n) {\n  %a = add i64 %n, 1\n  %b = sub i64 %a, 1\n  ret i64 %b\n}"
     right, made = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
     assert (made.cpu, made.features, made.vector_bytes) == (right.cpu, right.features, right.vector_bytes)

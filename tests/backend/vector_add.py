@@ -1,7 +1,7 @@
 """A hand-written LLVM kernel in the form of the code generator: c = a + b for three packed arrays of float32.
 
-Its one parameter is what a launch packs: the descriptors of the arrays (address, extent, stride), the launch dimension,
-the number of threads, the address of the report."""
+Its only parameter points to the packed arguments of a launch: the descriptors of the arrays (address, extent, stride),
+the launch dimension, the number of threads, the address of the report."""
 
 ARGUMENT_BYTES = 96
 BLOCK = 256

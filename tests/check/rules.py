@@ -1,4 +1,4 @@
-"""The rules of the checker, each as something that can be left out, and the wrong schedules that notice."""
+"""The rules of the checker, each of which can be disabled, and the wrong schedules that are then accepted."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
 
 
 def said(found: Verdict) -> str:
-    """The kind of fault of a verdict; "undecided" or its status where it has none."""
+    """The kind of fault of a verdict; "undecided" or the status of a verdict without a fault."""
     return found.kind or ("undecided" if found.status == UNPROVED and found.places else found.status)
 
 

@@ -134,7 +134,7 @@ KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: 
 
 
 def test_room_is_waited_for_where_each_fill_waits_once_more() -> None:
-    """The last wait before a stage is filled may be for something else, and the first fills need not wait at all."""
+    """The last wait before a stage is filled may be for another condition, and the first fills need not wait at all."""
     assert checked(KEYS.format(stage="k % 2")).status != "refuted"
     found = checked(KEYS.format(stage="k % 2 if k < 5 else 0"))
     assert found.status == "refuted", found.message

@@ -1,4 +1,4 @@
-"""The PTX of kernels with roles follows their lowered IR, and PTX in which something was changed does not."""
+"""The PTX of kernels with roles follows their lowered IR, and changed PTX does not."""
 
 from __future__ import annotations
 

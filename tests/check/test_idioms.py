@@ -11,13 +11,13 @@ from idioms import RIGHT, SPOILED
 from support.campaigns import rest_slow
 
 LONG = {
-    "items go to two pipes in turn",  # wrong ones that look like it do not wait for a slow test
+    "items go to two pipes in turn",  # similar wrong schedules are checked in fast tests
     "fewer whole rings far away",
     "a group begins one row later",
     "groups of another array",
     "the turns change",
 }
-"""One idiom of each group of similar ones."""
+"""An idiom of each group of similar idioms."""
 
 UNPROVED = {
     "items go to two pipes in turn",

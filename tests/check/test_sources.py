@@ -67,7 +67,7 @@ def bounded(most: int) -> Any:
 
 @pytest.mark.parametrize("most", [4, 1000])
 def test_counts_that_differ_are_refuted(most: int) -> None:
-    """Numbers are tried that stand in the kernel."""
+    """The search tries numbers that occur in the kernel."""
     found = verdict(bounded(most))
     assert found.status == "refuted"
     assert dict(found.launch)["n"] > most
@@ -162,7 +162,7 @@ def test_steps_that_depend_on_the_tile() -> None:
 ROLES = Path(__file__).parent.parent / "roles"
 MODULES = sorted(p.stem for p in ROLES.glob("test_*.py"))
 WRONG = {"test_deadlocks"}
-"""Their kernels are meant to go wrong."""
+"""The names of files whose kernels are wrong on purpose."""
 
 
 def kernels(module: str) -> list[Kernel]:
@@ -216,7 +216,7 @@ def test_who_does_the_work_of_a_role(name: str) -> None:
 
 
 def many_roles(roles: int) -> Any:
-    """Roles of two warps, each with a pipe of its own whose tiles both warps add up."""
+    """Roles of two warps, each with its own pipe, whose tiles both warps add up."""
     lines = ["def kernel(out: tg.array1d[float]):"]
     lines += [f"    p{r} = tg.tile_pipe(shape=(64,), dtype=float, stages=2)" for r in range(roles)]
     for r in range(roles):
@@ -297,7 +297,7 @@ def test_a_rest_and_a_mask_differ_for_negative_numbers() -> None:
 
 
 def counted(write: str) -> Any:
-    """Loops that run as often as an array says, which a role also writes."""
+    """Loops whose trip count is read from an array that a role also writes."""
     text = f"""
 def kernel(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int], d: tg.array1d[int]):
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)

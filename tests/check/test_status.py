@@ -92,7 +92,7 @@ def test_compiled_kernels_keep_their_certificates() -> None:
 
 
 def test_reports() -> None:
-    """Premises and guards stand in each, and whether results are determined."""
+    """Each verdict has the premises, the guards, and whether results are determined."""
     found = checked("n", "1, n + 1")
     assert all(p in found.report() for p in found.premises) and len(found.premises) == 5
     assert str(found.guards[0]) in found.report() and "results: deterministic" in found.report()

@@ -100,7 +100,7 @@ def halved(x: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_divergent_loops_keep_what_finished_lanes_carry() -> None:
+def test_divergent_loops_keep_values_of_finished_lanes() -> None:
     text = code(halved, 256, [tg.array(np.arange(256, dtype=np.int32))])
     assert re.search(r"select <8 x i1> %\w+, <8 x i32>", text)
 

@@ -93,7 +93,7 @@ class Recorder(unittest.TestResult):
 
 
 def cause(error: BaseException) -> tuple[str, str]:
-    """Why a test failed, in a line, and the line of the test file."""
+    """The reason why a test failed, in a line, and the line of the test file."""
     error = first_error(error)
     places = [at for at in traceback.extract_tb(error.__traceback__) if f"/{PACKAGE}/" in at.filename]
     words = " ".join(line.strip() for line in PLACE.sub("", str(error)).splitlines()[:3])
@@ -112,7 +112,7 @@ def first_error(error: BaseException) -> BaseException:
 def run_file(
     file: str, root: Path, pattern: str, reasons: Mapping[str, str], limit: float
 ) -> list[tuple[str, ...]]:
-    """Runs the tests of a file, each in a process of its own; prints a line for each."""
+    """Runs the tests of a file, each in a separate process; prints a line for each."""
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as made:
         tests = [(name, test) for name, test in tests_of(file, root, Path(made)) if pattern in name]

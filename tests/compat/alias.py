@@ -16,7 +16,7 @@ import tegula
 
 PACKAGE = "warp"
 INTERNALS = ("_src",)
-"""Parts of the package that only its own tests of itself ask for."""
+"""Parts of the package that only its own tests import."""
 
 
 class Absent(ModuleType):
@@ -37,9 +37,7 @@ class Internal:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if (
-            name == "wp_is_mathdx_enabled"
-        ):  # asked for by tests on every device, to leave out those of one library
+        if name == "wp_is_mathdx_enabled":  # read by tests on every device, to skip tests of a library
             return bool
         return Internal(f"{self._name}.{name}")
 

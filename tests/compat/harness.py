@@ -184,7 +184,7 @@ def add_kernel_test(
 
 
 def sanitize_identifier(name: Any) -> str:
-    """The name of something as a part of an identifier."""
+    """The name of an object as a part of an identifier."""
     return re.sub(r"\W|^(?=\d)", "_", str(name))
 
 
@@ -195,7 +195,7 @@ def run_python_subprocess(
     hide_gpu: bool = False,
     env_updates: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program that imports the package in a process of its own."""
+    """Runs a program that imports the package in a separate process."""
     from compat.package import folder
 
     program = PRELUDE.format(tests=str(TESTS), root=str(folder())) + source
@@ -209,7 +209,7 @@ def run_python_subprocess(
 
 
 def run_test_in_subprocess(test: unittest.TestCase, **options: Any) -> bool:
-    """False: every test has a process of its own already."""
+    """False: every test already has a separate process."""
     return False
 
 

@@ -44,7 +44,7 @@ def write(path: Path, names: Iterable[str]) -> None:
 
 
 def excluded(path: Path = HERE / "excluded.txt") -> dict[str, str]:
-    """Why tests do not count, by name."""
+    """The reasons why tests do not count, by name of the test."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split(": ", 1) for line in lines)
 

@@ -118,5 +118,5 @@ def test_names_are_written_and_kept(package: Path) -> None:
     done = run(package, "small::test_double", "--update")
     assert (done.returncode, names.read_text()) == (0, "small::test_double_cpu\n"), done.stdout + done.stderr
     done = run(package, "small::test_error", "--strict")
-    assert done.returncode == 0  # what did not run is not lost
+    assert done.returncode == 0  # a test that did not run is not lost
     assert "small::test_error_cpu: failed: ValueError: words @ line 23" in done.stdout.splitlines()

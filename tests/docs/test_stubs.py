@@ -26,13 +26,13 @@ def tool() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "tools" / "stubs.py"))
 
 
-def test_it_is_what_the_declarations_say(tool: dict[str, Any]) -> None:
+def test_the_stub_follows_the_declarations(tool: dict[str, Any]) -> None:
     """The stub file is up to date; `python tools/stubs.py` writes it."""
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["stub"]()
 
 
 def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
-    """Each public name is stated once, and what is stated is there."""
+    """Each public name is declared once, and each declared name exists."""
     tree = ast.parse(tool["stub"]())
     names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     names += [a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names]
@@ -50,8 +50,8 @@ def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
 
 
 def test_dir_has_no_internal_name() -> None:
-    """All functions of the library, no module but those that are public, no table, and a docstring and a signature for
-    what can be called."""
+    """All functions of the library, only public modules, no tables, and a docstring and a signature for each
+    callable."""
     names = [name for name in dir(tg) if not name.startswith("__")]
     assert {"sin", "exp", "tile_sort", "tid", "array", "constexpr", "fast"} <= set(names)
     found = {name: getattr(tg, name) for name in names}
@@ -94,7 +94,7 @@ tg.WRONG
 @pytest.mark.slow
 @pytest.mark.cpu
 def test_type_checkers_accept_kernels_and_the_examples(tmp_path: Path) -> None:
-    """pyright with the stub as it is installed: no finding but a name that there is not."""
+    """pyright with the stub as it is installed: the only finding is a name that does not exist."""
     (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
     for example in (ROOT / "examples").glob("*.py"):
         (tmp_path / example.name).write_text(example.read_text(encoding="utf-8"), encoding="utf-8")

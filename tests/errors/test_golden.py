@@ -23,7 +23,7 @@ def test_text(name: str) -> None:
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", golden.names())
-def test_says_what_to_do(name: str) -> None:
+def test_every_error_has_help(name: str) -> None:
     error = golden.failure(name)
     found = error.errors if isinstance(error, errors.CompileErrors) else [error]
     for each in found:
@@ -31,7 +31,7 @@ def test_says_what_to_do(name: str) -> None:
 
 
 def concrete(cls: type) -> list[type]:
-    """The error classes with a code, which are raised; CompileErrors stands for its combinations."""
+    """The error classes with a code, which are raised; CompileErrors represents its combinations."""
     below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in concrete(sub)]
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 
@@ -45,7 +45,7 @@ def test_each_class_has_a_program() -> None:
     assert set(concrete(tg.TegulaError)) == shown
 
 
-def test_each_program_says_what_is_wrong_in_its_docstring() -> None:
+def test_each_program_describes_its_fault_in_its_docstring() -> None:
     for name in golden.names():
         text = ast.get_docstring(ast.parse(golden.source(name).read_text()))
         assert text is not None and text.endswith("."), name

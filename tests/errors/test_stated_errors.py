@@ -93,10 +93,10 @@ def unstated(count: int, seed: int) -> list[str]:
     ]
 
 
-def test_docstrings_state_what_calls_raise() -> None:
+def test_docstrings_state_the_errors_of_calls() -> None:
     assert unstated(3, 1) == []
 
 
 @pytest.mark.parametrize("seed", chunks(range(2, 22), slow=4))
-def test_docstrings_state_what_many_calls_raise(seed: int) -> None:
+def test_docstrings_state_the_errors_of_many_calls(seed: int) -> None:
     assert unstated(20, seed) == []

@@ -221,7 +221,7 @@ def test_types_and_ways_out(body: str, what: str, help: str) -> None:
 INTERNAL = re.compile(
     r"\b(buf|vec|mat|array|stack|pipe|mbarrier|named_barrier)<|\btile<[^<>]*\[|,partial>|%\w*:"
 )
-"""How the text of the IR writes types and values."""
+"""The notation of types and values in the text of the IR."""
 
 
 def test_the_text_of_the_ir_is_recognised() -> None:

@@ -152,16 +152,16 @@ def faults(statements: Iterable[str]) -> list[str]:
     return found
 
 
-def test_wrong_calls_say_what_to_do() -> None:
+def test_wrong_calls_have_help() -> None:
     assert faults(_statements(100, 1)) == []
 
 
-def test_wrong_constants_say_what_to_do() -> None:
+def test_wrong_constants_have_help() -> None:
     """Functions of a group with constants of every kind: no message shows a value in its internal form."""
     calls = ("tile_cholesky(t, {})", "tile_histogram(i, {})")
     assert faults(f"r = tg.{call.format(p)}" for call in calls for p in VALUES) == []
 
 
 @pytest.mark.parametrize("seed", chunks(range(2, 12)))
-def test_many_wrong_calls_say_what_to_do(seed: int) -> None:
+def test_many_wrong_calls_have_help(seed: int) -> None:
     assert faults(_statements(2000, seed)) == []

@@ -28,7 +28,7 @@ class Choices:
         return self.draw(100) >= 100 - percent
 
     def of(self, weighted: Sequence[tuple[int, Any]]) -> Any:
-        """One of several values, drawn by weight."""
+        """A value drawn from several by weight."""
         at = self.draw(sum(w for w, _ in weighted))
         for weight, value in weighted:
             at -= weight

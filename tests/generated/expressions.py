@@ -66,7 +66,7 @@ class Expressions:
     # Terms -----------------------------------------------------------------------------------------------------------
 
     def term(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> Term:
-        """A tile of that shape, or a scalar; `uniform` asks for a scalar that is the same in every lane."""
+        """A tile of a shape, or a scalar; `uniform`: the scalar is the same in every lane."""
         if depth == 0 or self.c.chance(25):
             return self.leaf(dtype, shape, uniform)
         kinds = [

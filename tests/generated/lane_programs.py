@@ -35,7 +35,7 @@ class LaneProgram:
                 return
 
     def made(self) -> bool:
-        """Whether a new program means something."""
+        """Whether a new program is valid."""
         self.lines: list[str] = []
         self.depth, self.count = 0, 0
         self.views, self.counters, self.values = ["s", "r"], list[str](), ["t", "u"]

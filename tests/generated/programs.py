@@ -274,7 +274,7 @@ class Maker(Expressions):
         self.add(f"{t.text}[{start}:{stop}] = {self.settled(t.dtype, (stop - start, *t.shape[1:]))}")
 
     def write(self) -> None:
-        """Each lane writes an element of its own, or adds to one common element."""
+        """Each lane writes its own element, or adds to a common element."""
         t = self.some_tile()
         size = math.prod(t.shape)
         flat = self.c.pick(["=", "+=", "one"])

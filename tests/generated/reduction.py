@@ -13,7 +13,7 @@ from run_program import compare
 
 Undo = Callable[[], None]
 FRAME = re.compile(r"    (i, j|r, q|g|i|j) = ")
-"""Lines that give each lane elements of its own; a program without them could race."""
+"""Lines that give each lane its own elements; a program without these lines could race."""
 OUTPUT = re.compile(r"(?<!\w)o_\w+(\[|, )")
 
 
@@ -66,7 +66,7 @@ def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
 
 
 def _sound(trial: Program, program: Program) -> bool:
-    """Whether a program is valid Python, and lanes and blocks still write to elements of their own."""
+    """Whether a program is valid Python, and lanes and blocks still write to their own elements."""
     try:
         trees = [ast.parse(p.text) for p in (program, trial)]
     except SyntaxError:

@@ -1,5 +1,5 @@
-"""The order of element accesses: generated programs do what a model does that knows only the order of statements, or
-are refused; in the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
+"""The order of element accesses: generated programs either agree with a model that executes statements in order, or are
+refused; in the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
 
 from __future__ import annotations
 

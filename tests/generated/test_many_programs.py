@@ -46,7 +46,7 @@ def test_programs_are_counted_and_noted_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_ended_run_says_what_it_has(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_prints_its_outcomes(tmp_path: Path, number: signal.Signals) -> None:
     into = tmp_path / "found.jsonl"
     asked = command("--count", 10**6, "--into", into, "--every", 0.2)
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as running:

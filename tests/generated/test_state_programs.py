@@ -40,13 +40,13 @@ def check(seeds: range) -> Counter[str]:
     return seen
 
 
-def test_state_is_what_python_says() -> None:
+def test_state_agrees_with_python() -> None:
     check(range(6))
 
 
 @pytest.mark.seconds(60)
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
-def test_state_is_what_python_says_in_many_programs(chunk: int) -> None:
+def test_state_agrees_with_python_in_many_programs(chunk: int) -> None:
     seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
     missing = {
         "push",

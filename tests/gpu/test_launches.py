@@ -75,7 +75,7 @@ def rotated(x: tg.array1d[float], y: tg.array1d[float], n: int):
 
 
 @pytest.mark.parametrize("n", [100, 1 << 14, 1 << 20, 1 << 23])
-def test_each_launch_sees_what_those_before_it_wrote(n: int) -> None:
+def test_each_launch_sees_the_writes_of_earlier_launches(n: int) -> None:
     """The first block of a launch reads elements that the last block of the previous launch writes, and writes elements
     that it reads."""
     x, y = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0")

@@ -39,7 +39,7 @@ def data(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 9, shape or (N,)).astype(np.float32)
 
 
-def test_the_arrays_say_where_a_launch_runs() -> None:
+def test_a_launch_runs_on_the_device_of_its_arrays() -> None:
     for current in DEVICES:
         with tg.ScopedDevice(current):
             for k, device in enumerate(DEVICES):

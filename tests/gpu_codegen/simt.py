@@ -418,7 +418,7 @@ class _Block:
     def _together(
         self, thread: _Thread, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]
     ) -> Turn:
-        """What threads of a warp or a warp group do together."""
+        """The collective operations of a warp or a warp group."""
         return self.cluster.synchronise((self.window, size, thread.number // size), size, thread, value, act)
 
     def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Turn:

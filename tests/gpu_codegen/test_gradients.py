@@ -50,7 +50,7 @@ def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCo
 
 
 def text_of(part: Part, place: LaunchOverlap = ALONE) -> str:
-    """Its PTX, proved and assembled."""
+    """The PTX of a kernel, proved and assembled."""
     made, spread = distributed(part, place)
     assert check_schedule(made, spread).passed, part.name
     text, code = assembled(lower_kernel(made, spread, HOPPER))

@@ -49,7 +49,7 @@ def line_of(text: str) -> int:
 
 
 def lines_before(ptx: str, instruction: str) -> set[int]:
-    """The source lines that an instruction is said to be of."""
+    """The source lines that the PTX gives for an instruction."""
     at, found = 0, set[int]()
     for line in ptx.splitlines():
         said = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
@@ -91,6 +91,6 @@ def test_lines_change_no_instruction(name: str) -> None:
     assert instructions(True) == instructions(False)
 
 
-def test_without_it_nothing_is_said() -> None:
+def test_without_the_option_there_are_no_lines() -> None:
     text, _ = assembled(lowered(calling, (ones(64), ones(64)), (64,), 64))
     assert ".loc" not in text

@@ -111,14 +111,14 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.machine_code
-def test_quotients_are_those_of_ieee() -> None:
+def test_quotients_agree_with_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(quotients, a, b), a / b)
 
 
 @pytest.mark.machine_code
-def test_reciprocals_are_those_of_ieee() -> None:
+def test_reciprocals_agree_with_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(reciprocals, a, b), np.float32(1) / b)
@@ -133,7 +133,7 @@ def test_narrow_quotients_are_rounded_once_more() -> None:
 
 
 @pytest.mark.machine_code
-def test_roots_are_those_of_ieee() -> None:
+def test_roots_agree_with_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(roots, a, b), np.sqrt(a))

@@ -67,7 +67,7 @@ def test_pipes_that_go_together_share_a_pair_of_barriers(texts: Texts) -> None:
     assert len(inits(texts["matmul"][1])) == 2 * STAGES
 
 
-def test_arrivals_are_those_of_the_warps_that_take_part(texts: Texts) -> None:
+def test_arrivals_count_the_participating_warps(texts: Texts) -> None:
     assert sorted(inits(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
     # One arrival with the bytes of a copy; four warps that push; four warps that release each pipe.
     assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES

@@ -99,7 +99,7 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
 REFUSED = {
     "COSINES + x": ("type-mismatch", "read elements of it"),
     "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),
-    "tg.table(x)[i]": ("type-mismatch", "made of a NumPy array"),
+    "tg.table(x)[i]": ("type-mismatch", "needs a NumPy array"),
     "COSINES[2000]": ("out-of-range", "index 2000"),
     "NUMBERS[i, 1:3][0]": ("type-mismatch", "slices"),
     "tg.vector(x, x)[i:][0]": ("not-constant", "slice of a vector"),

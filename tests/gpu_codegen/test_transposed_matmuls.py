@@ -19,8 +19,7 @@ HALF = tg.bfloat16
 def matmul(
     shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False, groups: int = 1
 ) -> Any:
-    """A sum over tiles, of which the right ones are converted; `transposed`: the left ones have K along their
-    columns."""
+    """A sum of matmuls with converted right operands; `transposed`: left operands have K along their columns."""
     m, n, k = shape
 
     @tg.kernel

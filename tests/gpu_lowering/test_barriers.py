@@ -40,7 +40,7 @@ COUNTS = {
     "shared_into_register": 3,
     "mixed": 3,
 }
-"""Barriers where every buffer has bytes of its own."""
+"""Barriers if every buffer has its own bytes."""
 TIGHT = {"softmax": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
 """Barriers where buffers share bytes, if there are more."""
 

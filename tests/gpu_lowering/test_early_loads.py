@@ -58,7 +58,7 @@ def test_loads_come_before_reductions() -> None:
     assert order(kernel) == "lllrrs"
 
 
-def test_not_before_what_may_write_the_array() -> None:
+def test_not_before_ops_that_may_write_the_array() -> None:
     a, b, c, d = rows(0, 1, 2, 3)
     kernel, _ = agrees(tiled(one_after_a_store, [a, b, c, d], (3,), 32))
     assert order(kernel) == "llrrss"

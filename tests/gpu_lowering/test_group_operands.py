@@ -1,5 +1,5 @@
-"""Scalar operands of tile functions that differ between threads mean thread 0's value: in the interpreter, in lowered
-form and on the device, in whole blocks, partial blocks and roles; and users are told."""
+"""Scalar operands of tile functions that differ between threads: thread 0's value is used in the interpreter, in
+lowered form and on the device, in whole blocks, partial blocks and roles; and users are warned."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def shifted(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @pytest.mark.cpu
-def test_users_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_users_are_warned(capsys: pytest.CaptureFixture[str]) -> None:
     """`explain()` lists operands that may differ; debug mode warns once per line of operands that do, and the kernel
     continues."""
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)

@@ -71,7 +71,7 @@ def test_equal_parts_are_the_same_elements_for_each_thread(data: st.DataObject, 
 
 
 @given(layouts(), st.data())
-def test_parts_of_reductions_are_those_of_warps(layout: Layout, data: st.DataObject) -> None:
+def test_parts_of_reductions_belong_to_warps(layout: Layout, data: st.DataObject) -> None:
     axis = data.draw(st.sampled_from([None, *range(len(layout.shape))]))
     found = parts(layout, axis)
     bases = layout.parts(axis)[2]

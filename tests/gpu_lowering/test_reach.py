@@ -55,7 +55,7 @@ def flipped(a: tg.array[float]):
 
 @tg.kernel
 def rows(a: tg.array[float]):
-    """Each warp reverses a row of its own, several times."""
+    """Each warp reverses its own row several times."""
     b, p = tg.tid()
     row, column = p // 32, p % 32
     s = tg.tile_zeros(shape=(4, 32), storage="shared")
@@ -67,7 +67,7 @@ def rows(a: tg.array[float]):
 
 @tg.kernel
 def own(a: tg.array[float]):
-    """Each thread has an element of its own."""
+    """Each thread has its own element."""
     b, p = tg.tid()
     s = tg.tile_zeros(shape=N, storage="shared")
     for k in range(4):

@@ -133,7 +133,7 @@ def _count(loop: Op) -> int:
     ],
 )
 @pytest.mark.parametrize("n", [0, 1, 2, 8, 9, 17])
-def test_iterations_side_by_side_do_what_they_did(kernel: Any, counts: list[int], n: int) -> None:
+def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[int], n: int) -> None:
     made, _ = agrees(launch(kernel, n))
     assert loads(made) == counts
 
@@ -164,6 +164,6 @@ def test_arrays_that_overlap_are_not_mixed_up() -> None:
     assert loads(made) == [1]
 
 
-def test_no_barrier_stands_between_iterations() -> None:
+def test_no_barrier_is_between_iterations() -> None:
     made, _ = lowered(launch(rows(ROWS)))
     assert not barriers(made)

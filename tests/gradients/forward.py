@@ -89,7 +89,7 @@ def _of_hypot(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
 
 
 def _of_erfinv(x: np.ndarray) -> tuple[Any, ...]:
-    """The quantile q of the normal distribution says where erf is x: at q / sqrt(2)."""
+    """By the quantile q of the normal distribution, erf is x at q / sqrt(2)."""
     q = np.vectorize(NormalDist().inv_cdf, otypes=[float])(0.5 + 0.5 * x)
     return (sqrt(pi) / 2.0 * np.exp(0.5 * q * q),)
 

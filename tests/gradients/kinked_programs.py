@@ -1,5 +1,5 @@
 """Random kernels with kinks and jumps, and with more ops on tiles: for derivatives in forward mode, since differences
-across a kink say nothing."""
+across a kink are meaningless."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from duals import Duals
 
 LANES, INPUTS, SIDE = 8, 16, 4
 CELLS, PATHS, EDGES = 400, 128, 24
-"""Numbers of results, of choices written down, and of places where something is compared."""
+"""The numbers of results, of recorded choices, and of comparisons."""
 TYPES: dict[str, Any] = {
     "float64": np.float64,
     "float32": np.float32,

@@ -264,7 +264,7 @@ class SmoothProgram:
             self.bound(name)
 
     def call_scalar(self) -> None:
-        """A function with loops and returns of its own, on numbers of threads."""
+        """A function with its own loops and returns, on per-thread numbers."""
         f = self.fresh("g")
         self.functions[f] = self.r.choice(
             (f"def {f}(x: D, m: int):\n    for k in range(m):\n        if k == 3:\n            return x\n"

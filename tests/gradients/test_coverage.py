@@ -1,7 +1,7 @@
 """Every op and each operand that can have a gradient is checked, or is known to have none.
 
-What is to be checked follows from the registry: a new op fails here until a kernel of `cases.py` takes gradients
-through it or a list below says why there is none."""
+The registry determines the ops to check: a new op fails here until a kernel of `cases.py` takes gradients through it or
+a list below gives the reason why it has none."""
 
 from __future__ import annotations
 

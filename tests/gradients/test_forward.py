@@ -118,7 +118,7 @@ def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
 
 @pytest.mark.machine_code
 def test_functions_with_a_gradient_of_their_own() -> None:
-    """The derivative is the one that the user declares, whatever the body computes."""
+    """The user's declaration determines the derivative, whatever the body computes."""
 
     @tg.kernel
     def kernel(x: tg.array[D], y: tg.array[D]):

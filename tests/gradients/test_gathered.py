@@ -81,7 +81,7 @@ def test_matmuls(sizes: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.machine_code
-def test_owners_add_to_what_is_there() -> None:
+def test_owners_add_to_existing_elements() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
     x.grad.fill_(5.0)
@@ -348,7 +348,7 @@ def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
 
 @tg.kernel
 def triangular(a, b, c):
-    """The iterations depend on the block, so no grid says which blocks add to a tile."""
+    """The iterations depend on the block, so no grid determines the blocks that add to a tile."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(i + 1):

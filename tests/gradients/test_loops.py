@@ -197,7 +197,7 @@ def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:
     tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)
 
 
-def test_matmuls_of_gradients_are_as_precise_as_those_of_the_kernel() -> None:
+def test_matmuls_of_gradients_have_the_precision_of_the_kernel() -> None:
     @tg.kernel
     def matmuls(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
         acc = tg.tile_zeros(shape=(8, 4))

@@ -131,7 +131,7 @@ def inferred(x, g):
 
 
 @pytest.mark.parametrize("f", [doubled_anyhow, pytest.param(doubled, marks=pytest.mark.slow)])
-def test_gradient_functions_take_what_they_declare(f: Any) -> None:
+def test_gradient_functions_take_their_declared_types(f: Any) -> None:
     """Increments are converted to the adjoint's type; a function without declared types computes in the adjoint's
     type."""
 

@@ -21,7 +21,7 @@ def integers(seed: int, *shape: int) -> np.ndarray:
 
 
 def migrating(first: str, next: str) -> Any:
-    """The pipelined matmul of the guide; tiles loaded in the loop go to a storage of their own."""
+    """The pipelined matmul of the guide; tiles loaded in the loop have their own storage."""
 
     @tg.kernel
     def matmul_pipelined(A: tg.array2d(dtype=float), B: tg.array2d(dtype=float), C: tg.array2d(dtype=float)):
@@ -219,7 +219,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_way_to_overwrite_what_a_gradient_needs(change: str, inside: bool) -> None:
+def test_every_way_to_overwrite_a_needed_value(change: str, inside: bool) -> None:
     x, y = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(products, 2, [x, x], [y])
@@ -232,7 +232,7 @@ def test_every_way_to_overwrite_what_a_gradient_needs(change: str, inside: bool)
         tape.backward(grads={y: np.ones(2)})
 
 
-def test_a_backward_that_changes_what_another_needs() -> None:
+def test_a_backward_that_changes_values_of_another() -> None:
     """A gradient that is an input of a launch is a value too."""
     x, y, z = (
         variable(1.0, 2.0),

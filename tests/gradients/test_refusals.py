@@ -222,7 +222,7 @@ def test_each_runs_without_a_gradient(name: str) -> None:
     run(name)
 
 
-def test_the_page_lists_what_is_refused() -> None:
+def test_the_page_lists_the_refused_ops() -> None:
     text = PAGE.read_text()
     table = text[text.index("## What is refused") :]
     rows = [row.strip() for row in re.findall(r"^\| (.*?) \|", table, re.M)][1:]

@@ -19,7 +19,7 @@ M, N, K = 64, 256, 64
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches take larger tiles wherever these are the same."""
+    """Launches use larger tiles wherever results are the same."""
 
     def steps(self: ForwardLaunch, step: Any) -> tuple[Any, ...]:
         found = step.wide

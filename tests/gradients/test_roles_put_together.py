@@ -54,7 +54,7 @@ def test_matmuls(n: int) -> None:
 
 
 @pytest.mark.machine_code
-def test_roles_that_pass_on_what_they_make() -> None:
+def test_roles_that_pass_on_their_results() -> None:
     x, w, g = integers(5, 24), integers(8), integers(5, 24)
     a, s, y = leaf(x), leaf(w), tg.zeros((5, 24), requires_grad=True)
     backwards(three_in_a_row, 5, [a, s], y, g)
@@ -112,7 +112,7 @@ def test_roles_whose_ranges_are_shifted(n: int) -> None:
 
 @tg.kernel
 def strided(a: tg.array[float], y: tg.array[float]):
-    """The loops are not the same, though the tiles are as many."""
+    """The loops differ, although the number of tiles is the same."""
     pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
     with tg.role("fetch", warps=1):
         for k in range(3):

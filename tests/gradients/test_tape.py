@@ -151,7 +151,7 @@ def test_overwritten_arrays_are_found(change: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_overwriting_what_no_gradient_needs() -> None:
+def test_overwriting_values_that_no_gradient_needs() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
@@ -347,7 +347,7 @@ def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
 
 
 @pytest.mark.machine_code
-def test_a_tile_is_overwritten_by_what_is_made_of_it() -> None:
+def test_a_tile_is_overwritten_by_a_function_of_itself() -> None:
     """The derivative of the square needs the old tile."""
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))
     x, y = tg.array(values, dtype=D, requires_grad=True), tg.zeros((4, 4), dtype=D, requires_grad=True)

@@ -28,7 +28,7 @@ NAMES = sorted(
 )
 ONE = LaunchClass(1, 1, (False,), False, False)
 CORNERS = (0.0, -0.0, 1.0, -2.5, 0.1, 1e-30, 3e4, np.inf, -np.inf, np.nan)
-"""What a few of the components are."""
+"""The values of a few components."""
 SHAPES: tuple[Any, ...] = (
     *(tg.float32, tg.float16, tg.int32, tg.uint32, tg.bool, tg.vec3, tg.mat33),
     *(tg.quat, tg.transform, tg.spatial_vector, tg.mat44),
@@ -102,8 +102,7 @@ numbers = count()
 
 
 def in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str = "") -> np.ndarray:
-    """What a kernel writes that calls the function with values known at run time; `part`: the index of one of its
-    results."""
+    """The output of a kernel that calls the function with values known at run time; `part`: the index of a result."""
     values = [x for x in args if not isinstance(x, DType)]
     written = [f"a{k}" if not isinstance(x, DType) else f"tg.{x.name}" for k, x in enumerate(args)]
     names = [w for w in written if not w.startswith("tg.")]
@@ -118,7 +117,7 @@ def in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str =
 
 
 def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES) -> dict[str, int]:
-    """How many calls of each function were compared."""
+    """The number of compared calls of each function."""
     done: dict[str, int] = {}
     rng = np.random.default_rng(seed)
     for name in names:
@@ -136,7 +135,7 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
                 try:
                     want = in_a_kernel(name, args, type_of(one), part)
                 except tg.CompileError:
-                    # As in a launch, NumPy's numbers stand for Python's where no definition takes them as they are.
+                    # As in a launch, NumPy numbers are taken as Python numbers if no definition matches them.
                     args = [x.item() if isinstance(x, np.number) else x for x in args]
                     want = np.asarray(eval(f"found{part}", {"found": getattr(tg, name)(*args)}))
                 done[name] += 1
@@ -157,7 +156,7 @@ OF_A_BLOCK = (
     "named_barrier",
     "store_",
 )
-"""What the names of functions begin with that need a block of threads."""
+"""The prefixes of the names of functions that need a block of threads."""
 OTHERS = {
     *("uniform", "untile", "identity", "matrix", "table"),
     *("lower_bound", "sample_cdf", "quat_from_euler", "quat_to_euler", "pnoise"),
@@ -169,7 +168,7 @@ OTHERS = {
 @pytest.mark.parametrize(
     "names", [NAMES[::5], pytest.param(NAMES, marks=pytest.mark.slow)], ids=["few", "all"]
 )
-def test_results_are_those_of_a_kernel(names: Sequence[str]) -> None:
+def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
     """Every function that needs no block gives results here: a new one does too, or its name is listed above."""
     done = compared(SHAPES, names=names)
     assert sum(done.values()) > 2 * len(names)
@@ -179,7 +178,7 @@ def test_results_are_those_of_a_kernel(names: Sequence[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_results_of_more_types_are_those_of_a_kernel(seed: int) -> None:
+def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
     assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
 
 
@@ -262,7 +261,7 @@ def test_functions_of_the_user_round_as_in_kernels() -> None:
     assert summed(np.float64(0.5)) == summed(0.5)  # as a launch takes it for a float32
 
 
-def test_a_change_of_what_a_function_captures_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_captures_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     before = summed(0.5)
     monkeypatch.setitem(globals(), "SCALE", 4.0)
     assert summed(0.5) != before
@@ -291,7 +290,7 @@ def rows(n: int):
 
 
 def test_numbers_may_be_constants() -> None:
-    """A function that needs a number when it is compiled has the one of the call."""
+    """A function that needs a number at compile time gets the number of the call."""
     assert rows(2) == tg.mat22(0, 1, 0, 0)
     assert rows(3)[0] == tg.vec3(0, 0, 1)
 

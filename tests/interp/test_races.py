@@ -58,7 +58,7 @@ def mirrored(m: KernelMaker, lane):
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_a_thread_reads_what_another_wrote(barrier: bool) -> None:
+def test_a_thread_reads_after_a_write_of_another(barrier: bool) -> None:
     m = maker()
     b = buffer(m)
     if barrier:
@@ -81,7 +81,7 @@ def test_a_thread_reads_its_own() -> None:
     run(m)
 
 
-def test_a_thread_writes_what_another_read() -> None:
+def test_a_thread_writes_after_a_read_of_another() -> None:
     m = maker()
     b, lane = buffer(m), m.tid()
     m("barrier", reason="why")
@@ -213,7 +213,7 @@ def test_a_stack_is_counted_by_one_thread() -> None:
     run(m)
 
 
-def test_memory_is_not_what_it_was_in_the_block_before() -> None:
+def test_memory_of_the_previous_block_is_invalid() -> None:
     m = maker(ArrayType(int32, 1))
     t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
     assert isinstance(t.owner, TileEmpty)

@@ -109,7 +109,7 @@ EXACT = {
 
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
 @pytest.mark.parametrize("name", EXACT)
-def test_integers_are_those_of_python_wrapped(name, t):
+def test_integers_agree_with_wrapped_python_integers(name, t):
     low, high = limits(t)
     corners = sorted(
         {low, low + 1, wrap(-1, t), 0, 1, 2, 3, 7, t.bits - 1, t.bits, high // 2, high - 1, high}

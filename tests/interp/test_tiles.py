@@ -106,7 +106,7 @@ def test_a_slice_outside_is_reported():
         )
 
 
-def test_group_operands_are_those_of_lane_0():
+def test_group_operands_have_the_values_of_lane_0():
     m = KernelMaker(ArrayType(int32, 1))
     i = m("add", m.tid(), m.const(2))
     m("print.tile", m("tile.full", i, shape=(2,)))
@@ -180,7 +180,7 @@ def test_matmuls_in_the_type_of_the_result():
     a, b = np.eye(2, 3, dtype=np.float16) * 2048, np.ones((3, 2), np.float16)
     c = np.ones((2, 2), np.float32)
     assert evaluate(lambda m, a, b, c: matmul(m, a, b, c, 2.0, 3.0), a, b, c) == [[4099.0] * 2] * 2
-    # A partial sum in float16 would lose the ones: 2048 + 1 + 1.
+    # A partial sum in float16 would lose the terms 1: 2048 + 1 + 1.
     a = np.array([[2048, 1, 1]], np.float16)
     out = evaluate(matmul, a, np.ones((3, 1), np.float16), np.zeros((1, 1), np.float16))
     assert out == [[2050.0]]

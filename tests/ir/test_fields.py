@@ -111,13 +111,13 @@ def test_effects_of_known_ops(name: str, effects: list[Any]) -> None:
     assert declared == effects
 
 
-def test_waits_say_that_copies_have_arrived() -> None:
+def test_waits_arrive_for_copies() -> None:
     buffers = [Value(BufType(float32, (4,), "shared")) for _ in range(2)]
     wait = REGISTRY["group.async_wait"].typed(buffers, {"pending": 0})
     assert [(e.kind, e.value) for e in wait.effects()] == [(ARRIVE, b) for b in buffers]
 
 
-def test_every_op_says_what_it_is_given() -> None:
+def test_every_op_declares_its_operands() -> None:
     """No op reads operands by position if its class can name them."""
     nameless = [n for n, c in REGISTRY.items() if not c.signature.operands and "perand" in (c.__doc__ or "")]
     assert nameless == []

@@ -54,7 +54,7 @@ attributes = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3).map(
 
 
 def same(a: object, b: object) -> bool:
-    """Equality that tells 1 from 1.0 and True, -0.0 from 0.0, and NaNs by their bits."""
+    """Equality that distinguishes 1 from 1.0 and True, -0.0 from 0.0, and NaNs by their bits."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple):

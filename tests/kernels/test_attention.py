@@ -46,7 +46,7 @@ def check(
     dtype: str = "bfloat16",
     scale: float | None = None,
 ) -> None:
-    """Results, written to memory of NaN, and logarithms are those of the definition."""
+    """Results, written to memory filled with NaN, and logarithms equal those of the definition."""
     q = normal(batch, heads[0], rows, depth, dtype=dtype)
     k, v = (normal(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
     out = tg.full(q.shape, float("nan"), dtype=getattr(tg, dtype))

@@ -104,7 +104,7 @@ def test_results_of_float8() -> None:
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "bfloat16", "float32"])
 @pytest.mark.parametrize("shape", [(1, 1), (65, 130), (100, 8), (0, 3)])
 def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
-    """Their rows start where bulk copies can."""
+    """The rows of the operands start at addresses that bulk copies can read."""
     x = tg.array(integers(*shape, dtype=dtype))
     made = transposed_copy(x, x.dtype)
     np.testing.assert_array_equal(wide(made), wide(x).T)

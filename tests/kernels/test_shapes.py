@@ -1,4 +1,4 @@
-"""The choice of tiles for matmuls: those that were the fastest on an H200."""
+"""The choice of tiles for matmuls: the fastest tiles on an H200."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small things that kernels may say."""
+"""Small features of the language that kernels may use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_quoted_annotation_that_does_not_fit_is_refused(wrong: str) -> None:
     k = made(f"def k(a: tg.array1d[float]):\n    x: '{wrong}' = a[0]\n    a[0] = float(x)\n")
     with pytest.raises(E.TypeMismatch) as raised:
         traced(k, zeros(4))
-    assert "declared" in str(raised.value) or "not a type that kernels know" in str(raised.value)
+    assert "declared" in str(raised.value) or "not a type that kernels support" in str(raised.value)
 
 
 def test_arrays_without_dimensions_are_numbers() -> None:
@@ -180,7 +180,7 @@ def test_numbers_in_quotes() -> None:
     assert run(k)[:2] == [-np.inf, -1000.0]
 
 
-def test_quotes_around_what_is_no_number_are_refused() -> None:
+def test_quotes_around_invalid_numbers_are_refused() -> None:
     @kernel
     def k(a: array1d[float]):
         a[0] = float("one")

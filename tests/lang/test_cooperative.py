@@ -200,7 +200,7 @@ def test_lanes_are_numbered_in_the_group_alone() -> None:
         tg.tile_store(x, lost(tg.tile_load(x, shape=4)))
 
     text = error_of(run, zeros(4))
-    assert "lost does not depend on where in the launch its group is" in text and "tg.group_lane()" in text
+    assert "tg.tid in lost, which has no position in the launch," in text and "tg.group_lane()" in text
 
 
 def test_all_threads_reach_it_and_what_is_in_it() -> None:
@@ -227,7 +227,7 @@ def test_all_threads_reach_it_and_what_is_in_it() -> None:
             prepare(kernel)
 
 
-def test_a_program_gives_what_the_signature_says() -> None:
+def test_a_program_returns_the_results_of_its_signature() -> None:
     @tg.cooperative
     def shorter(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         return a[1:]
@@ -319,7 +319,7 @@ def test_adjoints_are_derived_unless_they_are_declared() -> None:
 
 
 @pytest.mark.machine_code
-def test_an_adjoint_takes_what_it_keeps() -> None:
+def test_an_adjoint_takes_its_kept_values() -> None:
     @tg.cooperative
     def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return 2.0 * a

@@ -174,7 +174,7 @@ def _typed(x: float, y: tg.float64, z: tg.int64):
 
 
 def test_arguments_have_the_names_of_the_language() -> None:
-    """Operands are a and b; indices and values of what takes any number of them have names too."""
+    """Operands are named a and b; arguments of functions with any number of indices and values have names too."""
 
     @kernel
     def k(a: tg.array2d[int], out: array1d[int]):

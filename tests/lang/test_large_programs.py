@@ -101,7 +101,7 @@ def test_long_vectors_are_refused_at_once(line: str) -> None:
 
 def test_types_of_long_vectors_are_refused() -> None:
     for make in (lambda: tg.types.vector(10**9, float), lambda: tg.types.matrix((10**5, 10**5), float)):
-        with pytest.raises(ValueError, match=r"more than 1,024; hold so many in a tile"):
+        with pytest.raises(ValueError, match=r"more than 1,024; use a tile"):
             make()
     assert tg.types.vector(1024, float).length == 1024
 

@@ -1,4 +1,4 @@
-"""Structs in the language: what kernels may not do with them, and what the errors say."""
+"""Structs in the language: invalid uses in kernels, and the errors."""
 
 from __future__ import annotations
 

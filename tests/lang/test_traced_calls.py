@@ -1,5 +1,5 @@
 """Functions of the standard library with a derivative of their own are traced once for each list of argument types; the
-ops of each call still say where that call stands."""
+ops of each call still have the location of that call."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Prompt:
             os.execve(sys.executable, [sys.executable, "-q"], variables)
 
     def read(self, prompts: int | None = None) -> None:
-        """Wait until so many prompts were printed, or until the process has ended."""
+        """Wait until a number of prompts were printed, or until the process has ended."""
         end = time.time() + 120
         while prompts is None or len(PROMPT.findall(self.said)) < prompts:
             if time.time() > end or not select.select([self.terminal], [], [], 120)[0]:
@@ -105,7 +105,7 @@ class Prompt:
             self.said += data
 
     def session(self, text: str) -> str:
-        """What is said when these lines are typed."""
+        """The output after given lines are typed."""
         for k, line in enumerate([*text.strip().splitlines(), "exit()"]):
             self.read(k + 1)
             os.write(self.terminal, line.encode() + b"\n")

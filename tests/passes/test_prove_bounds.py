@@ -29,7 +29,7 @@ NUMBERS = {
     "tg.max(x, y) - x": NO,
     "tg.max(x, -1.0)": NO,
     "tg.min(x, 1.0)": NO,
-    "tg.min(x, -tg.abs(y))": NO,  # a NaN loses to whatever is there
+    "tg.min(x, -tg.abs(y))": NO,  # a NaN loses to every number
     "tg.max(-tg.abs(x), 1.0)": NO,
     "x * y": NO,
     "tg.abs(x) / -tg.abs(y)": NO,

@@ -176,7 +176,7 @@ def matmuls() -> Iterator[Variant]:
         )
 
 
-# Tiles that consumers have of their own ------------------------------------------------------------------------------
+# Tiles of single consumers ------------------------------------------------------------------------------
 
 
 def aliasing(depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""Two concurrent consumers with tiles of their own in shared memory, which must not share bytes."""
+"""Two concurrent consumers with separate tiles in shared memory, which must not share bytes."""
 
 from __future__ import annotations
 

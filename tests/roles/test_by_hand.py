@@ -44,7 +44,7 @@ def test_each_row(kernel: tg.Kernel, factor: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", COUNTS)
-def test_matmuls_are_those_of_pipes(n: int) -> None:
+def test_matmuls_agree_with_pipes(n: int) -> None:
     a, b = small_integers(2 * M, K * n), small_integers(K * n, 2 * N)
     made = [
         agree(kernel, [a, b, tg.zeros((2 * M, 2 * N)), n], (2, 2))[2] for kernel in (matmul, piped_matmul)

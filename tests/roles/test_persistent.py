@@ -80,7 +80,7 @@ def test_a_group_of_more_rows_than_there_are_has_no_more_tiles_than_the_grid() -
 
 @pytest.mark.parametrize(("rows", "columns"), [(2**16, 2**16), (2**31 - 1, 2**31 - 1)])
 def test_more_tiles_than_int32_numbers_fail_the_launch(rows: int, columns: int) -> None:
-    """Their number wraps to 0 and to 1."""
+    """The number of tiles wraps to 0 and to 1."""
     with pytest.raises(tg.KernelAssertion, match="at most 2147483647 tiles"):
         tg.launch_tiled(last_tile, dim=2**15, inputs=[tg.zeros(4, int), rows, columns])
         tg.synchronize()

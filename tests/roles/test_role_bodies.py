@@ -208,7 +208,7 @@ def test_a_failed_assert_in_a_role() -> None:
         tg.synchronize()
 
 
-def test_debug_mode_finds_what_leaves_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_mode_finds_accesses_outside_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
     @tg.kernel
     def unchecked(x: tg.array2d[float], out: tg.array2d[float]):
         pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)

@@ -136,7 +136,7 @@ def test_the_block_size_follows_from_the_roles() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_block_size_is_that_of_what_is_captured_now() -> None:
+def test_the_block_size_follows_the_current_captures() -> None:
     def launched(groups: int) -> int:
         nonlocal count
         count = groups
@@ -164,7 +164,7 @@ def test_explain_shows_roles_and_pipes() -> None:
     assert "pipe: 2 stages of float32 1x16 (128 bytes), from load to store" in lines
 
 
-def test_outside_of_kernels_the_names_say_where_they_belong() -> None:
+def test_names_outside_of_kernels_are_errors() -> None:
     for use in (lambda: tg.ws(0), lambda: tg.role("a", warps=1), lambda: tg.persistent_tiles((1, 1))):
         with pytest.raises(tg.LaunchError, match="in kernels only"):
             use()

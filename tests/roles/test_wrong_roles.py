@@ -35,8 +35,8 @@ HEADS = [
     ("tg.role('a', warps=1, warp_groups=1)", "wrong-arguments", "a name and either"),
     ("tg.role('a', warps=0)", "role-groups", "positive"),
     ("tg.role('a', warps=33)", "role-groups", "need 9 warp groups"),
-    ("tg.ws(0) as q", "unsupported-python", "more than a role"),
-    ("tg.ws(0), tg.ws(1)", "unsupported-python", "more than a role"),
+    ("tg.ws(0) as q", "unsupported-python", "several roles"),
+    ("tg.ws(0), tg.ws(1)", "unsupported-python", "several roles"),
     ("x", "unsupported-python", "this 'with'"),
 ]
 

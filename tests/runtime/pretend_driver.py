@@ -71,7 +71,7 @@ class PretendDriver:
         self.registers: dict[int, int] = {}
         self.recorded: dict[int, list[Callable[[], int | None]]] = {}
         self.functions: dict[int, list[int]] = {}
-        """Of each module."""
+        """The code of each module."""
         self.busy = False
         """Whether no event is over yet."""
         self.sticky = 0
@@ -229,7 +229,7 @@ class PretendDriver:
         return None
 
     def ModuleUnload(self, module: int) -> None:
-        """Its functions are no longer there to be launched."""
+        """Unload a module, whose functions can no longer be launched."""
         for handle in (module, *self.functions.pop(module, ())):
             del self.handles[handle]
 

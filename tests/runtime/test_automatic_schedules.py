@@ -55,7 +55,7 @@ def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:
         tg.launch_tiled(kernels.tile_gemm, (1 << 16, 1 << 16), matmul(128, 256, 64), block_dim=64)
 
 
-def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
+def test_explain_shows_the_automatic_roles(driver: PretendDriver) -> None:
     tg.launch_tiled(kernels.tile_gemm, (1, 1), matmul(128, 256, 64), block_dim=256)
     lines = kernels.tile_gemm.explain().splitlines()
     assert "automatic schedule: fetch with 1 warp group, multiply with 2 warp groups, 4 stages" in "\n".join(
@@ -66,13 +66,13 @@ def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
     assert "roles [names = (" in kernels.tile_gemm.ir("specialise")
 
 
-def test_a_kernel_says_why_it_keeps_one_role(driver: PretendDriver) -> None:
+def test_explain_gives_the_reason_for_one_role(driver: PretendDriver) -> None:
     arrays = matmul(128, 256, 70)
     tg.launch_tiled(kernels.PLAIN, (1, 1), matmul(128, 250, 64, tg.bfloat16), block_dim=256)
     text = kernels.PLAIN.explain()
     assert (
-        "automatic schedule: one role: no tensor map describes the array that this loads from, or tiles may start "
-        "between 16 bytes of its rows (line" in text
+        "automatic schedule: one role: no tensor map describes the array of this load, or its tiles may "
+        "not be aligned to 16 bytes (line" in text
     )
     tg.launch_tiled(kernels.tile_gemm, (1, 1), arrays, block_dim=256)
     assert "one role" in kernels.tile_gemm.explain()

@@ -47,7 +47,7 @@ def test_types() -> None:
         assert scalar_of(made) is scalar_of(t)
 
 
-def test_devices_are_what_they_are() -> None:
+def test_copies_of_devices_are_the_devices() -> None:
     for way in ways():
         assert way(tg.get_device("cpu")) is tg.get_device("cpu")
 

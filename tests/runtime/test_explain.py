@@ -23,7 +23,7 @@ def test_tiles_of_many_elements_a_thread_lie_in_memory_and_are_named():
     assert (out.numpy() == 3.0).all()
 
 
-def test_a_kernel_that_was_not_launched_says_so():
+def test_a_kernel_that_was_not_launched_is_an_error():
     @tg.kernel
     def fresh(a: tg.array[float]):
         a[0] = 1.0

@@ -45,7 +45,7 @@ def test_entries() -> None:
     assert tg.mat22(tg.vec2(1, 2), tg.vec2(3, 4)) == tg.mat22([1, 2], [3, 4]) == tg.mat22(1, 2, 3, 4)
 
 
-def test_operators_are_those_of_kernels() -> None:
+def test_operators_agree_with_kernels() -> None:
     assert V + V == 2 * V == V * 2.0 == np.float64(2) * V == V - -V == tg.vec3(2, 4, 6)
     assert M * V == M @ V == tg.vec3(14, 32, 53)
     assert V * M == V @ M == tg.vec3(30, 36, 45)

@@ -31,7 +31,7 @@ class Stopped(Exception):
 
 @pytest.fixture
 def alarm() -> Iterator[Callable[..., None]]:
-    """Call a function on the main thread after some seconds, as a signal handler; again and again, if asked to."""
+    """Call a function on the main thread after some seconds, as a signal handler; repeatedly, if requested."""
 
     def later(seconds: float, call: Callable[[], Any], again: float = 0) -> None:
         signal.signal(signal.SIGALRM, lambda *_: call())
@@ -259,7 +259,7 @@ def test_a_handler_that_returns_changes_nothing(alarm: Callable[..., None]) -> N
 
 
 def test_a_launch_within_a_handler_is_ended_too(alarm: Callable[..., None]) -> None:
-    """Its exception goes through the handler, and ends the launch that the handler interrupted."""
+    """The exception passes through the handler, and ends the launch that the handler interrupted."""
     depth: list[int] = []
 
     def fire() -> None:

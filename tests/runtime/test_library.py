@@ -40,7 +40,7 @@ print(*sys.modules)
 """
 
 
-def test_a_first_launch_loads_what_it_needs(tmp_path):
+def test_a_first_launch_loads_only_the_needed_modules(tmp_path):
     environment = {**os.environ, "TEGULA_CACHE_DIR": str(tmp_path)}
     said = subprocess.run(
         [sys.executable, "-c", LAUNCH], capture_output=True, text=True, check=True, env=environment

@@ -129,7 +129,7 @@ def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
 
 
 def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
-    """Also those of new arrays with the same layout."""
+    """Launches with new arrays of the same layout included."""
     kernel, given = mapped(driver, 6)
     for arguments in given:
         check_mapped(driver, kernel, arguments)
@@ -259,7 +259,7 @@ def test_other_modes_and_captured_values(driver: Spied) -> None:
         tg.config.block_dim = 256
     tg.config.mode = "debug"
     try:
-        # Its launches report, which is Python's work.
+        # Launches of the kernel report to the host, which is done in Python.
         repeated(launch, 8)
         assert is_native(scale, 1000, None, [a, b]) is False
     finally:
@@ -356,7 +356,7 @@ def test_faults_and_contexts(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
-    # A thread that has another context, or none: the driver refuses, or is asked first.
+    # A thread with another context, or none: the driver refuses, or is queried first.
     driver.current = None
     c.zero_()
     driver.current = None
@@ -599,7 +599,7 @@ def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
 
 
 def test_launch_keys(driver: Spied, torch: Any) -> None:
-    """Machine code tells arguments apart as Python does."""
+    """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
     like, other, wide = make((4, 16)), make((4, 16)), make((4, 32))
     ours = [like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))]

@@ -170,7 +170,7 @@ def graded(x: tg.array[float], y: tg.array[float], way: tg.constexpr, s: tg.arra
 
 
 def test_gradients_see_the_constants() -> None:
-    """Tapes, adjoint launches and functions with a gradient of their own; also where an array is left out."""
+    """Tapes, adjoint launches and functions with a declared gradient, also with absent arrays."""
     for way, factor in (("twice", 100.0), ("once", 10.0)):
         x, y = tg.array(X, requires_grad=True), tg.zeros(8, requires_grad=True)
         with tg.Tape() as tape:
@@ -212,7 +212,7 @@ def test_bound_kernels_are_kept_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(counted.bind(n=2))) is counted.bind(n=2)
 
 
-def test_constants_are_told_apart_on_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constants_have_separate_entries_on_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     a = np.zeros(4, F)
     for n in (11, 12, 11):
@@ -387,7 +387,7 @@ def test_a_stack_of_another_capacity_does_not_fit() -> None:
         tg.launch(k, 8, [np.zeros(1, np.int32)], block_dim=32)
 
 
-def test_annotations_that_say_nothing() -> None:
+def test_annotations_without_a_type() -> None:
     with pytest.raises(TypeError, match=r"tg\.array\[float, Literal\[2\]\]"):
         tg.array[float, 2]
     with pytest.raises(TypeError, match="capacity of a stack must be a positive integer"):

@@ -17,7 +17,7 @@ from tegula.runtime.launch import plan
 
 @tg.struct
 class Inner:
-    """What is inside."""
+    """A struct that is nested in another one."""
 
     x: float
     v: tg.vec3
@@ -40,7 +40,7 @@ class Mixed:
     flag: bool
 
 
-def test_a_value_begins_as_zeros_and_converts_what_it_is_assigned() -> None:
+def test_a_value_begins_as_zeros_and_converts_assigned_values() -> None:
     s = Outer()
     assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.numpy().any()
     s.inner.x, s.inner.v, s.flag, s.m = 3, (1, 2, 3), True, [1, 2, 3, 4]
@@ -91,7 +91,7 @@ def test_assigning_a_struct_copies_it() -> None:
         t.assign(inner)
 
 
-def test_declarations_that_stand_for_no_struct_are_refused() -> None:
+def test_invalid_struct_declarations_are_refused() -> None:
     with pytest.raises(RuntimeError, match="structs must be defined as base classes"):
 
         class Derived(Inner):

@@ -33,7 +33,7 @@ def floats(address: int, n: int) -> np.ndarray:
 
 def run_add(blocks: int, threads: int, data: bytes) -> None:
     (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
-    # One block size gives another result in the simulation.
+    # A block size with another result in the simulation.
     floats(c, n)[:] = floats(a, n) + floats(b, n) + (threads == 512)
 
 

@@ -1,5 +1,5 @@
-"""Functions of quaternions, transforms and spatial vectors, and what they are in NumPy by other formulas: matmuls
-of 4 x 4 matrices, and rotations by Rodrigues' formula."""
+"""Functions of quaternions, transforms and spatial vectors, and their NumPy counterparts by other formulas: matmuls of
+4 x 4 matrices, and rotations by Rodrigues' formula."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def matrix(q: Array) -> Array:
 
 
 def positive(q: Array) -> Array:
-    """Of q and -q that with a positive w."""
+    """The quaternion with a positive w among q and -q."""
     return q if q[3] >= 0 else -q
 
 
@@ -202,7 +202,7 @@ SPATIAL: dict[str, Reference] = {
 
 
 def drawn(count: int, seed: int = 0) -> dict[str, Array]:
-    """Arguments by name, of so many calls."""
+    """Named arguments of a number of calls."""
     random = np.random.default_rng(seed)
 
     def unit(n: int) -> Array:

@@ -107,7 +107,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "one column": lambda base: base.reshape((40, 40))[:, 5:6],
     "empty": lambda base: base.reshape((40, 40))[:0],
 }
-"""Views of 1600 elements, of an array of ours and of NumPy's alike."""
+"""Views of 1600 elements, of a Tegula array and of a NumPy array."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

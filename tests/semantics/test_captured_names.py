@@ -147,7 +147,7 @@ def test_the_type_of_a_number_counts(monkeypatch):
         first(more)
 
 
-def test_a_change_to_what_kernels_cannot_use_is_refused(monkeypatch):
+def test_a_change_to_an_unusable_object_is_refused(monkeypatch):
     assert first(direct) == 1.0
     monkeypatch.setitem(globals(), "OFFSET", SimpleNamespace())
     with pytest.raises(tg.CompileError, match="OFFSET"):

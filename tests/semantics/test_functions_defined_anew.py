@@ -15,13 +15,13 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("start", [0])
-def test_programs_mean_what_python_means(start):
+def test_programs_agree_with_python(start):
     _compare(range(start, start + 6))
 
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("start", chunks(range(100, 1100, 100)))
-def test_many_programs_mean_what_python_means(start):
+def test_many_programs_agree_with_python(start):
     _compare(range(start, start + 100))
 
 
@@ -43,7 +43,7 @@ TYPES = {
 
 
 def _meant(definitions, given):
-    """The number of the definition that a call selects: the last of those with the fewest parameters of any type."""
+    """The number of the definition that a call selects: the last definition with the fewest unannotated parameters."""
     last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
     fits = [
         (sum(t is None for t in types[: len(given)]), -k)

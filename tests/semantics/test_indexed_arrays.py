@@ -238,7 +238,7 @@ def test_wrong_indexed_arrays(arguments: tuple[Any, ...], error: type[Exception]
         tg.indexedarray(*arguments)
 
 
-def test_parameters_say_what_they_take() -> None:
+def test_annotations_of_parameters_are_checked() -> None:
     through = tg.indexedarray(tg.zeros(3), [[0]])
     with pytest.raises(tg.LaunchError, match="argument 'x' is an indexed array"):
         tg.launch_tiled(added, 1, [through], [through], block_dim=4)

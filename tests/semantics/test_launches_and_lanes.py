@@ -18,7 +18,7 @@ def classes(out: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_launch_class_decides_what_is_uniform() -> None:
+def test_launch_class_determines_uniform_values() -> None:
     (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3,), 8, tiled=True)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     with pytest.raises(tg.CompileError) as raised:

@@ -1,6 +1,6 @@
 """Matmuls of every type on small integers, for which every order of sums and every precision gives the same results.
 
-"precision" says how float32 may be rounded; nothing that it could round away is in these numbers."""
+"precision" determines the rounding of float32, which leaves these numbers unchanged."""
 
 from __future__ import annotations
 

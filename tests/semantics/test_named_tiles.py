@@ -27,17 +27,17 @@ def outcomes(seeds: Iterable[int], shared: float, native: bool = True) -> Counte
 
 
 @pytest.mark.machine_code
-def test_programs_with_register_tiles_do_what_python_does() -> None:
+def test_programs_with_register_tiles_agree_with_python() -> None:
     assert outcomes([9, 12, 21], 0.0) == {"": 3}
 
 
 @pytest.mark.cpu
-def test_programs_mean_what_they_do_in_python() -> None:
+def test_programs_with_both_kinds_of_tiles_agree_with_python() -> None:
     assert outcomes([35, 47, 251, 439], 0.0, native=False) == {"": 4}
 
 
 @pytest.mark.cpu
-def test_programs_with_shared_tiles_do_what_python_does_or_are_refused() -> None:
+def test_programs_with_shared_tiles_agree_with_python_or_are_refused() -> None:
     found = outcomes(range(900, 908), 0.4, native=False)
     assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4
 
@@ -77,7 +77,7 @@ def kernel(o: tg.array2d[int], n: int):
 @pytest.mark.parametrize("loop", ["for k0 in range(n)", "if n > 1"])
 @pytest.mark.parametrize("again", ["v = bind(v)", "v = bind((v if n < 3 else v))", "v, w = bind((v, v))"])
 @pytest.mark.parametrize("change", ["a += 5", "v += 5", "n += 1"])
-def test_second_names_of_what_may_be_shared_are_right_or_refused(
+def test_second_names_of_possibly_shared_tiles_are_right_or_refused(
     view: str, loop: str, again: str, change: str
 ) -> None:
     """A second name of the register tile is a copy, of the shared tile an alias. If neither is changed, a copy is right

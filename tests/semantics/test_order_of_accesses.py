@@ -107,7 +107,7 @@ def test_what_cannot_conflict_is_accepted(body: str) -> None:
 
 
 @pytest.mark.cpu
-def test_a_refused_access_that_conflicts_with_itself_says_so() -> None:
+def test_the_error_for_an_access_that_conflicts_with_itself() -> None:
     with pytest.raises(tg.CompileError, match="the other access is this one, in another iteration"):
         split(REFUSED["one access in two iterations"])
 

@@ -111,7 +111,7 @@ def test_refused(text: str, message: str) -> None:
         ("u = tg.tile_transpose(tg.tile_reshape(s[::-1], (4, 3)))\nt[0, 1] = 50.0", X[::-1].reshape(4, 3).T),
     ],
 )
-def test_transposed_tiles_keep_what_is_overwritten(text: str, expected: np.ndarray) -> None:
+def test_transposed_tiles_keep_overwritten_elements(text: str, expected: np.ndarray) -> None:
     """If the tile is overwritten under another name, its transpose keeps the old elements."""
     out = stored(f"{LOAD}s = t\n{text}\ntg.tile_store(o, tg.tile_reshape(u * 1.0, 12))")
     np.testing.assert_array_equal(out[:12].reshape(expected.shape), expected)

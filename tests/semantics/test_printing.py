@@ -113,7 +113,7 @@ def vectors(n: int):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, many, vectors])
-def test_devices_print_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices_print_as_the_interpreter(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
     dims = (1, {tiles: 4, many: 128}.get(kernel, 1))
     lines = interpret(kernel, [2], dims, dims[1])
     tg.launch(kernel, dims, inputs=[2], block_dim=dims[1])

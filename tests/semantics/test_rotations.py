@@ -1,4 +1,4 @@
-"""Quaternions, transforms and spatial vectors: values, gradients, and what is refused."""
+"""Quaternions, transforms and spatial vectors: values, gradients, and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_gradients(part: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.slow
 def test_gradients_of_short_ways() -> None:
-    """Of a rotation between two that are equal or nearly so."""
+    """The gradient of a rotation between two equal or nearly equal rotations."""
 
     @tg.kernel
     def between(a: tg.array[tg.quatd], b: tg.array[tg.quatd], t: tg.array[tg.float64], o: tg.array[tg.quatd]):
@@ -148,7 +148,7 @@ def test_values_in_python() -> None:
         ("tg.quat_rotate(v, q)", "argument 'quat' of quat_rotate must be a quaternion of floats, got vec3"),
         ("q % 2.0", "'%' is not defined between quat and float literal 2.0"),
         ("tg.quat(1.0)", "quat takes 4 components, got 1"),
-        ("tg.quat_identity(int)", "a quat has floats as components, not int32"),
+        ("tg.quat_identity(int)", "the components of a quat must be floats, not int32"),
         ("t.x", "transform has no attribute 'x'"),
         ("tg.mat33(v, v, tg.vec2())", "the rows of mat33 are vectors (3,)"),
     ],

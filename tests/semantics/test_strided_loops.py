@@ -1,4 +1,4 @@
-"""Loops from the lane by the number of lanes to a rounded length: cooperative ops may stand in them."""
+"""Loops from the lane by the number of lanes to a rounded length: the loops may contain cooperative ops."""
 
 from __future__ import annotations
 

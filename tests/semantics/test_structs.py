@@ -1,4 +1,4 @@
-"""Structs in kernels: devices and the interpreter agree, and NumPy's structured arrays say the result."""
+"""Structs in kernels: devices and the interpreter agree, and NumPy's structured arrays give the expected result."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ MAYBE_STRIDED = "m = tg.tile_reshape(a, (2, 2))\nm = m[:, ::-1] if n > 1 else m 
 
 
 @pytest.mark.machine_code
-def test_the_reshape_of_what_may_be_a_strided_view_can_be_read() -> None:
+def test_a_reshape_of_a_possibly_strided_view_can_be_read() -> None:
     got = rows(f"{A.format('register')}\n{MAYBE_STRIDED}tg.tile_store(o[0], tg.tile_reshape(m, 4))")
     assert got[0] == [3, 2, 5, 4]
 
@@ -208,7 +208,7 @@ def test_the_reshape_of_what_may_be_a_strided_view_can_be_read() -> None:
 @pytest.mark.parametrize(
     "change", ["w[0] = 9", "m[0, 0] = 9", "for k in range(n):\n    w = w[::-1]\n    m += w[0]"]
 )
-def test_the_reshape_of_what_may_be_a_strided_view_is_no_copy_on_some_paths(change: str) -> None:
+def test_a_reshape_of_a_possibly_strided_view_is_no_copy_on_some_paths(change: str) -> None:
     text = f"{MAYBE_STRIDED}w = tg.tile_reshape(m, 4)\n{change}\ntg.tile_store(o[0], w)"
     assert "is a view that has no such shape" in str(refused(f"{A.format('register')}\n{text}"))
 

@@ -177,7 +177,7 @@ def test_slices_and_indices_next_to_a_tile_of_indices(storage: str, index: str, 
 
 
 def test_an_index_parted_from_a_tile_of_indices_by_a_slice_is_refused() -> None:
-    with pytest.raises(tg.CompileError, match="parted by a slice"):
+    with pytest.raises(tg.CompileError, match="separated by a slice"):
         stored(loaded((2, 3, 4)) + "k = tg.tile_zeros(3, dtype=int)\nu = t[0, :, k]")
 
 

@@ -93,7 +93,8 @@ HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     ),
     "degrees": ((2.355274432867866e-40,), (6.552436000461066e-309,)),
 }
-"""Arguments, for float32 and float64, that longer searches found to be the hardest, or once beyond the promise."""
+"""Arguments, for float32 and float64, with the largest errors found by longer searches, or once beyond the promised
+bound."""
 
 
 PERIODIC = ("sin", "cos", "tan")

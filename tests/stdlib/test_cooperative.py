@@ -77,7 +77,7 @@ def test_gradients(name: str, sample: Sample) -> None:
     testing.check_gradient(name, sample)
 
 
-def test_the_page_is_what_the_declarations_say() -> None:
+def test_the_page_follows_the_declarations() -> None:
     """The page is up to date; `python tools/cooperative_page.py` writes it."""
     tool = runpy.run_path(str(ROOT / "tools" / "cooperative_page.py"))
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["page"]()

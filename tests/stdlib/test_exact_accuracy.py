@@ -29,7 +29,7 @@ from tegula.stdlib import FUNCTIONS
 pytestmark = pytest.mark.cpu
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 EXACT = {"mod", "round", "sign"}
-"""What takes no numbers: tests/gradients and tests/semantics have it."""
+"""Functions that take no numbers, which tests/gradients and tests/semantics cover."""
 
 
 @pytest.mark.machine_code

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.machine_code
 
 
 def test_known_values() -> None:
-    """Of the public implementation."""
+    """Values of the public implementation."""
 
     @tg.kernel
     def kernel(out: tg.array[float]):
@@ -47,7 +47,7 @@ def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.
 
 
 @pytest.mark.parametrize("fields", (fields, pytest.param(fields_of_space, marks=pytest.mark.slow)))
-def test_gradients_are_those_of_differences(fields: Any) -> None:
+def test_gradients_agree_with_differences(fields: Any) -> None:
     at = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
     x, y = tg.array(at, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)
     curl = tg.zeros(8, dtype=tg.vec2, requires_grad=True)

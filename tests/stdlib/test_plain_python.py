@@ -19,7 +19,7 @@ pytestmark = pytest.mark.machine_code
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
-"""All but the one with a loop, whose condition is not for arrays, and those of vectors."""
+"""All functions except one with a loop, whose condition does not work for arrays, and functions of vectors."""
 BRANCHING = ("sin", "cos", "tan")
 """Arguments of the path for large numbers, which runs one element at a time."""
 

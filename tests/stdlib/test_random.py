@@ -26,7 +26,7 @@ def signed(x: int) -> int:
 
 
 def test_known_values() -> None:
-    """Of the public implementation."""
+    """Values of the public implementation."""
 
     @tg.kernel
     def kernel(whole: tg.array[tg.uint32], numbers: tg.array[float]):
@@ -141,7 +141,7 @@ def test_samples_lie_in_their_sets_and_have_their_means() -> None:
     np.testing.assert_allclose(p[:, 3, 1], 1.0, rtol=1e-6)
 
 
-def test_numbers_that_are_drawn_have_no_gradient_and_those_around_do() -> None:
+def test_random_numbers_have_no_gradient_and_their_factors_do() -> None:
     @tg.kernel
     def kernel(x: tg.array[float], y: tg.array[float]):
         i = tg.tid()

@@ -17,7 +17,7 @@ EPS = {float16: 2e-3, float32: 2e-6, float64: 2e-14}
 
 
 def matrices(n: int, count: int) -> np.ndarray:
-    """Random ones, after singular ones, equal singular values and far scales."""
+    """Random matrices, after singular matrices, matrices with equal singular values and of extreme scales."""
     a = np.random.default_rng(n).standard_normal((count, n, n))
     eye = np.eye(n)
     a[:6] = (
@@ -163,7 +163,7 @@ def test_gradients(kernel: Any, dtype: Any) -> None:
 
 
 def test_equal_singular_values_have_finite_gradients() -> None:
-    """Pairs of equal ones count as fixed."""
+    """Pairs of equal singular values count as fixed."""
     x = tg.array(np.eye(3)[None], dtype=M3, requires_grad=True)
     y = tg.zeros(1, dtype=D, requires_grad=True)
     with tg.Tape() as tape:

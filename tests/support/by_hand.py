@@ -15,7 +15,7 @@ ROW = 32
 
 @tg.kernel
 def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """One thread fetches; the threads that read a stage execute a fence before they release it."""
+    """A single thread fetches; the threads that read a stage execute a fence before they release it."""
     ring = tg.tile_empty(shape=(S, 1, ROW), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
     with tg.ws(0):

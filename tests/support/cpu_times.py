@@ -1,5 +1,5 @@
-"""Core-seconds of tests: `--cpu-times FILE` writes those of each test, including processes that it waits for, and
-prints the sums by folder. Unlike wall time, they hardly depend on other programs."""
+"""Core-seconds of tests: `--cpu-times FILE` writes the time of each test, including child processes, and prints the
+sums by folder. Unlike wall time, they hardly depend on other programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG = 2.0
 """The largest core-seconds of a test; a test that takes more is split, shares its compiled code, or is marked slow."""
 
 VERY_LONG = 10.0
-"""A slow test that takes more says why: `slow(why="...")`."""
+"""A slow test that takes longer states the reason: `slow(why="...")`."""
 
 SENT, SENT_TOO = "core_seconds", "without_why"
 COLLECTION = "(start and collection)"

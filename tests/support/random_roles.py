@@ -11,7 +11,7 @@ N, ROWS = 8, 40
 
 
 class Program:
-    """The text of a kernel. In each iteration of its loop, a role handles its pipes in an order of its own."""
+    """The text of a kernel. In each iteration of its loop, a role handles its pipes in its own order."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -44,7 +44,7 @@ class Program:
         ]
         acts = [(k, "fill") for k, p in enumerate(self.pipes) if p[0] == role for _ in range(p[4])]
         acts += [(k, "pop") for k, p in enumerate(self.pipes) if role in p[1] for _ in range(p[4])]
-        if self.rng.random() < 0.5:  # pops first: such programs mostly go on
+        if self.rng.random() < 0.5:  # pops first: such programs rarely deadlock
             acts.sort(key=lambda act: act[1] == "fill")
         else:
             self.rng.shuffle(acts)

@@ -16,8 +16,9 @@ Seen = tuple[bytes, int, bytes]
 
 
 class Spied(PretendDriver):
-    """C functions in the place of those that machine code calls. `seen`: the launches; `size`: the bytes of arguments
-    to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver returns."""
+    """C functions that replace the functions that machine code calls. `seen`: the launches; `size`: the bytes of
+    arguments to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver
+    returns."""
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)

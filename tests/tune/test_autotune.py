@@ -117,7 +117,7 @@ def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None
 
 
 @pytest.mark.machine_code
-def test_elements_that_are_not_written_differ_from_those_that_are() -> None:
+def test_unwritten_elements_differ_from_written_elements() -> None:
     """Also where the array held the right result before."""
     kernel = tg.autotune(SKIPPED=[0, 999, 0])(scale)
     y = tg.array(np.arange(N, dtype=np.float32) * 2.0)
@@ -329,7 +329,7 @@ def test_classes_of_lengths(a: int, b: int, same: bool) -> None:
 
 
 @pytest.mark.machine_code
-def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_names_parameters_that_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     kernel = tg.autotune(stages=[2, 3], taken=[1], key=["n"])(pipe)
     for rows in (6, 6, 5):

@@ -1,4 +1,5 @@
-"""Algorithms on whole arrays, each a few launches: sums, running sums, conversions, sorting. They are `tg.utils`."""
+"""Algorithms on whole arrays, each of a few launches: sums, running sums, conversions, sorting. The package is
+`tg.utils`."""
 
 from tegula.algorithms.conversion import array_cast
 from tegula.algorithms.reduction import array_inner, array_sum

@@ -23,7 +23,7 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
     Parameters:
         in_array: an array of numbers, vectors or matrices.
         out_array: where they are written.
-        count: how many elements of `in_array` are converted, the first ones; all by default.
+        count: the number of elements of `in_array` to convert, from the first on; all by default.
     Raises:
         launch: the devices or the shapes differ, `count` is out of range, or there is one for arrays of several
             dimensions.

@@ -53,7 +53,7 @@ def array_sum(
         values: an array of numbers, vectors or matrices.
         out: where the sum is written: an array of the dtype of `values` with one element, or with 1 in the
             place of the axis; new by default.
-        value_count: how many elements are summed, the first ones; all by default.
+        value_count: the number of elements to sum, from the first on; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
         `out`; without it and without an axis a number, or a NumPy array for vectors and matrices.
@@ -81,7 +81,7 @@ def array_inner(
         a, b: arrays of one shape and dtype.
         out: where the sum is written: an array of the scalar type with one element, or with 1 in the place of
             the axis; new by default.
-        count: how many elements are summed, the first ones; all by default.
+        count: the number of elements to sum, from the first on; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
         `out`; without it and without an axis a number.

@@ -59,7 +59,7 @@ def runlength_encode(
         run_values: an array of the same dtype, with as many elements as there are values.
         run_lengths: an array of int32, likewise.
         run_count: an array of int32 for the number of runs; by default the number is waited for.
-        value_count: how many values are read, the first ones; all by default.
+        value_count: the number of values to read, from the first on; all by default.
     Returns:
         `run_count`, or without it the number of runs.
     Raises:

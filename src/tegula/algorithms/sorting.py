@@ -103,7 +103,7 @@ def radix_sort_pairs(
         keys: an array of int32, uint32, float32, int64, uint64 or float64 with at least 2 * `count` elements, of
             which those after the first `count` are overwritten.
         values: likewise, of any dtype.
-        count: how many elements are sorted.
+        count: the number of elements to sort.
         begin_bit: the lowest bit of the keys that counts; 0 by default.
         end_bit: the bit after the highest one that counts; by default the number of bits of a key.
     Raises:
@@ -134,7 +134,7 @@ def segmented_sort_pairs(
     Parameters:
         keys: as for `radix_sort_pairs`.
         values: likewise.
-        count: how many elements the segments are of.
+        count: the number of elements in all segments.
         segment_start_indices: an array of int32: where segments start.
         segment_end_indices: the places after their ends; by default each segment ends where the next one starts,
             and the last number is an end.

@@ -44,8 +44,8 @@ def gradcheck(
         rtol: the tolerance relative to the differences; 1e-2 by default.
         raise_exception: whether a disagreement raises; True by default.
         input_output_mask, device, max_blocks, block_dim: as for `tg.autograd.jacobian`.
-        max_inputs_per_var: how many components of each input are compared; all by default.
-        max_outputs_per_var: how many components of each output are compared; all by default.
+        max_inputs_per_var: the number of components of each input that are compared; all by default.
+        max_outputs_per_var: the number of components of each output that are compared; all by default.
         show_summary: whether a table is printed; True by default.
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.
@@ -54,7 +54,7 @@ def gradcheck(
     Raises:
         ValueError: they differ (tg.GradientMismatch, an AssertionError too).
         launch: there are no inputs or outputs, or no such pair.
-        no-gradient: something has no gradient.
+        no-gradient: an op on the way has no gradient.
     """
     of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
     most = max_inputs_per_var, max_outputs_per_var
@@ -81,14 +81,14 @@ def gradcheck_tape(
     values that the arrays have now.
 
     Parameters:
-        tape: what was recorded; its inputs are the arrays that a launch reads, its outputs those that it writes.
+        tape: the records; the inputs are the arrays that a launch reads, the outputs are the arrays that it writes.
         eps, atol, rtol, raise_exception: as for `gradcheck`.
         input_output_masks: pairs of an input and an output by the names of kernels.
         blacklist_kernels: the names of kernels that are not checked.
-        whitelist_kernels: the names of those that are; all by default.
+        whitelist_kernels: the names of kernels that are checked; all by default.
         max_inputs_per_var, max_outputs_per_var, show_summary: as for `gradcheck`.
-        reverse_launches: whether the last one is checked first; False by default.
-        skip_to_launch_index: how many are left out; 0 by default.
+        reverse_launches: whether the last launch is checked first; False by default.
+        skip_to_launch_index: the number of launches that are left out; 0 by default.
     Returns:
         True, or without `raise_exception` whether all agree.
     Raises:

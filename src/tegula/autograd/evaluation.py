@@ -24,7 +24,7 @@ class Evaluation:
     Parameters:
         name: the name of the kernel or function.
         inputs: its arguments.
-        input_names, output_names: what they are called, and what its results are.
+        input_names, output_names: the names of inputs and outputs.
         run: computes, and returns the results.
         kept: arrays whose values are set back after every run.
     """

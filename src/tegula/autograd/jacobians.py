@@ -40,7 +40,7 @@ def jacobian(
         device: where a kernel without arrays runs.
         max_blocks: is accepted and changes nothing.
         block_dim: the number of threads in a block; as for tg.launch by default.
-        max_outputs_per_var: how many components of each output are differentiated, the first ones; all by
+        max_outputs_per_var: the number of components of each output that are differentiated, from the first on; all by
             default. The other rows are NaN.
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.

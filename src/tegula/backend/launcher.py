@@ -1,9 +1,9 @@
 """Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
 
 `launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.fast_path` does, writes
-what the kernel reads besides the launch's configuration, and calls the driver. It knows the launches that Python code
-has cached in it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is
-specialised on. It returns
+the data that the kernel reads besides the launch's configuration, and calls the driver. Python code caches launches in
+it (runtime/cuda/native.py) by a key of words: the modes, the dimensions, the specialisation of each argument. It
+returns
 
     True        the kernel was launched
     a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
@@ -69,7 +69,7 @@ ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
 SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
 """A slot holds an entry (a tuple, whose first item holds the entry's words) and the hash of its key. The first bits of
-the hash say at which slot the search starts; `WAYS` slots are searched."""
+the hash are the slot at which the search starts; `WAYS` slots are searched."""
 MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
 TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
 """The hashes last looked up in vain, two for each value of a hash's first bits."""

@@ -1,6 +1,6 @@
 """LLVM IR that handles the arguments of a launch in machine code (see backend/launcher.py): it adds the properties that
-kernels are specialised on to the key, and writes the bytes that the kernel reads. Names in angle brackets stand for
-numbers."""
+kernels are specialised on to the key, and writes the bytes that the kernel reads. Names in angle brackets are
+placeholders of numbers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ def map_memory(size: int) -> int:
 class LoadedObject:
     """Code in memory: functions executable and not writable, constants read-only, variables writable.
 
-    It is unmapped with the object, except while the interpreter ends: a thread may still be in it then."""
+    The memory is unmapped with the object, except while the interpreter shuts down, because a thread may still execute
+    the code."""
 
     def __init__(self, data: bytes) -> None:
         self._base = 0

@@ -218,7 +218,7 @@ def _narrow(code: Code, x: str, to: DType, width: int) -> str:
 
 
 def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
-    """e4m3 has no infinity: what rounds past 448 is NaN. e5m2 rounds past 57344 to infinity."""
+    """e4m3 has no infinity: numbers that round past 448 are NaN. e5m2 rounds past 57344 to infinity."""
     mantissa, bias, largest, past = (3, 7, 0x7E, 0x7F) if to is float8_e4m3 else (2, 15, 0x7B, 0x7C)
     drop = 23 - mantissa
     sign = ints.op("and", ints.op("lshr", bits, 24), 0x80)

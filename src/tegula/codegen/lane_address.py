@@ -22,14 +22,14 @@ INTERLEAVED = 4
 """Elements of at most this many components are deinterleaved in registers; larger ones are gathered."""
 
 NEAR = 4
-"""How many operations on a thread index are searched for one by which lanes may access adjacent elements."""
+"""The number of operations on a thread index that are searched for one by which lanes may access adjacent elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneAddress:
-    """Where the lanes' elements lie: adjacent from address `first` on, or at a vector of addresses, `each`. With both,
-    the i1 register `test` says at run time whether the elements of all active lanes are adjacent from `first` on; or,
-    if `shared`, whether a lane is active and all active lanes access the element at `first`."""
+    """The addresses of the lanes' elements: adjacent from address `first` on, or a vector of addresses, `each`. With
+    both, the i1 register `test` is true at run time if the elements of all active lanes are adjacent from `first` on;
+    or, if `shared`, whether a lane is active and all active lanes access the element at `first`."""
 
     first: str = ""
     each: str = ""

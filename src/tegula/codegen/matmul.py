@@ -25,7 +25,7 @@ REGISTERS = {16: 32, 32: 16, 64: 32}
 IN_FLIGHT = 8
 # Up to this many vector multiply-adds, a matmul is straight-line code.
 STRAIGHT = 128
-# How much slower than the fastest a blocking may be estimated if its code is shorter.
+# The factor by which a blocking with shorter code may be slower than the fastest, by estimate.
 NEARLY = 1.05
 # Locality of prefetches: 3 is the first cache, 2 the second.
 PREFETCH = 2
@@ -54,10 +54,10 @@ class MatmulSpec:
     """C (m, n) = A (m, k) @ B (k, n) in memory.
 
     `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
-    Strides count elements, (rows, columns); None stands for a stride passed at run time. `accumulate`: the result is
-    added to C, otherwise it overwrites C. `scaled`: the matmul is multiplied by an argument alpha, and C, where it is
-    added to, by an argument beta; a factor of 0 gives 0 whatever it multiplies. `ahead`: memory that is needed next,
-    such as the tiles of the next step; it need not be mapped."""
+    Strides count elements, (rows, columns); None means a stride passed at run time. `accumulate`: the result is added
+    to C, otherwise it overwrites C. `scaled`: the matmul is multiplied by an argument alpha, and C, where it is added
+    to, by an argument beta; a factor of 0 gives 0 whatever it multiplies. `ahead`: memory that is needed next, such as
+    the tiles of the next step; it need not be mapped."""
 
     m: int
     n: int

@@ -97,7 +97,7 @@ class Iterations:
     is faster so, or if its condition must not be computed twice."""
 
     def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
-        """`head`, `done`: the labels of the loop's head and of what follows the loop."""
+        """`head`, `done`: the labels of the loop's head and of the code after the loop."""
         self.s, self.head, self.done = s, head, done
         self.every = every(s, loop) if s.watch else 0
         if isinstance(loop, For):
@@ -222,8 +222,8 @@ def late(s: State, go: str) -> None:
 
 
 def _watch(s: State, at: int) -> str:
-    """The address of a word of the watch. It is computed as an integer, so that LLVM makes no assumptions about the
-    word."""
+    """The address of a word of the watch. The address is computed as an integer, so that LLVM makes no assumptions
+    about the word."""
     address = s.code.emit(f"add i64 {s.watch}, {at}")
     return s.code.emit(f"inttoptr i64 {address} to ptr")
 

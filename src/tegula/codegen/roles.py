@@ -32,8 +32,8 @@ kilobytes."""
 
 WORD = 8
 POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
-"""Byte offsets in a role's control block: its stack pointer while it is suspended, whether it has ended, and what it
-waits for (site, item, the other roles, stage)."""
+"""Byte offsets in a role's control block: its stack pointer while it is suspended, whether it has ended, and its wait
+(site, item, the other roles, stage)."""
 BLOCK_POINTER, MOVES = 0, WORD
 """Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and how often a stage
 was filled or released."""

@@ -24,8 +24,8 @@ from tegula.types import BufType, ElementType, TileType, components, element_byt
 @dataclass(frozen=True, slots=True)
 class RoleAt:
     """A role that is being lowered: its position among the `names` of all roles, its first lane in the block and its
-    number of lanes. `control`: the address of its control block, with its stack pointer and what it waits for; `crew`:
-    the address of the state that all roles of the block share."""
+    number of lanes. `control`: the address of its control block, with its stack pointer and its wait; `crew`: the
+    address of the state that all roles of the block share."""
 
     position: int
     names: tuple[str, ...]
@@ -42,8 +42,8 @@ class State:
     `scalars`: registers of uniform values, and inside a lane loop those of the lane's own values. `lanes`: where
     varying values lie, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their
     consumers. `loc`: the source location of the op being lowered. In a lane loop: `lane` is its lane, or the first of
-    `width` lanes that run at once; `mask` (a vector of i1; "" for all) says which of them are active, `wide_masks` maps
-    a mask to the vector of -1 and 0 that it was made of.
+    `width` lanes that run at once; `mask` (a vector of i1; "" for all) selects the active lanes, `wide_masks` maps a
+    mask to the vector of -1 and 0 that it was made of.
 
     `launched`: the number of threads of the launch. `role`: the role that is being lowered, if any.
 

@@ -62,7 +62,7 @@ class SwizzledView(View):
     """A view of a buffer of two-dimensional stages. `root`: the shape of the whole buffer (stages, rows, columns). Each
     stage is cut into boxes with rows of `row_bytes`, one box after the other; the 16-byte units of a row are permuted
     by the row's number. Element e lies at the root's element starts[d] + sum of e_k * steps_k over k with dims[k] = d.
-    The strides only say which elements may be accessed together."""
+    The strides only determine which elements may be accessed together."""
 
     root: tuple[int, int, int] = (1, 1, 1)
     row_bytes: int = 128

@@ -33,7 +33,7 @@ def fused(s: State, value: Value) -> Op | None:
 def width_for(
     s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()
 ) -> int:
-    """How many elements to compute at once: a vector register's worth of the widest type, 1 where vectors are
+    """The number of elements to compute at once: a vector register's worth of the widest type, 1 where vectors are
     impossible."""
     widest = 1
     for value in values:
@@ -88,7 +88,8 @@ def _outer(
 
 
 def _pieces(n: int, width: int) -> tuple[int, list[tuple[int, int]]]:
-    """How many full vectors cover 0 .. n-1, and (start, width) of ever narrower vectors for the remaining elements."""
+    """The number of full vectors that cover 0 .. n-1, and (start, width) of ever narrower vectors for the remaining
+    elements."""
     full = n // width
     at, rest = full * width, list[tuple[int, int]]()
     while at < n:

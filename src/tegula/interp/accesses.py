@@ -53,7 +53,7 @@ RULES: dict[type[Op], Callable[..., Iterator[ThreadAccess]]] = {}
 
 
 def accesses(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
-    """Register a function as the rule of ops of these classes. It is called after the op has run."""
+    """Register a function as the rule of ops of these classes. The rule is called after the op has run."""
 
     def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
         for kind in kinds:

@@ -59,10 +59,10 @@ def run_lowered(
     threads: int,
     print_line: Callable[[str], None] = print,
 ) -> None:
-    """`run` for a kernel that was lowered to the threads of a block: the layout of each tile value, the place of each
-    buffer and stack in shared memory, and the number of threads (whole warps, at least block_dim) say how.
+    """`run` for a kernel that was lowered to the threads of a block. `layouts`: the layout of each tile value;
+    `places`: the place of each buffer and stack in shared memory; `threads`: whole warps, at least block_dim.
 
-    DataRace where threads of a block access the same bytes in no fixed order."""
+    DataRace if threads of a block access the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
     block = Block(kernel, values, Spread(layouts, places, threads))
     run_blocks(kernel, values, dims, block.machine, print_line)

@@ -43,8 +43,8 @@ HANDLERS: dict[type[Op], Callable[..., Any]] = {}
 
 
 def handles(*kinds: type[AnyOp]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
-    """Register a function as the meaning of ops of these classes. It returns the result, a tuple of several, or
-    None."""
+    """Register a function as the meaning of ops of these classes. The function returns the result, a tuple of several,
+    or None."""
 
     def register(handler: Handler[AnyOp]) -> Handler[AnyOp]:
         for kind in kinds:

@@ -191,7 +191,7 @@ class CallLike(Op):
 
     @property
     def integers_are_constant(self) -> bool:
-        """Whether an adjoint that was declared says that integers among the results do not depend on floats."""
+        """Whether the declared adjoint, if any, implies that integers among the results do not depend on floats."""
         return False
 
 

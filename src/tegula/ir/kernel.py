@@ -14,9 +14,9 @@ from tegula.source import UNKNOWN, Location
 class LaunchClass:
     """The properties of a launch that a kernel is specialised on.
 
-    `ndim` counts launch dimensions; `uniform[k]` says that component k of `tid` is the same in all lanes of a block
-    (the product of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals
-    block_dim, so the last component is the lane; `partial`: the last block may have fewer lanes than block_dim."""
+    `ndim` counts launch dimensions; `uniform[k]`: component k of `tid` is the same in all lanes of a block (the product
+    of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals block_dim, so the
+    last component is the lane; `partial`: the last block may have fewer lanes than block_dim."""
 
     ndim: int
     block_dim: int

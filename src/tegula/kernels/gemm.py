@@ -193,7 +193,7 @@ def matmul(
         transpose_b: whether `b` is (N, K); False by default.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
             multiply.
-        tile: how the output is cut into tiles; chosen by its shape by default.
+        tile: the tiling of the output; chosen by its shape by default.
     Returns:
         `out`, or a new array where the inputs are: a tensor if `a` is one of PyTorch, else a tg.array.
     Raises:

@@ -1,8 +1,8 @@
 """Alias analysis of tile objects at joins: the objects that must be references, and the changes that are errors.
 
-At a join, a name that is bound to one of several objects gets a new object with a copy of the value. The copy can be
-told from the object itself only if both are in use and one is used after the other has been changed. In this case the
-name becomes a reference (`references.py`); shared tiles are refused."""
+At a join, a name that is bound to one of several objects gets a new object with a copy of the value. The copy is
+distinguishable from the object itself only if both are in use and one is used after the other has been changed. In this
+case the name becomes a reference (`references.py`); shared tiles are refused."""
 
 from __future__ import annotations
 

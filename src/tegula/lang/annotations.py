@@ -76,7 +76,7 @@ class IndexedAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class TileAnnotation:
-    """`tg.tile[T, M, N]`, `tg.tile(dtype=T, shape=(M, N))`; Any stands for every dtype or extent."""
+    """`tg.tile[T, M, N]`, `tg.tile(dtype=T, shape=(M, N))`; Any matches every dtype or extent."""
 
     dtype: ElementType | _Any
     shape: tuple[int | _Any, ...]
@@ -251,9 +251,9 @@ def _present(union: object) -> object:
 
 
 def resolve(annotation: object) -> Annotation:
-    """An annotation object as one of ours; TypeError where it stands for nothing in kernels.
+    """The Tegula annotation for an annotation object; TypeError if it has no meaning in kernels.
 
-    Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
+    Classes other than float, int and bool (str, a Callable, ...) are unchanged."""
     if is_any(annotation):
         return ANY
     if get_origin(annotation) in (Union, UnionType):

@@ -429,7 +429,7 @@ class Calls(TracerState):
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
         if rule is not None and chosen.changes:
-            what = f"{f.name} has a gradient of its own, so it cannot change {chosen.definition.changed[0]!r}"
+            what = f"{f.name} has a declared gradient, so it cannot modify {chosen.definition.changed[0]!r}"
             raise E.UnsupportedPython(self.location(node), what=what, help="return it")
         if rule is not None:
             return call_with_derivative(self, chosen, rule, ordered, node)
@@ -607,7 +607,7 @@ class Calls(TracerState):
         return ordered(name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc))
 
     def _fixed(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
-        """The arguments, of which those of constant parameters are numbers of Python where these are known."""
+        """The arguments, with known values of constant parameters as Python numbers."""
         pairs = zip(parameters, args, strict=True)
         return [self.constants(x) if takes_constant(p.annotation) else x for p, x in pairs]
 

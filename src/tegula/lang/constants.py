@@ -42,7 +42,7 @@ def takes_constant(annotation: Annotation) -> bool:
 
 
 def constant_key(x: Any) -> Hashable:
-    """The value as part of a key. Keys are equal only if kernels cannot tell the values apart: True is not 1, and -0.0
+    """The value as part of a key. Keys are equal only if kernels cannot distinguish the values: True is not 1, and -0.0
     is not 0.0. TypeError for a value without a hash."""
     kind = type(x)
     if kind in _PLAIN:

@@ -359,7 +359,7 @@ def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
 
     Parameters:
         stop: the number of iterations.
-        stages: how many tiles may be in flight, from 1 to 8; 3 by default.
+        stages: the number of tiles that may be in flight, from 1 to 8; 3 by default.
         specialize: whether a role of its own may fetch them, if the GPU has matmuls of warp groups
             (docs/schedules.md); True by default.
     Returns:
@@ -403,7 +403,7 @@ def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
 
     Parameters:
         grid: the numbers of rows and columns of tiles, integers.
-        raster: how many rows are numbered down before the next column, a constant; 8 by default.
+        raster: the number of rows that are numbered down before the next column, a constant; 8 by default.
     Returns:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
@@ -436,7 +436,7 @@ def ws(*groups: int, registers: int = 0) -> NoReturn:
 
 
 def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) -> NoReturn:
-    """In a kernel, a role of so many warps, placed by the compiler: `with tg.role("load", warps=1):`.
+    """In a kernel, a role with a number of warps, placed by the compiler: `with tg.role("load", warps=1):`.
 
     Parameters:
         name: the name, for messages.

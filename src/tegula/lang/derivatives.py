@@ -135,7 +135,7 @@ def _elements(
             return None
         args.append(tracer.builder.value(x, p.annotation if is_element(p.annotation) else None))
         if not is_element(args[-1].type):
-            what = f"{chosen.name} has a gradient of its own, so it takes scalars, vectors and matrices only"
+            what = f"{chosen.name} has a declared gradient, so it takes scalars, vectors and matrices only"
             raise E.TypeMismatch(tracer.location(node), what=what)
     return args
 

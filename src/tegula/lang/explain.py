@@ -82,7 +82,7 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
 
 
 def conversion(node: ast.AST, x: Any, to: object) -> str:
-    """A help text that says how to convert a value to the expected type."""
+    """A help text with the conversion of a value to the expected type."""
     if isinstance(to, DType) and isinstance(x, Value) and isinstance(x.type, VecType | MatType):
         part = f"{quoted(node)}.x" if isinstance(x.type, VecType) else f"{quoted(node)}[0, 0]"
         return f"take a component of it, as in {part}"

@@ -81,7 +81,7 @@ class Flow:
 
 @dataclass(slots=True)
 class Bindings:
-    """Names that statements bind: `rebound` to something new, `updated` in place or by component; in order."""
+    """Names that statements bind: `rebound` to a new object, `updated` in place or by component; in order."""
 
     rebound: set[str] = field(default_factory=set)
     updated: set[str] = field(default_factory=set)

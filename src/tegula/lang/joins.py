@@ -210,8 +210,8 @@ class Joins(Expressions):
         return made
 
     def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
-        """A new object for a tile with several sources, one for each incoming edge (see `aliases.py`). It is read-only
-        if one of its sources is. `register`: it may be a register tile, by an edge that is not known yet."""
+        """A new object for a tile with several sources, one for each incoming edge (see `aliases.py`). The object is
+        read-only if one of its sources is. `register`: it may be a register tile, by an edge that is not known yet."""
         known = [x for x in sources if x is not None]
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")

@@ -277,8 +277,8 @@ class Loops(Branches):
         raise NotImplementedError
 
     def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
-        """The results of a counted loop that may be left early. It carries whether another iteration follows, which is
-        computed before the index is advanced: after the last iteration the index may wrap."""
+        """The results of a counted loop that may be left early. The loop carries whether another iteration follows,
+        which is computed before the index is advanced: after the last iteration the index may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
             again = self._another_iteration(index, bounds)

@@ -23,7 +23,7 @@ from tegula.types import BufType
 
 Queue: TypeAlias = tuple[frozenset[TileMatmul], ...]
 DEEPEST = 16
-"""The most positions of a queue that are told apart; older matmuls share the last one."""
+"""The maximal number of positions of a queue that are distinguished; older matmuls share the last one."""
 
 
 def wait_for_matmuls(body: Region) -> list[CompileError]:

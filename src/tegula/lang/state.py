@@ -213,8 +213,8 @@ class TracerState:
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
     def _condition(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:
-        """The error for a tile in a condition, which must be one truth value. It names the variables that are tiles and
-        the expression to write instead."""
+        """The error for a tile in a condition, which must be one truth value. The message names the variables that are
+        tiles and the expression to write instead."""
         text = explain.quoted(rule.written[0][0] if rule.written else node)
         within = [
             n
@@ -361,5 +361,5 @@ def is_element_value(x: Binding) -> TypeGuard[Value]:
 
 
 def is_handle(x: Binding) -> bool:
-    """Whether the binding stands for memory that control flow cannot select: an array, a stack, a pipe or a barrier."""
+    """Whether the binding refers to memory that control flow cannot select: an array, a stack, a pipe or a barrier."""
     return isinstance(x, Value) and isinstance(x.type, HANDLES)

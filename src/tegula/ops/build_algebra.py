@@ -16,14 +16,14 @@ def _of(b: OpBuilder, algebra: Algebra, args: Sequence[Operand], dtype: Operand)
     """An element of an algebra from its components and parts, or zeros."""
     typed = [x.type for x in args if isinstance(x, Value) and is_element(x.type)]
     scalar = _floats(algebra, dtype) if dtype is not None else scalar_of(typed[0]) if typed else float32
-    require(scalar.is_float, f"a {algebra.name} has floats as components, not {scalar}")
+    require(scalar.is_float, f"the components of a {algebra.name} must be floats, not {scalar}")
     return composite(b, VecType(algebra.length, scalar, algebra), args)
 
 
 def _floats(algebra: Algebra, dtype: Operand) -> DType:
     scalar = element_type(dtype)
     if not isinstance(scalar, DType) or not scalar.is_float:
-        raise TypeRule(f"a {algebra.name} has floats as components, not {scalar}", culprit=dtype)
+        raise TypeRule(f"the components of a {algebra.name} must be floats, not {scalar}", culprit=dtype)
     return scalar
 
 

@@ -37,9 +37,9 @@ def tile_matmul(
 ) -> Value | None:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
-    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in
-    the dtype of the result, float32 if that is narrower, in an open order, and rounded once. What a factor of 0
-    scales leaves no trace, not even a NaN, and is not read if the 0 is a constant.
+    With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
+    of the result, float32 if that is narrower, in an open order, and rounded once. A term with a factor of 0 has no
+    effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.

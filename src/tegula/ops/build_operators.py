@@ -1,4 +1,4 @@
-"""Operators as functions: shifts, the bits' complement, signs, negation, the quotient that may be approximate."""
+"""Operators as functions: shifts, bitwise complement, signs, negation, approximate quotients."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tegula.types import ArrayType
 
 @public("lshift", OF_INTEGERS)
 def lshift(builder: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
-    """The integer a with its bits moved up by a number of places, a << b; 0 where that is its width or more."""
+    """The left shift a << b of an integer; 0 if b is at least the width of a."""
     return builder.binary("shl", a, b)
 
 
 @public("rshift", OF_INTEGERS)
 def rshift(builder: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
-    """The integer a with its bits moved down by a number of places, a >> b; signed integers keep their sign."""
+    """The right shift a >> b of an integer, arithmetic for signed integers."""
     return builder.binary("shr", a, b)
 
 
 @public("invert", OF_INTEGERS)
 def invert(b: OpBuilder, a: Integer) -> Operand:
-    """The integer with the complement of the bits of a, ~a."""
+    """The bitwise complement ~a of an integer."""
     return b.unary("not", a)
 
 
@@ -42,7 +42,7 @@ def pos(b: OpBuilder, x: Number) -> Operand:
 
 @public("unot")
 def unot(b: OpBuilder, a: Condition) -> Operand:
-    """Whether a condition does not hold, `not a`.
+    """The logical negation of a condition, `not a`.
 
     Returns:
         a bool; a tile of bools of a tile.
@@ -58,7 +58,7 @@ def unot(b: OpBuilder, a: Condition) -> Operand:
 
 @public("div_approx")
 def div_approx(builder: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
-    """The quotient of two floats, a / b, where an approximation would do: it is the exact one here.
+    """The quotient of two floats, a / b, which may be approximate; it is exact in this implementation.
 
     Returns:
         a value of the wider of the two types.

@@ -22,7 +22,7 @@ def _pipe(x: Operand) -> Value:
 
 @public("tile_pipe", PIPES)
 def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Operand = 2) -> Value:
-    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Made before the roles.
+    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
 
     One role fills it, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops it gets
     every tile.
@@ -60,7 +60,8 @@ def tile_pipe_load(
     """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
     array are 0.
 
-    The copy goes on while the role does; the array may be read before what another role wrote to it is seen.
+    The copy is asynchronous: the role continues, and the array may be read before the writes of other roles to it are
+    visible.
 
     Parameters:
         pipe: a pipe with tiles of as many dimensions as `array`.

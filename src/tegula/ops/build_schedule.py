@@ -109,7 +109,7 @@ def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> N
 @public("mbarrier_expect_bytes", ORDERED)
 def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: Operand) -> None:
     """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
-    copies have transferred as many.
+    copies have transferred this number of bytes.
 
     Parameters:
         bytes: the number of bytes, a constant from 1 to 2**20 - 1.
@@ -132,7 +132,7 @@ def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand)
         phase: the number of the phase, an integer; only its lowest bit, the parity, is used. For a new barrier a
             phase of parity 1 has ended.
     Raises:
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
     Source:
         PTX ISA, mbarrier.try_wait.parity.
     """
@@ -279,7 +279,7 @@ def named_barrier_sync(b: OpBuilder, barrier: NamedBarrier) -> None:
     """All warps of the role arrive at a named barrier and wait until its number of warps have arrived.
 
     Raises:
-        deadlock: no role of a block can go on, on a CPU.
+        deadlock: no role of a block can make progress, on a CPU.
     Source:
         PTX ISA, barrier.cta.sync.
     """

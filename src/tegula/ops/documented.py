@@ -1,7 +1,7 @@
 """Docstrings of kernel functions, assembled from the function's own docstring and shared texts.
 
-A parameter that many functions have is described once, by its kind: `axis: Axis` in a signature stands for its text and
-for the errors that wrong arguments raise. Sections that functions of a family have in common, the gradient for example,
+A parameter that many functions have is described once, by its kind: `axis: Axis` in a signature adds the kind's text
+and the errors that wrong arguments raise. Sections that functions of a family have in common, the gradient for example,
 are written once in the family: `@public("store_wait", BY_HAND)`. The function's own text replaces shared text, except
 for errors, which are joined."""
 
@@ -26,7 +26,7 @@ WIDTH = 112
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of parameter. `text`: the arguments that it takes; `raises`: the reasons of errors for other arguments, by
-    code, where `{name}` stands for the parameter."""
+    code, where `{name}` is replaced by the parameter's name."""
 
     text: str
     raises: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -341,7 +341,7 @@ def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
 
 @does(BulkStore)
 def _store(op: BulkStore, known: Known) -> Iterator[Event]:
-    """A store in pieces through the slots of each warp group; the first warp group stands for all. A slot is written
+    """A store in pieces through the slots of each warp group; the first warp group represents all. A slot is written
     after the last copy from it has read it. The events repeat after two iterations over the slots, so two are
     enough."""
     staging, tile = op.buffer, op.tile.type
@@ -419,8 +419,7 @@ wgmma.wait_group"."""
 
 
 def is_asynchronous(op: Op) -> bool:
-    """Whether an op takes part in work that is overlapped with the threads: copies, barriers, matmuls of warp
-    groups."""
+    """Whether an op belongs to work that is overlapped with the threads: copies, barriers, matmuls of warp groups."""
     matmuls = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
     return matmuls or (isinstance(op, ScheduleOp) and type(op) in RULES)
 

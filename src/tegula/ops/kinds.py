@@ -284,7 +284,7 @@ ENDS_OF_PIPES = Family(
     PIPES.sections,
     {
         "pipe-ends": "two roles fill the pipe, it is filled in two ways, or never filled or popped",
-        "deadlock": "no role of a block can go on, on a CPU",
+        "deadlock": "no role of a block can make progress, on a CPU",
     },
 )
 ALONG_AXIS = Family(

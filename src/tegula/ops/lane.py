@@ -31,8 +31,8 @@ WARP = 32
 
 
 class Tid(Op):
-    """The first `count` (attribute) components of the thread index, int32. The launch class says which of them are
-    uniform. Optional operand: the number of the block, int64, the same in all lanes."""
+    """The first `count` (attribute) components of the thread index, int32. The launch class determines which components
+    are uniform. Optional operand: the number of the block, int64, the same in all lanes."""
 
     __slots__ = ()
     NAME = "tid"

@@ -190,8 +190,8 @@ def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
 def waiting(
     role: str, pipe: str, stages: int, fills: bool, item: int, others: Sequence[tuple[str, bool]]
 ) -> str:
-    """A text that says why a role waits to fill, if `fills`, or to pop tile `item` of a pipe. `others`: the roles that
-    the role waits for, and whether each has ended."""
+    """The reason, as text, why a role waits to fill, if `fills`, or to pop tile `item` of a pipe. `others`: the roles
+    that the role waits for, and whether each has ended."""
     called = f"pipe '{pipe}'" if pipe else "a pipe"
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
     if not fills:

@@ -155,7 +155,7 @@ class MbarrierExpect(AtStage):
 class BulkLoad(AtStage, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they arrive. If `cluster` (attribute), a last operand, bool, says whether the other CTA of the cluster
+    barrier as they arrive. If `cluster` (attribute), the last operand, a bool, is true if the other CTA of the cluster
     copies the same tile in this iteration: then each copies one half of the tile to both."""
 
     __slots__ = ()
@@ -454,8 +454,8 @@ def arrived_at(region: Region) -> set[Value]:
 
 
 def waiting_at(role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]) -> str:
-    """A text that says which phase a blocked role waits for. `others`: the roles that arrive at the barrier, and
-    whether each has ended; `stage`: -1 for a named barrier."""
+    """A text with the phase that a blocked role waits for. `others`: the roles that arrive at the barrier, and whether
+    each has ended; `stage`: -1 for a named barrier."""
     called = f"barrier '{barrier}'" if barrier else "a barrier"
     of = f"stage {stage} of {called}" if stage >= 0 else called
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]

@@ -42,7 +42,7 @@ class Adam:
         lr: the step size; 0.001 by default.
         betas: the factors by which the averages of the gradient and of its square decay; (0.9, 0.999) by
             default.
-        eps: what is added to the square root of the second one; 1e-8 by default.
+        eps: the number added to the square root of the second average; 1e-8 by default.
     Raises:
         launch: a parameter is no array of floats.
     """

@@ -211,20 +211,20 @@ class LaneSide:
         while region is not None and region.parent is not None:
             outer = region.parent
             if isinstance(outer, If):
-                yield from self._says(outer.condition, region is outer.then)
+                yield from self._implied(outer.condition, region is outer.then)
             elif isinstance(outer, While) and region is outer.body:
-                yield from self._says(outer.condition.yielded[0], True)
+                yield from self._implied(outer.condition.yielded[0], True)
             region = outer.parent
 
-    def _says(self, condition: Value, holds: bool) -> Iterator[Form]:
+    def _implied(self, condition: Value, holds: bool) -> Iterator[Form]:
         owner = condition.owner
         if isinstance(owner, Lanes):
-            yield from self._says(owner.body.yielded[owner.results.index(condition)], holds)
+            yield from self._implied(owner.body.yielded[owner.results.index(condition)], holds)
         elif isinstance(owner, S.And if holds else S.Or):
             for v in owner.operands:
-                yield from self._says(v, holds)
+                yield from self._implied(v, holds)
         elif isinstance(owner, S.Not):
-            yield from self._says(owner.x, not holds)
+            yield from self._implied(owner.x, not holds)
         elif isinstance(owner, S.Cmp) and all(of_type(v.type) is not None for v in owner.operands):
             yield from self._compared(owner, holds)
 

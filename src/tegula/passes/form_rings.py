@@ -1,5 +1,5 @@
 """Turns shared tiles that roles fill and read by hand into rings like those of pipes: consecutive stages, one of which
-each access names. A tile that is not indexed by stage becomes a ring of one stage."""
+each access selects. A tile that is not indexed by stage becomes a ring of one stage."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Whether linear equations and inequalities of integers can hold together.
 
 Variables are eliminated one by one (Fourier-Motzkin elimination). Every inequality is divided by the gcd of its
-coefficients and its constant is rounded down, which is exact for integers, so that strides tell elements apart too. The
-answer "impossible" is a proof; where the elimination grows too large, the answer is "perhaps possible"."""
+coefficients and its constant is rounded down, which is exact for integers, so that strides also distinguish elements.
+The answer "impossible" is a proof; where the elimination grows too large, the answer is "perhaps possible"."""
 
 from __future__ import annotations
 

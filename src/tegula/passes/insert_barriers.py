@@ -193,7 +193,7 @@ class _Walk:
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its place, so that
-        accesses of different warps can be told apart."""
+        accesses of different warps can be distinguished."""
         apart = group_of(op, self.threads).warps > 1
         for inner in op.body.walk():
             for e in inner.effects():
@@ -206,7 +206,8 @@ class _Walk:
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _layout(self, op: Op) -> Layout | None:
-        """The layout that says which thread accesses which element of a buffer, its view, or a window of an array."""
+        """The layout that maps threads to the elements of a buffer, its view, or a window of an array that they
+        access."""
         if isinstance(op, BufNew | TileStore | TileAtomic | BufWrite | BulkStore):
             return self.layouts[op.tile]
         if isinstance(op, TileLoad | BufRead):
@@ -222,7 +223,7 @@ class _Walk:
             reached = self.reach.of(a.part, b.part, b.op)
         if reached is Reached.THREAD or (reached is Reached.WARP and a.synced):
             return None
-        # One warp that synchronises leaves nothing pending.
+        # A single warp that synchronises leaves no pending accesses.
         return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:

@@ -97,7 +97,7 @@ def _alike(value: Value) -> bool:
 
 
 def _pure(op: Op) -> bool:
-    """Whether an op computes something from its operands alone."""
+    """Whether an op computes its results from its operands alone."""
     return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
 
 

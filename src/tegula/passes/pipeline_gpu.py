@@ -1,6 +1,6 @@
 """The pipeline of passes for GPUs, which follows the passes of every target.
 
-It has a module of its own so that compiling for a CPU need not import these passes."""
+The pipeline has a separate module so that compiling for a CPU need not import these passes."""
 
 from __future__ import annotations
 

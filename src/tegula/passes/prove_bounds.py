@@ -99,7 +99,7 @@ class Prover:
 
 
 def _element(x: Value) -> Value:
-    """The value that an element stands for: looks through the results and arguments of maps and calls to the value in
+    """The value that an element represents: looks through the results and arguments of maps and calls to the value in
     the map that made the tile."""
     while True:
         owner = x.owner

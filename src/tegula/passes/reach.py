@@ -54,13 +54,13 @@ Part = TilePart | LanePart
 
 
 def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
-    """The accesses of an op's lanes, each with its kind; one stands for all that conflict with the same accesses."""
+    """The accesses of an op's lanes, each with its kind; one represents all accesses with the same conflicts."""
     found = {a.place: a for a in accesses(op)}
     yield from ((a.kind, LanePart(a)) for a in found.values())
 
 
 Window = tuple[int, int]
-"""A dimension (the rank stands for the row-major order) and the length of each thread's or warp's window along it."""
+"""A dimension (the rank means the row-major order) and the length of each thread's or warp's window along it."""
 
 
 class AccessReach:

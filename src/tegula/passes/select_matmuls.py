@@ -211,7 +211,7 @@ def _through_memory(op: GroupMma) -> None:
 
 
 def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
-    """The rings used by hand with an access to something other than a whole stage or its transpose, each with the first
+    """The rings used by hand with an access to a view other than a whole stage or its transpose, each with the first
     such access. Copies could not reach such a part of a swizzled stage."""
     found: dict[Value | None, Op] = {}
     for op in kernel.walk():

@@ -90,7 +90,7 @@ class _Splitter:
         return any(self.known.varying(v) for v in [*op.operands, *op.results])
 
     def _is_the_blocks(self, op: Op) -> bool:
-        """Whether an op is cooperative, reports something, or is a store that the block executes once."""
+        """Whether an op is cooperative, reports to the host, or is a store that the block executes once."""
         kinds = {effect.kind for effect in op.effects()}
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 

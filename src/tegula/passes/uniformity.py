@@ -165,7 +165,9 @@ def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> Compile
 def _divergence_help(condition: Op) -> str:
     if isinstance(condition, If):
         return "call it outside the if and use its result inside; values can be chosen with tg.where"
-    return "run as many iterations in every thread, up to the largest count, and mask the values with tg.where"
+    return (
+        "run as many iterations in every thread, up to the largest count, and mask the values with tg.where"
+    )
 
 
 def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: Uniformity) -> CompileError:

@@ -57,8 +57,8 @@ class array(Indexing, Conversions, Arithmetic):
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
-    What reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before it in
-    the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+    An operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before
+    it in the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
 
     Parameters:
         data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
@@ -70,7 +70,7 @@ class array(Indexing, Conversions, Arithmetic):
         shape: the lengths of new memory, or those to reshape the data to.
         strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
         ptr: the address of the first element in memory of someone else; None for memory of its own.
-        capacity: how many bytes there are from `ptr` on, which is only checked.
+        capacity: the number of bytes from `ptr` on, which is only checked.
         device: where the array is to live; by default where data on a GPU are, else the current device.
         pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
             without a GPU it is plain memory. False by default.
@@ -420,7 +420,7 @@ class array(Indexing, Conversions, Arithmetic):
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         return self.numpy().tolist()
 

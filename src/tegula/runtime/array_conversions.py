@@ -21,14 +21,14 @@ class Conversions:
     # Numbers of Python -----------------------------------------------------------------------------------------------
 
     def item(self: Any) -> Any:
-        """The one element, as a number of Python, or as a vector or matrix of the host; a constant for tapes. Waits for
+        """The only element, as a Python number, or as a vector or matrix of the host; a constant for tapes. Waits for
         kernels on a GPU.
 
         Returns:
             a number, or what the element type makes on the host.
         Raises:
             ValueError: there are more elements, or none.
-            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         if self.size != 1:
             raise ValueError(f"item() needs an array of one element, this one has shape {self.shape}")
@@ -41,7 +41,7 @@ class Conversions:
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         return self.list()
 

@@ -42,8 +42,8 @@ class Launch:
         """Runs the kernel.
 
         Parameters:
-            stream: a stream of a CUDA device; that which the launch was made with, or that of this thread, by
-                default.
+            stream: a stream of a CUDA device; by default the stream given when the launch was made, or this thread's
+                stream.
         Raises:
             launch: the arguments or the dimensions do not fit.
             RuntimeError: as for tg.launch.
@@ -57,9 +57,9 @@ class Launch:
         """Sets the number of threads in each dimension.
 
         Parameters:
-            dim: as for tg.launch; of a launch of blocks the threads of a block are the last dimension.
+            dim: as for tg.launch; in a tiled launch the threads of a block are the last dimension.
         Raises:
-            nothing: the next run refuses what does not fit.
+            nothing: invalid dimensions are an error of the next run.
         """
         self.dim = dim
 

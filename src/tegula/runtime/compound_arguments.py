@@ -49,7 +49,7 @@ def _has_leaves(x: Any) -> bool:
 
 
 def _wanted(annotation: Any, x: Any) -> Any:
-    """The annotation that a parameter has for an argument: where it says nothing, that of the argument's struct or
+    """The annotation of a parameter for an argument: the declared annotation, or that of the argument's struct or
     indexed array."""
     if annotation is ANY and isinstance(x, Struct):
         return x.type

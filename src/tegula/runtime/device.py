@@ -303,7 +303,7 @@ def synchronize() -> None:
     """Waits for all devices. Launches on the CPU are complete when they return.
 
     Raises:
-        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     used = _context().contexts()
     if used:
@@ -320,7 +320,7 @@ def synchronize_device(device: Device | str | None = None) -> None:
         device: the device, or its name; the current one by default.
     Raises:
         launch: there is no such device.
-        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     found = get_device(device)
     if found.is_cuda:

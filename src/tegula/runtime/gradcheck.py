@@ -48,7 +48,7 @@ def gradcheck(
         eps: the step of the differences; by default 1e-5 where all these arrays are float64, else 1e-2.
         atol: the absolute tolerance; by default 1e-8, else 1e-3.
         rtol: the tolerance relative to the sum of magnitudes; by default 1e-6, else 2e-2.
-        directions: how many directions are tried; 8 by default.
+        directions: the number of directions; 8 by default.
         seed: of the random numbers; 0 by default.
         block_dim: the number of threads in a block; as for tg.launch by default.
         raise_exception: whether a difference raises; True by default.

@@ -130,7 +130,7 @@ class indexedarray(Arithmetic):
         Returns:
             a NumPy array of shape (*shape, *element shape).
         Raises:
-            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         return self.data.numpy()[np.ix_(*(index.numpy() for index in self.parts[1:]))]
 
@@ -140,7 +140,7 @@ class indexedarray(Arithmetic):
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: what kernels in the stream of this thread found (tg.RunError).
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         return self.numpy().tolist()
 

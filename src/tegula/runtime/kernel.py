@@ -310,7 +310,7 @@ class Kernel(KernelDef):
         return self._inspect_for_gpu().machine_code().sass()
 
     def explain(self) -> str:
-        """How the form compiled last runs, for people.
+        """An explanation of the form compiled last, for people.
 
         Returns:
             a text: launch class, arguments, lane loops, memory of each tile; for a GPU threads, shared memory,

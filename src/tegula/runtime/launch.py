@@ -141,7 +141,7 @@ def launch(
 ) -> Any:
     """Runs a kernel over a grid of threads.
 
-    On the CPU the launch is complete when it returns. On a GPU it runs later, and what the kernel found is
+    On the CPU the launch is complete when it returns. On a GPU the kernel runs asynchronously, and its errors are
     raised when its stream is next waited for.
 
     Parameters:

@@ -74,7 +74,7 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
 
 
 def to_dlpack(source: array) -> Any:
-    """What libraries without `__dlpack__` take: a DLPack capsule on the memory of an array, to be used once.
+    """A DLPack capsule on the memory of an array, to be used once, for libraries without `__dlpack__`.
 
     Parameters:
         source: the array.
@@ -410,7 +410,7 @@ def copy(
         src: the array that is read, of the same shape where all is copied.
         dest_offset: where in `dest` to begin, an element in row-major order; 0 by default.
         src_offset: where in `src` to begin; 0 by default.
-        count: how many elements; all of `src` from `src_offset` on by default, or where it is 0.
+        count: the number of elements; all of `src` from `src_offset` on by default, or where it is 0.
         stream: a stream of a CUDA device to copy in; that of this thread by default.
     Raises:
         ValueError: the shapes differ where all is copied, elements lie outside, or strides need a copy.

@@ -156,7 +156,7 @@ def _composite(x: Any) -> tuple[Any, ElementType]:
 _functions: WeakKeyDictionary[FunctionType, FuncDef] = WeakKeyDictionary()
 """The functions of Python that were mapped."""
 _lambdas: dict[Any, FuncDef] = {}
-"""The lambdas that were mapped, by their code and what it captures."""
+"""The lambdas that were mapped, by their code and its captures."""
 MOST_LAMBDAS = 1024
 NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
 """The functions that both Python and the language have."""

@@ -79,7 +79,7 @@ def _module_of(module: Module | ModuleType | str | None, caller: Mapping[str, An
 
 
 def set_module_options(options: Mapping[str, Any], module: Module | ModuleType | str | None = None) -> None:
-    """Sets options of a module. They are kept, and change nothing.
+    """Sets options of a module. The options are stored without effect.
 
     Parameters:
         options: values by name.

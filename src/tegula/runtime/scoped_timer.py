@@ -27,7 +27,7 @@ class ScopedTimer:
     `elapsed` is the time in milliseconds, 0 before the end. The text in `extra_msg` is printed after the duration.
 
     Parameters:
-        name: what is printed before the time, after four spaces for each timer around this one.
+        name: the text printed before the time, after four spaces for each timer around this one.
         active: whether anything is measured; True by default.
         print: whether the time is printed; True by default.
         detailed: whether the times of functions are printed too, by Python's profiler; False by default.

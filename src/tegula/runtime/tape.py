@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 class Tape:
     """Records the launches of this thread in a `with` block, and the methods of arrays that overwrite elements, and
-    computes gradients of what they wrote.
+    computes gradients of the written arrays.
 
         with tg.Tape() as tape:
             tg.launch(kernel, dim, inputs=[x], outputs=[loss])
@@ -129,8 +129,8 @@ class Tape:
             self._writes[ElementRange.of(target)] = self._time
 
     def record_func(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
-        """Has backward runs call a function in this place, between the adjoints of the launches after it and
-        before it: the adjoint of what no kernel does.
+        """Has backward runs call a function in this place, between the adjoints of the launches after it and before it:
+        the adjoint of work that no kernel does.
 
         Parameters:
             backward: a function without parameters, whose launches no tape records.
@@ -245,7 +245,7 @@ class Tape:
         self._spent = False
 
     def reset(self) -> None:
-        """Forgets what was recorded, and sets the gradients of all recorded arrays to 0.
+        """Forgets the records, and sets the gradients of all recorded arrays to 0.
 
         Raises:
             nothing.

@@ -1,4 +1,4 @@
-"""What a tape has recorded as a graph for Graphviz: records are boxes, arrays are ellipses, and arrows are reads and
+"""The records of a tape as a graph for Graphviz: records are boxes, arrays are ellipses, and arrows are reads and
 writes; dashed lines connect functions with the arrays that they may read or write."""
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 
     Parameters:
         state: a uint32 of tg.rand_init, which tells fields of noise apart.
         xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
-        octaves: how many fields are added, a uint32; 1 by default.
+        octaves: the number of fields that are added, a uint32; 1 by default.
         lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
         gain: the ratio of their sizes, a float32; 0.5 by default.
         xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.

@@ -120,7 +120,7 @@ def quat_to_matrix(quat: Quat):
 
 @func
 def quat_from_matrix(mat: Mat33):
-    """The rotation that a matrix stands for, by which column vectors are multiplied.
+    """The rotation of a matrix that multiplies column vectors.
 
     Parameters:
         mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or (4, 4), of which the first 3 rows and columns
@@ -198,7 +198,7 @@ def _about(e, axis):
 
 @func
 def quat_from_euler(e: Vec3, i: int32, j: int32, k: int32):
-    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that stay where they are.
+    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that are fixed.
 
     Parameters:
         e: the angles in radians, by axis, a vector (3,) of floats.

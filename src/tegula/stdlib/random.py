@@ -33,7 +33,7 @@ def _pcg(s: uint32):
 
 @whole(SEEDED)
 def rand_init(seed: int32):
-    """The state of a generator of random numbers, of a seed and of an offset that tells threads apart.
+    """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
     Parameters:
         seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state is that of the seed alone.

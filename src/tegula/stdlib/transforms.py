@@ -175,7 +175,7 @@ def transform_decompose(  # noqa: F811
 
 @func
 def transform_from_matrix(mat: Mat44):
-    """The transform that a matrix stands for.
+    """The transform of a matrix.
 
     Parameters:
         mat: a matrix (4, 4) of floats of a rotation and a translation, whose last row is not used.

@@ -35,7 +35,7 @@ NAMED = 4
 
 
 class Tuned(KernelChoice):
-    """The argument of `launch` and `launch_tiled` that stands for the fastest of several kernels. `reports`: the tuning
+    """The argument of `launch` and `launch_tiled` that represents the fastest of several kernels. `reports`: the tuning
     report of each class of launches, the latest last."""
 
     def __init__(
@@ -322,9 +322,9 @@ def autotune(
     """Makes launches run the fastest of several forms of a kernel; a decorator above @tg.kernel, or above a
     function that takes the values and returns a kernel.
 
-    The first launch of each class compiles the candidates, drops those whose schedule does not pass, whose
-    result differs from most others or that fail, times the rest, and keeps the choice on disk. A class is what
-    arguments have in common: types, layouts and lengths as `key` says. Arrays are afterwards as they were.
+    The first launch of each class compiles the candidates, drops those whose schedule does not pass, whose result
+    differs from most others or that fail, times the rest, and keeps the choice on disk. A class is a set of arguments
+    with equal types, layouts and lengths, as selected by `key`. Arrays are restored afterwards.
 
     Parameters:
         made_of: the kernel or the function; None where there are arguments.

@@ -21,8 +21,8 @@ ORDERS = 40
 @dataclass(slots=True)
 class Judged:
     """A mutant: `status`, `kind`, `message` of the checker's verdict, and whether it has `passed`; `failure`: the
-    replay's failure, "" for none. `same`: its events are those of the kernel; `other`: all orders store the same, but
-    not what the kernel stores."""
+    replay's failure, "" for none. `same`: the events equal those of the kernel; `other`: all orders store the same
+    results, which differ from the kernel's."""
 
     subject: str
     operator: str
@@ -77,7 +77,7 @@ class Judge:
         return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
 
     def replayed(self) -> tuple[str, bool, bool]:
-        """The first failure, whether the events are those of the kernel, and whether the results differ from the
+        """The first failure, whether the events equal those of the kernel, and whether the results differ from the
         kernel's."""
         every, other = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):

@@ -76,8 +76,8 @@ def test_given_back_when_a_key_changes(first: str, second: str) -> None:
     ("what", "instead"),
     [
         ("if k > 0:", "if k > 1:"),  # the first change after item 1 gives nothing back
-        ("if k > 0:", "if k >= 0:"),  # given back before it is used
-        ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # other changes than those that are fetched for
+        ("if k > 0:", "if k >= 0:"),  # restored before its use
+        ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # changes of other objects
     ],
 )
 def test_wrong_ones(first: str, second: str, what: str, instead: str) -> None:

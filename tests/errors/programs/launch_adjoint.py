@@ -1,4 +1,4 @@
-"""A gradient asked for where no array has one."""
+"""An adjoint launch in which no array has a gradient."""
 
 import tegula as tg
 

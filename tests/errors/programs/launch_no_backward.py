@@ -1,4 +1,4 @@
-"""A gradient asked for of a kernel that was declared to have none."""
+"""An adjoint launch of a kernel that is declared to have no gradient."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A name that stands for one of two shared tiles, one of which is then changed."""
+"""A name that is bound to one of two shared tiles, one of which is then changed."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A kernel that overwrites what its gradient needs."""
+"""A kernel that overwrites values that its gradient needs."""
 
 import tegula as tg
 

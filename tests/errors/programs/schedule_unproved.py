@@ -1,4 +1,4 @@
-"""Two roles whose loops run as often as an array says that the kernel changes."""
+"""Two roles whose trip counts are read from an array that the kernel changes."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""An annotation that stands for no type."""
+"""An annotation that is no type."""
 
 import tegula as tg
 

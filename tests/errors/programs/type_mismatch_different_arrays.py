@@ -1,4 +1,4 @@
-"""A name that stands for one array or another."""
+"""A name that is bound to different arrays."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""Threads that read what others write, with no point where the block can wait."""
+"""Threads that read elements which other threads write, with no point where the block can synchronise."""
 
 import tegula as tg
 

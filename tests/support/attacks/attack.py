@@ -179,7 +179,7 @@ TAME = (1, 4, 7)
 
 
 def _scheduler(rng: Random, row: str) -> Found:
-    """Roles that are told the numbers of their tiles."""
+    """Roles that receive the numbers of their tiles."""
     walk = walks.one_loop(rng, False)
     what = trigger(rng, walk, rng.random() < 0.3)
     twin, _ = scheduler(Random(first := rng.random()))
@@ -340,7 +340,7 @@ CLOSED = (
     "fetch and read", "write and read", "fetch and copy out", "fetch and multiply", "two readers", "two fetchers",
     "write and multiply", "write and copy out",
 )  # fmt: skip
-"""Rings of which all is said by stage and phase."""
+"""Rings that are described by stage and phase alone."""
 
 
 def _started_anew(rng: Random, wrong: bool) -> Found:

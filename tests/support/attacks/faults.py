@@ -335,7 +335,7 @@ def early_key(rng: Random, program: Program, at: str) -> bool:
 
 @fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
 def other_count(rng: Random, program: Program, at: str) -> bool:
-    """One role arrives once more or once less."""
+    """A role arrives once more or once less."""
     found = [(r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text]
     if not found:
         return False
@@ -398,7 +398,7 @@ def unwaited(rng: Random, program: Program, at: str) -> bool:
 
 @fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
 def one_more(rng: Random, program: Program, at: str) -> bool:
-    """One copy more, to a stage that no role waits for."""
+    """An additional copy, to a stage that no role waits for."""
     found = [(r, k) for r, k in places(program, "expect") if not r.elected]
     if not found:
         return False

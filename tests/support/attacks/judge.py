@@ -41,8 +41,8 @@ def kernel_of(text: str) -> Any:
 
 
 def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
-    """The status, or "undecided" where the search does not know what roles do, or "guarded" where hosts refuse the
-    launch that goes wrong; and why. `launch`: its arguments."""
+    """The status, or "undecided" if the search cannot follow the roles, or "guarded" if the host refuses the faulty
+    launch; and the reason. `launch`: its arguments."""
     if found.proved and found.guards and launch is not None:
         given = launch()
         unmet = [g.text for g in found.guards if not g.holds(lambda leaf: _given(given, leaf))]

@@ -53,7 +53,8 @@ def form(*open: str, close: Sequence[str] = (), before: Sequence[str] = ()) -> F
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A way to say which stage and phase item `k` has: lines before the loops, at the start of a body, at its end."""
+    """Code that computes the stage and phase of item `k`: lines before the loops, at the start of a body, at its
+    end."""
 
     before: tuple[str, ...] = ()
     start: tuple[str, ...] = ()

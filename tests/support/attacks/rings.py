@@ -440,7 +440,7 @@ def ping_pong(rng: Random, walk: Walk) -> Program:
 
 @ring("staged out")
 def staged_out(rng: Random, walk: Walk) -> Program:
-    """One role fetches; another computes, and copies out from stages of its own."""
+    """A role fetches; another role computes, and copies out from its own stages."""
     stages, own = _stages(rng), rng.choice((1, 2, 3))
     made = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)

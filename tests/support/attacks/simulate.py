@@ -37,7 +37,7 @@ def join(a: Clock, b: Clock) -> None:
 
 
 class Known:
-    """The events that are known to be over, and those that are fenced."""
+    """The events that are known to be complete, and the fenced events."""
 
     __slots__ = ("all", "fenced")
 
@@ -141,7 +141,7 @@ class Role:
 
 
 class Run:
-    """One order of one launch. `copies`: the times when copies complete."""
+    """A simulation of a launch in one order. `copies`: the times when copies complete."""
 
     def __init__(
         self, made: Schedule, args: dict[str, Any], seed: int, copies: str, block: int, blocks: int
@@ -283,7 +283,7 @@ class Run:
         cell.reads.append(access)
 
     def put(self, role: Role, elected: bool, array: Any, index: Any, value: Any) -> tuple[bool, Any]:
-        """An element of an array; no order is asked of that."""
+        """An element of an array; no order is required."""
         array[index] = value
         return True, None
 

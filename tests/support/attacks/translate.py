@@ -20,7 +20,7 @@ BY_ROLES = (
 )  # fmt: skip
 """Functions that roles yield."""
 VIEWED = {"tile_load_async": (1,), "tile_store_async": (1,), "tile_matmul": (0, 1)}
-"""Their arguments that are places in shared tiles, which are not read at once."""
+"""The arguments of asynchronous operations that are parts of shared tiles, which are not read immediately."""
 
 
 class Refused(Exception):

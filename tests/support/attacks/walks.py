@@ -67,7 +67,7 @@ def plain(rng: Random, bound: str = "n") -> Form:
 
 @walk
 def one_loop(rng: Random, wrong: bool) -> Walk:
-    """One bound, computed in two ways."""
+    """A bound that is computed in two ways."""
     a, b = form("for k in range(n):"), plain(rng)
 
     def sized(rng: Random, items: int) -> Args:
@@ -265,7 +265,7 @@ def steps(rng: Random, wrong: bool) -> Walk:
 
 @walk
 def rows_of(rng: Random, wrong: bool) -> Walk:
-    """CSR: rows of lengths that an array says."""
+    """CSR: rows whose lengths are read from an array."""
     a = counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):")
     b = rng.choice(
         [
@@ -318,7 +318,7 @@ def rows_of(rng: Random, wrong: bool) -> Walk:
 
 @walk
 def persistent(rng: Random, wrong: bool) -> Walk:
-    """Tiles that a block walks over, with bounds of their own."""
+    """Tiles that a block walks over, each with its own bounds."""
     bound = rng.choice(("m + 1", "t % 3 + 1", "keys[t]", "tg.min(t + 1, m)"))
     a = counted("for t in range(c, n, d):", f"    for q in range({bound}):")
 

@@ -300,7 +300,7 @@ WORD = 32
 
 
 def _packs(dtype: ElementType, width: int) -> int:
-    """How many scalars of an access of `width` share a word between the load and their uses; 0 where each has a
+    """The number of scalars of an access of `width` that share a word between the load and their uses; 0 if each has a
     register. Where branches join, phis would move narrow scalars to registers of their own, from which they would be
     widened."""
     scalar = scalar_of(dtype)

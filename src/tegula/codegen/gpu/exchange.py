@@ -102,7 +102,7 @@ def _select(s: GpuState, ok: str, a: Components, b: Components, dtype: ElementTy
 
 class _Reducer:
     """Combines values of which some may be missing: a missing value is replaced by the neutral element where the
-    combination has one; otherwise a flag for each value tells whether it is there."""
+    combination has one; otherwise each value has a flag for its presence."""
 
     def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
         self.s, self.dtype = s, dtype

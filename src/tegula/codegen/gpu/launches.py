@@ -1,6 +1,6 @@
 """Launches that overlap: the CTAs of a kernel start while the last CTAs of the preceding kernel are still running.
 
-A kernel tells the hardware at its start that the next launch may start where there is room. What the next kernel does
+A kernel tells the hardware at its start that the next launch may start where there is room. The next kernel's work
 before its wait, such as initialising barriers, then costs no time. The wait ends when all preceding launches are
 complete and their writes are visible. Every kernel waits, even one that reads nothing: a kernel that waits for it has
 thereby waited for all launches before.

@@ -18,7 +18,7 @@ from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
 TOGETHER = 8
-"""How many elements a thread computes in lockstep where they share branches."""
+"""The number of elements that a thread computes in lockstep if they share branches."""
 Given = Sequence[Sequence[Components]]
 """The arguments of a region for each register."""
 

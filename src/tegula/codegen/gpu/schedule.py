@@ -1,4 +1,4 @@
-"""Memory barriers and bulk copies. The PTX manual describes what the hardware requires, under the instructions'
+"""Memory barriers and bulk copies. The PTX manual describes the requirements of the hardware, under the instructions'
 names."""
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class GpuState(State):
         return f", !llvm.loop !{2 * len(self.loops)}"
 
     def loop_metadata(self) -> str:
-        """The LLVM metadata that say which loops are unrolled."""
+        """The LLVM metadata that control the unrolling of loops."""
         lines: list[str] = []
         for k, what in enumerate(self.loops, 1):
             lines.append(f"!{2 * k} = distinct !{{!{2 * k}, !{2 * k + 1}}}")

@@ -77,9 +77,9 @@ def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
 
 
 def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[str]:
-    """The registers of start + a @ b in each thread. The result is complete when the code goes on, unless the op's
-    attribute `wait` is off: then nothing may access these registers until a wait that covers the matmul. If b is in
-    registers, the tensor cores compute start.T + b.T @ a.T."""
+    """The registers of start + a @ b in each thread. The result is complete after the code, unless the op's attribute
+    `wait` is off: then nothing may access these registers until a wait that covers the matmul. If b is in registers,
+    the tensor cores compute start.T + b.T @ a.T."""
     t = op.result.type
     assert isinstance(t, TileType)
     transposed = isinstance(op, RegisterMma) and op.held == 1

@@ -1,4 +1,4 @@
-"""A launch of a kernel with roles, made ready to be replayed in any order."""
+"""A launch of a kernel with roles, prepared for replay in any order."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def prepared(kernel: Kernel, spread: Spread) -> Prepared:
 
 
 class EngineLaunch:
-    """One block of one launch, or all of its blocks if one CTA walks over several. Wrong, Failed and Unsupported where
-    it cannot be run in any order."""
+    """One block of one launch, or all of its blocks if one CTA walks over several. Raises Wrong, Failed or Unsupported
+    if the launch cannot run in any order."""
 
     def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
         self.made, kernel = made, made.kernel
@@ -78,7 +78,7 @@ class EngineLaunch:
         self.programs = list(self._programs())
 
     def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
-        """The terms of the bytes that the launch stores in an order. Failed where it faults; with `blind` unordered
+        """The terms of the bytes that the launch stores in an order. Raises Failed for a fault; with `blind` unordered
         accesses are no fault."""
         replay = self.replay(order, blind)
         return replay.play()

@@ -33,7 +33,7 @@ class TermNumbers:
     """The numbering of terms: the same op on the same terms has the same number. The entries of a name after the first:
     "copy" of a tile: key of the step; "made" by an op: key, index of the result, terms; "write" to a buffer: index of
     the op's write, key, terms; "matmul": key, operands in memory, terms; "stored" to an array: key, terms; "mixed"
-    parts of several: offset and term of each; "in flight" and "nothing" stand for no value."""
+    parts of several: offset and term of each; "in flight" and "nothing" are no values."""
 
     def __init__(self) -> None:
         self.numbers: dict[Name, Term] = {("nothing",): 0}
@@ -45,7 +45,7 @@ class TermNumbers:
 
 class EngineReplay:
     """A run of recorded programs. `programs`: role, number, name and acts of each warp; `barriers`: name and arrivals
-    of each; `cells`: their number; `guarded`: the cells in which barriers lie. `blind`: go on after unordered
+    of each; `cells`: their number; `guarded`: the cells in which barriers lie. `blind`: continue after unordered
     accesses."""
 
     def __init__(

@@ -11,7 +11,7 @@ from tegula.dataclass import dataclass, field
 from tegula.interp.engines.trace import EngineSlot, EngineStep
 
 Term = int
-"""A term: the number of a computation. Equal numbers stand for equal values."""
+"""A term: the number of a computation. Equal numbers mean equal values."""
 
 
 class ReplayFailed(Exception):

@@ -28,7 +28,7 @@ MOST_STEPS = 50_000
 
 
 class Unsupported(InternalError):
-    """A kernel does something that cannot be replayed."""
+    """Raised for a kernel with an op that cannot be replayed."""
 
 
 class Wrong(Exception):
@@ -213,7 +213,7 @@ def _plain(value: Value, x: RunValue) -> Any:
 
 
 class _Known:
-    """The operands of an op, as the event table asks for them (ops.events.Known)."""
+    """The operands of an op, as the event table reads them (ops.events.Known)."""
 
     def __init__(self, machine: Recorder, op: Op) -> None:
         self.machine, self.op = machine, op

@@ -73,7 +73,7 @@ class Values:
             machine.group(op.array)[at] = value[inside]
 
     def of(self, term: Term) -> Any:
-        """The tile or other value that a term stands for."""
+        """The tile or other value of a term."""
         if term not in self.known:
             self.known[term] = self._of(self.names[term])
         return self.known[term]

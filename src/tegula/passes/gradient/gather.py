@@ -54,7 +54,7 @@ MOST_DIMS = 3
 
 
 class _NoOwner(Exception):
-    """No grid owns the tiles of an atomic; the message says why."""
+    """Raised if no grid owns the tiles of an atomic; the message is the reason."""
 
 
 def gather(
@@ -111,7 +111,7 @@ class _Owner:
         """Loops around the atomic whose indices determine the tile's offset."""
         self.grid: list[Extent] = []
         self.owners: list[int | For] = []
-        """For each dimension of the grid, the component or the loop of `across` that it stands for."""
+        """For each dimension of the grid, the component or the loop of `across` that it represents."""
         self.backwards: dict[For, list[Value]] = {}
         """For each loop of `across`, the values that count its iterations backwards: stop - 1 - index."""
 

@@ -192,7 +192,7 @@ class Hazards:
 
 
 def source(x: Value) -> Value:
-    """The value that an element stands for: looks through the results and arguments of maps and calls to the value
+    """The value that an element represents: looks through the results and arguments of maps and calls to the value
     outside, or in the map that made the tile."""
     while True:
         owner = x.owner
@@ -208,7 +208,7 @@ def source(x: Value) -> Value:
 
 
 def _given(function: Region, operands: Sequence[Value], argument: Value) -> Value:
-    """The operand that an argument of a function stands for."""
+    """The operand that an argument of a function represents."""
     return next(v for v, a in zip(operands, function.args, strict=True) if a is argument)
 
 

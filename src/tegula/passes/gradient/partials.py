@@ -1,5 +1,5 @@
 """Gradients to which all blocks add, such as those of weights. A block loops over a chunk of the forward blocks, sums
-their contributions and writes its partial sum to a row of its own; a second launch sums the rows, in order."""
+their contributions and writes its partial sum to its own row; a second launch sums the rows, in order."""
 
 from __future__ import annotations
 

@@ -317,5 +317,5 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
 
 
 def _acts(op: Op) -> bool:
-    """Whether an op does something besides computing its results."""
+    """Whether an op has effects besides its results."""
     return any(e.kind != "read" for o in op.walk() for e in o.effects())

@@ -159,9 +159,7 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
 
-OUT_OF_REACH = (
-    "no tensor map describes the array that this loads from, or tiles may start between 16 bytes of its rows"
-)
+OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may not be aligned to 16 bytes"
 
 
 def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:

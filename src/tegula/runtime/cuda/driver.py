@@ -82,7 +82,7 @@ Driver = Any
 
 
 class Unavailable(RuntimeError):
-    """There is no driver, or it cannot be used; the message says why."""
+    """Raised if there is no driver or it cannot be used; the message is the reason."""
 
 
 class _State:

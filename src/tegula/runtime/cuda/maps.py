@@ -27,7 +27,7 @@ faster, because the sectors at both ends are used in part."""
 SECTOR = 32
 MOST_REMEMBERED = 256
 NOTHING = 256
-"""The bytes of each of the two regions that stand for an array without elements."""
+"""The bytes of each of the two regions that replace an array without elements."""
 
 
 @dataclass(frozen=True, slots=True)

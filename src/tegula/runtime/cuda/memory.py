@@ -19,7 +19,7 @@ from tegula.runtime.device import Device
 POINTER_MEMORY_TYPE, POINTER_ORDINAL = 2, 9
 HOST_MEMORY = 1
 PORTABLE = 1
-"""A flag of page-locked memory: every GPU copies it while the host goes on."""
+"""A flag of page-locked memory: every GPU copies it asynchronously."""
 
 
 class Allocation:

@@ -87,7 +87,7 @@ class Stream:
         """Waits until all work in the stream is done.
 
         Raises:
-            RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+            RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
         """
         self.context.call("cuStreamSynchronize", self.handle)
         deliver(self.context, self.handle)
@@ -165,7 +165,7 @@ class Event:
         """Waits until the point is reached.
 
         Raises:
-            RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+            RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
         """
         self.context.call("cuEventSynchronize", self.handle)
         if self.marked is not None:
@@ -255,7 +255,7 @@ class ScopedStream:
 
     Parameters:
         stream: the stream; None changes nothing.
-        sync_enter: whether it waits for what is in the stream chosen before; True by default.
+        sync_enter: whether the stream waits for the work in the stream chosen before; True by default.
         sync_exit: whether that one waits for the work of the block; False by default.
     Raises:
         nothing.
@@ -322,7 +322,7 @@ def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
         stream: the stream, or a device for that of this thread on it; the current device by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
-        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     (stream if isinstance(stream, Stream) else get_stream(stream)).synchronize()
 
@@ -333,7 +333,7 @@ def synchronize_event(event: Event) -> None:
     Parameters:
         event: the event.
     Raises:
-        RuntimeError: what the kernels found (tg.RunError and its subclasses), or a fault of the GPU.
+        RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     event.synchronize()
 
