@@ -3,9 +3,11 @@ are compared with finite differences and forward-mode derivatives; every second 
 the latter only. With `--rounded`, gradients in every float type are compared with those of twins in float64. With
 `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
 of a GPU block. With `--families`, programs of structs, quaternions, small matrices, random numbers, sorts, factors and
-other families are compared with NumPy too.
+other families are compared with NumPy too; with `--family-gradients` gradients of such programs are compared with
+finite differences.
 
-Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families]
+Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families |
+                                           --family-gradients]
                                           [--device cuda:0] [--first SEED] [--count N] [--jobs N] [--seconds N]
                                           [--limit N] [--every N] [--into FILE]
 
@@ -31,7 +33,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "outcome "
@@ -60,13 +62,18 @@ def outcome_of_program(seed: int) -> str:
 
 def outcome_of_gradient(seed: int) -> str:
     """The worst outcome over a program's trip counts: "right", "unstable", the code of a refusal, or the difference."""
-    from check_program import check
     from kinked_programs import KinkedProgram
     from smooth_programs import SmoothProgram
 
-    program = KinkedProgram(seed) if seed % 2 else SmoothProgram(seed)
+    return worst_outcome(KinkedProgram(seed) if seed % 2 else SmoothProgram(seed))
+
+
+def worst_outcome(program: Any, **options: Any) -> str:
+    """The worst outcome of a program over its trip counts."""
+    from check_program import check
+
     try:
-        found = check(program)
+        found = check(program, **options)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
     others = {iterations: verdict for iterations, verdict in found.items() if verdict != "right"}
@@ -75,6 +82,13 @@ def outcome_of_gradient(seed: int) -> str:
     worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
     of = f"of {', '.join(str(iterations) for iterations in others)} iterations"
     return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
+
+
+def outcome_of_family_gradient(seed: int) -> str:
+    """The worst outcome over a program's trip counts: "right", "unstable", the code of a refusal, or the difference."""
+    from smooth_families import SmoothFamilies
+
+    return worst_outcome(SmoothFamilies(seed), forward=())
 
 
 def outcome_of_tape(seed: int) -> str:
@@ -125,6 +139,7 @@ def outcome_of_family(seed: int) -> str:
 
 OUTCOMES = {
     "families": outcome_of_family,
+    "family-gradients": outcome_of_family_gradient,
     "results": outcome_of_program,
     "gradients": outcome_of_gradient,
     "tapes": outcome_of_tape,
@@ -133,9 +148,12 @@ OUTCOMES = {
 }
 
 
+OF_GRADIENTS = ("gradients", "tapes", "rounded", "family-gradients")
+
+
 def work(device: str, kind: str) -> None:
     """Answer each seed of the input with its outcome."""
-    own = "tests/gradients" if kind in ("gradients", "tapes", "rounded") else "tests/generated"
+    own = "tests/gradients" if kind in OF_GRADIENTS else "tests/generated"
     for folder in ("tests/semantics", own, "src"):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
@@ -304,7 +322,7 @@ def main() -> int:
     )
     which = parser.add_mutually_exclusive_group()
     which.set_defaults(kind="results")
-    for kind in ("gradients", "tapes", "order", "rounded", "families"):
+    for kind in ("gradients", "tapes", "order", "rounded", "families", "family-gradients"):
         which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")

@@ -29,7 +29,7 @@ EXACT = 1e-9
 
 def build(program: SmoothProgram) -> Any:
     """The kernel object."""
-    space: dict[str, Any] = {"tg": tg, "D": tg.float64}
+    space: dict[str, Any] = {"tg": tg, "D": tg.float64, **program.names}
     for name, text in program.functions.items():
         exec(text, space)
         space[name] = tg.func(source=text)(space[name])

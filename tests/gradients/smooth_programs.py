@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 BLOCK = 8
@@ -22,7 +22,10 @@ SMOOTH = (
 
 
 class SmoothProgram:
-    """Writes one program: `functions` and `text`, a kernel(n, a, y) that is launched with blocks of 8 threads."""
+    """Writes one program: `functions` and `text`, a kernel(n, a, y) that is launched with blocks of 8 threads. `names`:
+    what its functions refer to."""
+
+    names: Mapping[str, object] = {}
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)

@@ -24,6 +24,7 @@ NAMES = sorted(
     for name in {*PUBLIC, *library()}
     if not name.startswith((*OF_TILES, "_"))
     and "." not in name
+    and name != "breakpoint"  # it stops here
     and isinstance(getattr(tg, name), PublicFunction)
 )
 ONE = LaunchClass(1, 1, (False,), False, False)
@@ -160,9 +161,10 @@ OF_A_BLOCK = (
 OTHERS = {
     *("uniform", "untile", "identity", "matrix", "table"),
     *("lower_bound", "sample_cdf", "quat_from_euler", "quat_to_euler", "pnoise"),
-    *("expect_eq", "expect_near", "expect_neq"),
+    *("expect_eq", "expect_near", "expect_neq", "printf"),
+    *("transform_set_rotation", "transform_set_translation"),
 }
-"""Functions that need one too, that take arrays, constants or numbers of axes, or that print: not tried here."""
+"""Functions that need one too, that take arrays, constants or numbers of axes, or that give nothing: not tried here."""
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ ARITHMETIC = (
     "tg.abs(x)",
 )
 BITS = ("x & y", "x | y", "x ^ y", "~x", "x << y", "x >> y")
-BITS += ("tg.bit_count(x)", "tg.clz(x)", "tg.brev(x)")
+BITS += ("tg.clz(x)", "tg.brev(x)")
 ROUNDING = ("tg.sqrt(x)", "tg.floor(x)", "tg.ceil(x)", "tg.trunc(x)", "tg.rint(x)")
 ROUNDING += ("tg.fma(x, y, x)", "tg.copysign(x, y)")
 COMPARISONS = ("x < y", "x <= y", "x == y", "x != y", "x > y", "x >= y")
@@ -139,7 +139,8 @@ def test_shifts_by_the_width_or_more(name: str) -> None:
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
 def test_bits_are_counted_and_reversed(name: str) -> None:
     x, _ = pairs(name)
-    count, zeros, reverse = evaluate(name, ("tg.bit_count(x)", "tg.clz(x)", "tg.brev(x)"), name)
+    (count,) = evaluate(name, ("tg.bit_count(x)",), "int32")
+    zeros, reverse = evaluate(name, ("tg.clz(x)", "tg.brev(x)"), name)
     width = numpy_type(name).itemsize * 8
     for k, a in enumerate(x.tolist()):
         bits = f"{a % 2**width:0{width}b}"

@@ -1,0 +1,34 @@
+"""Gradients of generated programs of many families agree with finite differences, or are refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from check_program import OF_GRADIENTS, OF_PROGRAMS, check
+from smooth_families import NUMBERS, SmoothFamilies
+
+from support.campaigns import chunks
+
+pytestmark = pytest.mark.machine_code
+
+
+def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
+    """How the gradients of programs end, over their trip counts, and the families in the programs."""
+    found, used = Counter[str](), set[str]()
+    for seed in seeds:
+        program = SmoothFamilies(seed)
+        verdicts = check(program, forward=())
+        wrong = [v for v in verdicts.values() if v not in ("right", "unstable", *OF_PROGRAMS, *OF_GRADIENTS)]
+        assert not wrong, f"seed {seed}: {wrong}\n{program}"
+        found.update(verdicts.values())
+        used |= program.used
+    return found, used
+
+
+@pytest.mark.seconds(60)
+@pytest.mark.parametrize("chunk", chunks(range(10)))
+def test_gradients_are_right_or_refused(chunk: int) -> None:
+    found, used = outcomes(range(1000 + 30 * chunk, 1030 + 30 * chunk))
+    assert found["right"] >= 60, found
+    assert used >= {*NUMBERS, "in_out", "struct", "sort", "factor", "gather"}
