@@ -1,5 +1,5 @@
 """`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: runs the rows whose name contains FILTER,
-which may have several alternatives separated by | for GPU rows."""
+which may have several alternatives separated by | for GPU rows and the sweep."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import cpu, gpu, latency
-from benchmarks.measure import RESULTS, Report, Row
+from benchmarks.measure import RESULTS, Report, Row, commit, kept
+from benchmarks.sweep import table as sweep
 
-FAMILIES = ("latency", "cpu", "gpu")
+FAMILIES = ("latency", "cpu", "gpu", "sweep")
 LINE = 170
 """The width of the table if the output is no terminal."""
 
@@ -33,16 +34,27 @@ LINE = 170
     help="The folder of the JSON file [benchmarks/results].",
 )
 @click.option(
-    "--only", type=click.Choice(FAMILIES), default=None, help="A family of rows; all but gpu by default."
+    "--only",
+    type=click.Choice(FAMILIES),
+    default=None,
+    help="A family of rows; latency and cpu by default.",
 )
-@click.option("--seconds", default=210.0, help="The time limit of all gpu rows.", show_default=True)
+@click.option("--seconds", default=210.0, help="The time limit of all GPU rows.", show_default=True)
+@click.option("--resume", is_flag=True, help="Leave out rows that the file has from the same commit.")
 @click.option(
     "--compile-only",
     is_flag=True,
     help="Compile GPU kernels for sm_90a; with --gate compare and write nothing.",
 )
 def main(
-    wanted: str, gate: bool, save: str, into: Path, only: str | None, seconds: float, compile_only: bool
+    wanted: str,
+    gate: bool,
+    save: str,
+    into: Path,
+    only: str | None,
+    seconds: float,
+    resume: bool,
+    compile_only: bool,
 ) -> None:
     """Run benchmarks, print a table and save the results."""
     if compile_only:
@@ -51,7 +63,11 @@ def main(
         raise SystemExit(compile_forms(wanted, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
-    for row in _rows(wanted, only, report, seconds):
+    known = [r.name for r in kept(save, into, commit())] if resume and save else []
+    for row in _rows(wanted, only, report, seconds, known):
+        if resume and row.failure == gpu.NO_TIME:
+            console.print(f"left for the next part: {row.name}", markup=False, highlight=False)
+            continue
         report.rows.append(row)
         if save:
             report.save(save, into)
@@ -59,17 +75,28 @@ def main(
     console.print(_table(report))
     if save:
         console.print(f"written to {report.save(save, into)}")
+    if only == "sweep":
+        _sum_up(kept(save, into) if save else report.rows, into / f"{save}.svg" if save else None, console)
     if gate and not all(row.passes for row in report.rows):
         raise SystemExit(1)
 
 
-def _rows(wanted: str, only: str | None, report: Report, seconds: float) -> Iterator[Row]:
-    if only == "gpu":
-        yield from gpu.rows(wanted, report, seconds)
+def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: list[str]) -> Iterator[Row]:
+    if only in ("gpu", "sweep"):
+        limit = gpu.SWEEP_LIMIT if only == "sweep" else gpu.CASE_LIMIT
+        yield from gpu.rows(wanted, report, seconds, limit=limit, family=only, known=known)
         return
     for family in (latency, cpu):
         if only is None or family.__name__.endswith(only):
-            yield from (row for row in family.rows() if wanted in row.name)
+            yield from (row for row in family.rows() if wanted in row.name and row.name not in known)
+
+
+def _sum_up(rows: list[Row], path: Path | None, console: Console) -> None:
+    """Print what the points of the sweep say together, and draw them."""
+    console.print(sweep.losses(rows))
+    console.print(sweep.summary(rows))
+    if path is not None:
+        console.print(f"drawn in {sweep.draw(rows, path)}")
 
 
 def _line(row: Row) -> str:

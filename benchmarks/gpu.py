@@ -9,29 +9,39 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from benchmarks.gpu_worker import MARK
-from benchmarks.measure import Report, Row, failed
+from benchmarks.measure import Report, Row, failed, row_of
 
 WORKER = (sys.executable, "-m", "benchmarks.gpu_worker")
 CASE_LIMIT = 75.0
 """The time limit of one case in seconds; the first case includes the import of PyTorch."""
+SWEEP_LIMIT = 150.0
+"""That of one point of the sweep, whose peers may be compiled."""
+NO_TIME = "not measured: no time was left"
 LEAST = 5.0
 """The seconds that must be left for a case to start."""
 
 
 def rows(
-    wanted: str, report: Report, seconds: float, worker: Sequence[str] = WORKER, limit: float = CASE_LIMIT
+    wanted: str,
+    report: Report,
+    seconds: float,
+    worker: Sequence[str] = WORKER,
+    limit: float = CASE_LIMIT,
+    family: str = "gpu",
+    known: Iterable[str] = (),
 ) -> Iterator[Row]:
-    """The rows of the cases whose name contains `wanted`, within `seconds` in all. A case for which no time is left,
-    that takes longer than `limit` seconds or that ends its process gets a row with this failure."""
+    """The rows of the cases of a family whose name contains `wanted`, without those that are `known`, within `seconds`
+    in all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
+    with this failure."""
     end = time.monotonic() + seconds
-    done: list[str] = []
+    done = list(known)
     left: list[str] | None = None
     while left is None or left:
-        with _Worker([*worker, json.dumps({"wanted": wanted, "done": done})]) as process:
+        with _Worker([*worker, json.dumps({"family": family, "wanted": wanted, "done": done})]) as process:
             first = process.next(min(limit, end - time.monotonic()))
             if not isinstance(first, dict):
                 yield failed((left or [f"gpu {wanted}".strip()])[0], first)
@@ -43,20 +53,15 @@ def rows(
             left = first["cases"]
             while left:
                 if end - time.monotonic() < LEAST:
-                    yield from (failed(name, "not measured: no time was left") for name in left)
+                    yield from (failed(name, NO_TIME) for name in left)
                     return
                 found = process.next(min(limit, end - time.monotonic()))
                 name = left.pop(0)
                 done.append(name)
                 if not isinstance(found, dict):
-                    yield failed(name, found)
+                    yield failed(name, NO_TIME if time.monotonic() >= end else found)
                     break
-                yield from map(_row, found["rows"])
-
-
-def _row(data: dict[str, Any]) -> Row:
-    fields = {k: v for k, v in data.items() if k != "passes"}
-    return Row(**{**fields, "value": float("nan") if data["value"] is None else data["value"]})
+                yield from map(row_of, found["rows"])
 
 
 class _Worker:

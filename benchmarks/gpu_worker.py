@@ -1,4 +1,4 @@
-"""The process that measures on a GPU: `python -m benchmarks.gpu_worker '{"wanted": "", "done": []}'`.
+"""The process that measures on a GPU: `python -m benchmarks.gpu_worker '{"family": "gpu", "wanted": "", "done": []}'`.
 
 It prints one line of JSON with the properties of the device and the cases that it will run, then one line for each
 case. A fault of the GPU ends the process; another process then continues with the remaining cases."""
@@ -25,12 +25,8 @@ def tell(what: dict[str, Any]) -> None:
 
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    from benchmarks import gpu_automatic, gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
-
     asked = json.loads(arguments)
-    families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
-    every = {k: v for family in families for k, v in family.CASES.items()}
-    every |= {**gpu_cases.LAST, **gpu_library.LAST}
+    every = swept() if asked["family"] == "sweep" else compared()
     parts = asked["wanted"].split("|")
     cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
     tell({"device": device(), "cases": list(cases)})
@@ -39,6 +35,22 @@ def main(arguments: str) -> None:
         tell({"case": name, "rows": [row.json() for row in rows]})
         if any(row.failure for row in rows) and not is_alive():
             raise SystemExit("the device cannot be used any more in this process")
+
+
+def swept() -> dict[str, Callable[[], Iterator[Row]]]:
+    """The cases of the sweep."""
+    from benchmarks.sweep import cases
+
+    return cases.CASES
+
+
+def compared() -> dict[str, Callable[[], Iterator[Row]]]:
+    """All other cases."""
+    from benchmarks import gpu_automatic, gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
+
+    families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
+    every = {k: v for family in families for k, v in family.CASES.items()}
+    return every | gpu_cases.LAST | gpu_library.LAST
 
 
 def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:

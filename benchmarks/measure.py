@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -66,6 +67,12 @@ def failed(name: str, why: str) -> Row:
     return Row(name, math.nan, "", failure=why)
 
 
+def row_of(data: dict[str, Any]) -> Row:
+    """The row that `Row.json` gives, also as a file keeps it."""
+    fields = {k: v for k, v in data.items() if k not in ("passes", "machine", "measured")}
+    return Row(**{**fields, "value": math.nan if data["value"] is None else data["value"]})
+
+
 @dataclass(slots=True)
 class Report:
     """The rows of a run. `device`: the properties of the GPU, besides those of the machine."""
@@ -84,6 +91,12 @@ class Report:
         new.write_text(_text(list(rows.values())))
         new.replace(path)
         return path
+
+
+def kept(name: str, folder: Path = RESULTS, commit: str | None = None) -> list[Row]:
+    """The rows of a file, or those that were measured at a commit."""
+    found = _kept(folder / f"{name}.json")
+    return [row_of(row) for row in found if commit in (None, row["measured"].get("commit"))]
 
 
 def _kept(path: Path) -> list[dict[str, Any]]:
@@ -113,13 +126,17 @@ def _text(rows: list[dict[str, Any]]) -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the checkout; "" if there is no checkout or no git."""
-    if shutil.which("git") is None:
-        return ""
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip()
+    """The commit of the checkout; without a checkout or git, a hash of the source."""
+    if shutil.which("git") is not None:
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        )
+        if found.returncode == 0:
+            return found.stdout.strip()
+    root, text = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(p for place in ("src", "benchmarks") for p in (root / place).rglob("*.py")):
+        text.update(path.read_bytes())
+    return f"source {text.hexdigest()[:12]}"
 
 
 def version_of(package: str) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.gpu import rows
-from benchmarks.measure import Report, Row
+from benchmarks.gpu import NO_TIME, rows
+from benchmarks.measure import Report, Row, commit, kept
+from benchmarks.sweep.table import losses, mean, picture, summary
 
 WORKER = """
 import json, os, sys, time
@@ -73,3 +74,52 @@ def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     found = [(row["name"], row["value"], kept["machines"][row["machine"]]["gpu"]) for row in kept["rows"]]
     assert found == [("copy", 1.0, "old"), ("sum", 3.0, "new"), ("softmax", 4.0, "new")]
     assert len(kept["machines"]) == 2 and kept["machines"][1]["date"]
+
+
+def test_a_case_that_the_time_limit_cuts_off_was_not_measured(tmp_path: Path) -> None:
+    report = Report()
+    command = [sys.executable, "-c", WORKER]
+    found = list(rows("slow", report, 6.0, command, limit=60.0, family="sweep"))
+    assert [(row.name, row.failure) for row in found] == [("slow", NO_TIME)]
+
+
+def test_known_rows_are_not_measured_again() -> None:
+    found = list(
+        rows("", Report(), 60.0, [sys.executable, "-c", WORKER], 2.0, known=["good", "fatal", "slow"])
+    )
+    assert [row.name for row in found] == ["wrong", "last"]
+
+
+def test_rows_of_a_commit(tmp_path: Path) -> None:
+    Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms", failure="wrong")]).save("kept", tmp_path)
+    assert [row.name for row in kept("kept", tmp_path, commit())] == ["sum", "softmax"]
+    assert not kept("kept", tmp_path, "another") and kept("kept", tmp_path)[1].failure == "wrong"
+    assert not kept("nothing", tmp_path)
+
+
+SWEPT = [
+    Row("sweep: matmul, base", 1.0, "TFLOP/s", "cuBLAS", 1.0, 1.0),
+    Row("sweep: matmul, batched", 1.0, "TFLOP/s", "cuBLAS", 4.0, 0.25),
+    Row("sweep: matmul, batched, gradients", 1.0, "TFLOP/s", "cuBLAS", 9.0, 0.09),
+    Row("sweep: rows, row scan", float("nan"), "", failure="out of memory"),
+]
+"""Rows of a sweep."""
+
+
+def test_the_summary_of_a_sweep_has_worst_and_mean_of_each_group_and_of_all_but_gradients() -> None:
+    columns = [list(column.cells) for column in summary(SWEPT).columns]
+    assert columns[0] == ["matmul", "rows", "matmul, gradients", "all but gradients"]
+    assert columns[3] == ["0.500", "nan", "0.090", "0.500"]
+    assert columns[4:] == [
+        ["0.250", "", "0.090", "0.250"],
+        ["matmul, batched", "", "matmul, batched, gradients", "matmul, batched"],
+    ]
+    assert mean(SWEPT[:2]) == 0.5
+
+
+def test_points_that_lose_are_listed_from_the_worst_and_drawn() -> None:
+    lost = ["rows, row scan", "matmul, batched, gradients", "matmul, batched"]
+    assert list(losses(SWEPT).columns[0].cells) == lost
+    drawn = picture(SWEPT, "a < b")
+    assert drawn.count("<circle") == 3 and drawn.count('class="lost"/>') == 2
+    assert "a &lt; b" in drawn and ">failed</text>" in drawn

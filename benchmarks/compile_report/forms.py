@@ -10,7 +10,7 @@ from typing import Any
 
 import tegula as tg
 from benchmarks import automatic_kernels, gpu_kernels, role_kernels
-from benchmarks.sweep.points import COMPILED_GRADIENTS, points
+from benchmarks.sweep.points import COMPILED_GRADIENTS, GRADIENTS, PREFIX, points
 from tegula.ir import AccessClass, Kernel
 from tegula.kernels import gemm, shapes
 from tegula.kernels.attention import forward, order
@@ -252,9 +252,9 @@ def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
     """The kernels of all points, and the adjoints of some."""
     for name, p in points().items():
         form = p.kernel, p.small.form, p.small.grid, p.threads
-        yield f"sweep: {name}", partial(forward_form, *form)
+        yield PREFIX + name, partial(forward_form, *form)
         if name in COMPILED_GRADIENTS:
-            yield f"sweep: {name}, gradients", partial(gradient_form, *form)
+            yield PREFIX + name + GRADIENTS, partial(gradient_form, *form)
 
 
 def forms() -> dict[str, Callable[[], Prepared]]:

@@ -156,7 +156,9 @@ def points() -> list[Point]:
         point("64 heads, 2048 keys", Options(), heads=64, queries=2048, keys=2048),
         point("sums stored", Options(sums=True)),
         point("exact exp", Options(exact=True), target=0.62),
-        point("decode", Options(ratio=4), 64 * 32, 1, LENGTH, small=(8, 1, 256), target=None, gradient=False),
+        point(
+            "decode", Options(ratio=4), 64 * 32, 1, LENGTH, small=(64, 1, 256), target=None, gradient=False
+        ),
         point(
             "paged decode",
             Options(ratio=4, paged=32),

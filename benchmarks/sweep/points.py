@@ -7,6 +7,9 @@ from functools import cache
 from benchmarks.sweep import attention, gemm, rows
 from benchmarks.sweep.point import Point
 
+PREFIX, GRADIENTS = "sweep: ", ", gradients"
+"""The beginning of the names of rows, and the end of those of adjoints."""
+
 
 @cache
 def points() -> dict[str, Point]:

@@ -1,0 +1,313 @@
+"""The measurements of the sweep on a GPU: every point, then the adjoint of every differentiable one."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch
+
+import tegula as tg
+from benchmarks.burst import ITERATIONS, Call, bursts
+from benchmarks.measure import TOLERANCE, Row
+from benchmarks.sweep.peers import Function, peers
+from benchmarks.sweep.point import Array, Launch, Point, inputs, results
+from benchmarks.sweep.points import GRADIENTS, PREFIX, points
+
+DEVICE = "cuda"
+SETS, LARGE = 3, 1 << 28
+"""The sets of inputs that calls rotate over; one where it has so many bytes that no cache keeps it."""
+SLOW, FEW = 0.05, 3
+"""The seconds of a call that make it slow; slow calls are timed in so few iterations."""
+LAXER = 3.0
+"""The tolerance of gradients, in those of results: an adjoint adds up sums of numbers that were rounded."""
+PEER_LAXER = 8.0
+"""The tolerance of peers, which may round more often; beyond, they compute something else."""
+GRADIENT_WORK = {"GEMM": 2.0, "attention": 2.5}
+"""The work of an adjoint, in that of the forward launch."""
+DTYPES = {
+    "float8_e4m3": torch.float8_e4m3fn,
+    **{name: getattr(torch, name) for name in ("float32", "float16", "bfloat16", "float64", "int8", "int32")},
+}
+
+# Graphs of compiled functions are kept, so that their backward runs can be timed alone.
+if hasattr(functorch, "donated_buffer"):
+    functorch.donated_buffer = False
+
+
+def tensor(a: Array, seed: int) -> torch.Tensor:
+    """The values of an argument; results are NaN, or -1."""
+    dtype = DTYPES[a.dtype]
+    if a.result:
+        return torch.full(a.shape, float("nan") if a.differentiable else -1, device=DEVICE).to(dtype)
+    if not isinstance(a.values, float | int):
+        return torch.from_numpy(a.numpy(0).astype("float64")).to(DEVICE, dtype)
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    made = torch.randn(a.shape, generator=generator, device=DEVICE) * a.values
+    return (made if a.differentiable else made.round().clamp(-127, 127)).to(dtype)
+
+
+def tensors(launch: Launch, seed: int) -> list[Any]:
+    """Values of all arguments."""
+    return [tensor(a, seed + 101 * k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
+
+
+def ours(values: Sequence[Any]) -> list[Any]:
+    """Arguments of a launch on the tensors' memory."""
+    return [tg.array(v, copy=False) if isinstance(v, torch.Tensor) else v for v in values]
+
+
+def wide(values: Sequence[Any], gradients: bool = False) -> list[Any]:
+    """The values in float64, without the tables; with `gradients` gradients of those that are floats are collected."""
+    made: list[Any] = []
+    for v in values:
+        if isinstance(v, torch.Tensor) and v.dtype is not torch.int32:
+            made.append(v.double().requires_grad_(gradients and v.is_floating_point()))
+        else:
+            made.append(v)
+    return made
+
+
+def several(result: Any) -> tuple[torch.Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+class Errors:
+    """The relative errors (2-norm) of several attempts at the same results, which are added up part by part."""
+
+    def __init__(self, attempts: dict[str, Sequence[torch.Tensor]]) -> None:
+        self.attempts = attempts
+        self.differences: dict[tuple[str, int], float] = {}
+        self.norms: dict[int, float] = {}
+
+    def add(self, number: int, index: Any, wanted: torch.Tensor) -> None:
+        """A part of a result. An attempt without this result has no error there."""
+        wanted = wanted.detach()
+        self.norms[number] = self.norms.get(number, 0.0) + float(wanted.square().sum())
+        for name, found in self.attempts.items():
+            if number < len(found):
+                square = float((found[number][index].double() - wanted).square().sum())
+                self.differences[name, number] = self.differences.get((name, number), 0.0) + square
+
+    def of(self, name: str) -> list[float]:
+        """The errors of an attempt, by the number of the result."""
+        pairs = sorted((k, d) for (who, k), d in self.differences.items() if who == name)
+        return [(d / max(self.norms[k], 1e-300)) ** 0.5 for k, d in pairs]
+
+
+Attempt = tuple[Call, Sequence[torch.Tensor]]
+"""An implementation, and its results for set 0."""
+
+
+def measured(
+    point: Point,
+    name: str,
+    mine: Call,
+    found: dict[str, Attempt],
+    errors: Errors,
+    tolerances: Sequence[float],
+    work: float,
+    unit: str,
+    sets: int,
+    target: float | None,
+    notes: list[str],
+) -> Row:
+    """The row of a right result, against the fastest of the peers whose results are right."""
+    own = errors.of("")
+    for error, most in zip(own, tolerances, strict=True):
+        if not error <= most:
+            raise AssertionError(f"relative error {error:.2e} is above {most:.0e}")
+    calls: dict[str, Call] = {}
+    allowed = PEER_LAXER * max(*tolerances, *known_tolerances(point))
+    for peer, (call, _) in found.items():
+        wrong = [e for e in errors.of(peer) if not e <= allowed]
+        if wrong:
+            notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
+        else:
+            calls[peer] = call
+    slow = once(mine) > SLOW
+    timed = bursts({"": mine, **calls}, 1 if slow else sets, FEW if slow else ITERATIONS)
+    me = timed.pop("")
+    fastest = min(timed, key=lambda peer: timed[peer].median, default="")
+    notes[:0] = [f"{me.median * 1e3:.4f} ms"]
+    notes += [f"{peer} {work / t.median:.4g}" for peer, t in timed.items() if peer != fastest]
+    notes += [line for line in point.kernel.explain().splitlines() if line.startswith("automatic schedule")]
+    value = work / me.median
+    row = Row(name, value, unit, threshold=None, error=max(own), samples=len(me.seconds) * me.calls)
+    if fastest:
+        pairs = zip(timed[fastest].seconds, me.seconds, strict=True)
+        row.peer, row.peer_value = fastest, work / timed[fastest].median
+        row.ratio, row.threshold = statistics.median(p / m for p, m in pairs), target
+    row.note = "; ".join(notes)
+    return row
+
+
+def known_tolerances(point: Point) -> list[float]:
+    """The tolerances of the types of a point's arrays of floats."""
+    return [TOLERANCE.get(a.dtype, 0.0) for a in point.full.arrays if a.differentiable]
+
+
+def once(call: Call) -> float:
+    """The seconds of one call, without the first."""
+    call(0)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call(0)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def tried(
+    point: Point, given: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
+) -> dict[str, Attempt]:
+    """The peers that work, by name; a note says why another does not."""
+    torch._dynamo.reset()
+    torch.cuda.empty_cache()
+    found: dict[str, Attempt] = {}
+    for peer in peers(point):
+        if peer.instead and found:
+            continue
+        try:
+            found[peer.name] = attempt(peer.prepare(*given))
+            torch.cuda.synchronize()
+        except Exception as error:
+            found.pop(peer.name, None)
+            notes.append(f"{peer.name} failed: {type(error).__name__}: {str(error).strip()[:160]}")
+    return found
+
+
+def copied(count: int) -> Attempt:
+    """A copy that moves `count` bytes."""
+    source, target = (torch.zeros(count // 2, dtype=torch.uint8, device=DEVICE) for _ in range(2))
+    return lambda k: target.copy_(source), ()
+
+
+def forward(point: Point) -> Iterator[Row]:
+    """A point against its peers."""
+    launch, notes = point.full, list[str]()
+    sets = SETS if launch.bytes < LARGE else 1
+    values = [tensors(launch, seed) for seed in range(sets)]
+    arrays, given = [ours(each) for each in values], [inputs(launch, each) for each in values]
+
+    def run(k: int) -> None:
+        tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
+
+    def attempt(function: Function) -> Attempt:
+        return lambda k: function(*given[k]), several(function(*given[0]))
+
+    run(0)
+    found = tried(point, given[0], attempt, notes)
+    made = results(launch, values[0])
+    errors = Errors({"": made, **{name: outcome for name, (_, outcome) in found.items()}})
+    with torch.device(DEVICE), torch.no_grad():
+        for number, index, wanted in point.exact(torch, *wide(given[0])):
+            errors.add(number, index, wanted)
+    if point.group == "rows":
+        found["copy"] = copied(launch.bytes)
+    unit, work = point.unit
+    tolerances = [point.tolerance or TOLERANCE[a.dtype] for a in launch.arrays if a.result]
+    yield measured(
+        point, PREFIX + point.name, run, found, errors, tolerances, work, unit, sets, point.target, notes
+    )
+
+
+def gradients(point: Point) -> Iterator[Row]:
+    """The adjoint of a point against the backward run of its peers. A launch takes the gradient of the result, and a
+    gradient that is zero is faster to multiply, so that it is copied in before each launch, also for the peers."""
+    launch, notes = point.full, list[str]()
+    sets = SETS if launch.bytes < LARGE else 1
+    values = [tensors(launch, seed) for seed in range(sets)]
+    given = [inputs(launch, each) for each in values]
+    arrays = [ours(each) for each in values]
+    for k in range(sets):
+        tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
+    seeds = [
+        [tensor(Array(a.shape, a.dtype), 11 + seed + k) for k, a in enumerate(launch.arrays) if a.result]
+        for seed in range(sets)
+    ]
+    for each, gradients_of in zip(values, seeds, strict=True):
+        for made, gradient in zip(results(launch, each), gradients_of, strict=True):
+            # What the launch does not write has no gradient, for the peers neither.
+            gradient.masked_fill_(made.isnan(), 0.0)
+    taken = [[torch.clone(g) for g in each] for each in seeds]
+    grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, taken, strict=True)]
+    adjoint = [ours(each) for each in grads]
+    dims = (*launch.grid, point.threads)
+
+    def take(k: int) -> None:
+        for target, source in zip(taken[k], seeds[k], strict=True):
+            target.copy_(source)
+
+    def run(k: int) -> None:
+        take(k)
+        tg.launch(point.kernel, dims, arrays[k], [], adjoint[k], [], adjoint=True, block_dim=point.threads)
+
+    def attempt(function: Function) -> Attempt:
+        graphs = [graph(function, each) for each in given]
+
+        def call(k: int) -> Any:
+            take(k)
+            made, leaves = graphs[k]
+            return torch.autograd.grad(made, leaves, seeds[k][: len(made)], retain_graph=True)
+
+        return call, call(0)
+
+    run(0)
+    found = tried(point, given[0], attempt, notes)
+    if point.group == "rows":
+        found["copy"] = copied(launch.bytes + sum(a.bytes for a in launch.arrays if not a.result))
+    mine = [g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result]
+    errors = Errors(
+        {"": [g.clone() for g in mine], **{name: outcome for name, (_, outcome) in found.items()}}
+    )
+    exact = wide(given[0], gradients=True)
+    with torch.device(DEVICE):
+        for number, index, value in point.exact(torch, *exact):
+            (value * seeds[0][number][index].double()).sum().backward(retain_graph=True)
+    leaves = [v for v in exact if isinstance(v, torch.Tensor) and v.requires_grad]
+    for number, leaf in enumerate(leaves):
+        errors.add(number, ..., leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
+    most = LAXER * max(point.tolerance or 0.0, *known_tolerances(point))
+    unit, work = point.unit
+    if point.group in GRADIENT_WORK:
+        work *= GRADIENT_WORK[point.group]
+    else:
+        work = (launch.bytes + sum(a.bytes for a in launch.arrays if not a.result)) / 1e9
+    name = PREFIX + point.name + GRADIENTS
+    yield measured(
+        *(point, name, run, found, errors, [most] * len(mine)),
+        *(work, unit, sets, point.gradient_target, notes),
+    )
+
+
+def adjoints(launch: Launch, values: Sequence[Any], taken: Sequence[torch.Tensor]) -> list[Any]:
+    """The gradients of all arguments, zero for inputs; None for what has none."""
+    left = iter(taken)
+    made: list[Any] = []
+    for a, v in zip(launch.arguments, values, strict=True):
+        if not isinstance(a, Array) or not a.differentiable:
+            made.append(None)
+        else:
+            made.append(next(left) if a.result else torch.zeros_like(v))
+    return made
+
+
+def graph(function: Function, given: Sequence[Any]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
+    """The results of a function with the graph of their gradients, and what these are gradients of."""
+    leaves = [
+        v.detach().requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
+        for v in given
+    ]
+    made = several(function(*leaves))
+    return made, [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    **{PREFIX + p.name: partial(forward, p) for p in points().values()},
+    **{PREFIX + p.name + GRADIENTS: partial(gradients, p) for p in points().values() if p.gradient},
+}
+"""The cases by name, in order; each yields its row."""

@@ -1,0 +1,271 @@
+"""What the points are compared with: functions of PyTorch on the same inputs, which gradients flow through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, flex_attention, sdpa_kernel
+
+from benchmarks.sweep.attention import SOFTCAP
+from benchmarks.sweep.attention_kernels import LOG2E, ROWS
+from benchmarks.sweep.point import Point
+
+bf16 = torch.bfloat16
+Function = Callable[..., Any]
+"""A function of the inputs of a point that returns its result, or a tuple of its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """`prepare` makes the function for inputs like those given. `instead`: it is measured only where no peer before it
+    works."""
+
+    name: str
+    prepare: Callable[..., Function]
+    instead: bool = False
+
+
+def eager(name: str, function: Function, instead: bool = False) -> Peer:
+    """A function as it is."""
+    return Peer(name, lambda *inputs: function, instead)
+
+
+def compiled(function: Function) -> Peer:
+    """A function that is compiled by torch.compile."""
+    return Peer("compiled", lambda *inputs: torch.compile(function, dynamic=False))
+
+
+def both(function: Function) -> list[Peer]:
+    """A function as it is, and compiled."""
+    return [eager("eager", function), compiled(function)]
+
+
+# Matmuls -------------------------------------------------------------------------------------------------------------
+
+
+def float8(a: Any, b: Any) -> Function:
+    """A matmul with the transpose of B that accumulates in tensor cores."""
+    one = torch.ones((), device=a.device)
+    return lambda a, b: torch._scaled_mm(a, b.T, one, one, out_dtype=bf16, use_fast_accum=True)
+
+
+def tf32(a: Any, b: Any) -> Function:
+    """A float32 matmul with the transpose of B, with operands rounded to tf32."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    return lambda a, b: torch.mm(a, b.T)
+
+
+def group_by_group(a: Any, b: Any, starts: Any, groups: Any, ends: Any) -> Function:
+    """A matmul for each group of rows."""
+    bounds = [0, *ends.tolist()]
+    slices = [slice(*bounds[g : g + 2]) for g in range(len(bounds) - 1)]
+    return lambda a, b, *tables: torch.cat([a[rows] @ b[g] for g, rows in enumerate(slices)])
+
+
+def convolution(x: Any, w: Any) -> Function:
+    """A convolution of images in channels-last memory; weights are brought in order once, unless they have a
+    gradient."""
+    kept: dict[int, Any] = {}
+
+    def ordered(w: Any) -> Any:
+        filters = w.reshape(3, 3, *w.shape[1:]).permute(3, 2, 0, 1)
+        return filters.contiguous(memory_format=torch.channels_last)
+
+    def function(x: Any, w: Any) -> Any:
+        if w.requires_grad:
+            filters = ordered(w)
+        else:
+            address = w.data_ptr()
+            filters = kept.setdefault(address, kept[address] if address in kept else ordered(w))
+        return functional.conv2d(x.permute(0, 3, 1, 2), filters, padding=1).permute(0, 2, 3, 1)
+
+    torch.backends.cudnn.benchmark = True
+    return function
+
+
+def row_scaled(a: Any, b: Any, e: Any) -> Any:
+    return ((a @ b) * e[:, None]).to(bf16)
+
+
+MM = [eager("cuBLAS", lambda a, b, *count: torch.mm(a, b))]
+MATMULS: dict[str, list[Peer]] = {
+    "B transposed": [eager("cuBLAS", lambda a, b: torch.mm(a, b.T))],
+    "A transposed": [eager("cuBLAS", lambda a, b: torch.mm(a.T, b))],
+    "float8": [Peer("cuBLAS", float8)],
+    "tf32": [Peer("cuBLAS", tf32)],
+    "float32 result": [
+        eager("cuBLAS", lambda a, b: torch.mm(a, b, out_dtype=torch.float32)),
+        eager("cuBLAS and a conversion", lambda a, b: torch.mm(a, b).float(), instead=True),
+    ],
+    "batched": [eager("cuBLAS", torch.bmm)],
+    "grouped": [
+        eager("grouped mm", lambda a, b, starts, groups, ends: torch._grouped_mm(a, b, offs=ends)),
+        Peer("cuBLAS, group by group", group_by_group),
+    ],
+    "A.T @ A, lower half": [eager("cuBLAS", lambda a: torch.mm(a.T, a))],
+    "AB + CD": [
+        eager("cuBLAS", lambda a, b, c, d: torch.addmm(torch.mm(a, b), c, d)),
+        *both(lambda a, b, c, d: a @ b + c @ d),
+    ],
+    "int8 weights": both(lambda a, b: a @ b.to(bf16)),
+    "bias and gelu": both(lambda a, b, e: functional.gelu(torch.addmm(e, a, b), approximate="tanh")),
+    "silu": both(lambda a, b: functional.silu(a @ b)),
+    "residual": both(lambda a, b, e: torch.addmm(e, a, b)),
+    "row scale": both(row_scaled),
+    **dict.fromkeys(
+        ("swiglu 128x128", "swiglu 128x64"), both(lambda a, v, w: functional.silu(a @ v) * (a @ w))
+    ),
+    "QKV": both(lambda x, u, v, w: (x @ u, x @ v, x @ w)),
+    "MLP": both(lambda x, v, w: torch.relu(x @ v) @ w),
+    "3x3 convolution": [Peer("cuDNN", convolution)],
+}
+"""The peers of matmuls by what follows the comma in the name of a point; the others have MM."""
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+
+def sdpa(backend: SDPBackend, causal: bool = False, biased: bool = False, sums: bool = False) -> Function:
+    """Attention of a library. `sums`: the logarithms of the sums are stored, as for gradients."""
+
+    def function(q: Any, k: Any, v: Any, scale: float, *more: Any) -> Any:
+        if sums and not q.requires_grad:
+            q = q.detach().requires_grad_()
+        # The heads of one query are those of sequences with 32 heads of queries.
+        batches = len(q) // 32 if q.shape[1] == 1 else 1
+        q, k, v = (t.unflatten(0, (batches, -1)) for t in (q, k, v))
+        mask = more[0][None, None] if biased else None
+        with sdpa_kernel(backend):
+            out = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+            )
+        return out.flatten(0, 1)
+
+    return function
+
+
+def flex(score: Function | None = None, mask: Function | None = None, sink: bool = False) -> Peer:
+    """Compiled flex attention. `score` and `mask` make the functions of positions from the arrays of the option."""
+
+    def prepare(q: Any, k: Any, v: Any, scale: float, *more: Any) -> Function:
+        allowed = None
+        if mask is not None:
+            lengths = q.shape[1], k.shape[1]
+            allowed = flex_attention.create_block_mask(mask(*more), None, None, *lengths, device=q.device)
+        kinds = {
+            "score_mod": score(*more) if score is not None else None,
+            "block_mask": allowed,
+            "enable_gqa": len(q) != len(k),
+        }
+        attend = flex_attention.flex_attention
+
+        def plain(q: Any, k: Any, v: Any) -> Any:
+            return attend(q[None], k[None], v[None], **kinds)[0]
+
+        def sunk(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+            if hasattr(flex_attention, "AuxRequest"):
+                request = flex_attention.AuxRequest(lse=True)
+                out, aux = attend(q[None], k[None], v[None], **kinds, return_aux=request)
+                sums = aux.lse
+            else:
+                out, sums = attend(q[None], k[None], v[None], **kinds, return_lse=True)
+            return (out * torch.sigmoid(sums - sinks[:, None])[..., None]).to(bf16)[0]
+
+        made = torch.compile(sunk if sink else plain, dynamic=False)
+        return lambda q, k, v, scale, *more: made(q, k, v, *(more if sink else ()))
+
+    return Peer("flex attention", prepare, instead=score is None and mask is None and not sink)
+
+
+def paged(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
+    """Compiled flex attention whose mask names the pages of each sequence."""
+    count, width = pages.shape
+    owner = torch.empty(k.shape[1] // ROWS, dtype=torch.long, device=q.device)
+    owner[pages.long()] = torch.arange(count, device=q.device)[:, None]
+    none = torch.zeros((count, 1, 1), dtype=torch.int32, device=q.device)
+    mask = flex_attention.BlockMask.from_kv_blocks(
+        none,
+        pages[:, None, None],
+        torch.full_like(none, width),
+        pages[:, None, None].contiguous(),
+        BLOCK_SIZE=(ROWS, ROWS),
+        mask_mod=lambda b, h, i, j: owner[j // ROWS] == b,
+        seq_lengths=(1, k.shape[1]),
+        compute_q_blocks=False,
+    )
+    attend = torch.compile(flex_attention.flex_attention, dynamic=False)
+
+    def function(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Any:
+        heads = q.unflatten(0, (count, -1))
+        return attend(heads, k[None], v[None], block_mask=mask, enable_gqa=True).flatten(0, 1)
+
+    return function
+
+
+def gathered(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
+    """Attention of a library on keys that were brought in order before."""
+
+    def ordered(t: Any) -> Any:
+        chosen = t.unflatten(1, (-1, ROWS))[:, pages.long()]
+        return chosen.transpose(0, 1).reshape(len(pages) * len(t), -1, t.shape[-1])
+
+    keys, values = ordered(k), ordered(v)
+    attend = sdpa(SDPBackend.FLASH_ATTENTION)
+    return lambda q, k, v, scale, pages: attend(q, keys, values, scale)
+
+
+def alibi(slopes: Any) -> Function:
+    natural = slopes / LOG2E
+    return lambda score, b, h, i, j: score - (i - j).abs() * natural[h]
+
+
+def softcap() -> Function:
+    return lambda score, b, h, i, j: SOFTCAP * torch.tanh(score / SOFTCAP)
+
+
+def bias(matrix: Any) -> Function:
+    return lambda score, b, h, i, j: score + matrix[i, j]
+
+
+def causal() -> Function:
+    return lambda b, h, i, j: j <= i
+
+
+def window(width: int) -> Function:
+    return lambda: lambda b, h, i, j: (j <= i) & (j > i - width)
+
+
+def documents(owner: Any, first: Any) -> Function:
+    return lambda b, h, i, j: (j <= i) & (owner[i] == owner[j])
+
+
+CUDNN, FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
+SDPA = [eager("cuDNN", sdpa(CUDNN)), eager("FlashAttention", sdpa(FLASH), instead=True), flex()]
+ATTENTIONS: dict[str, list[Peer]] = {
+    "causal": [eager("cuDNN", sdpa(CUDNN, causal=True)), flex(mask=causal)],
+    "window 1024": [flex(mask=window(1024))],
+    "window 1000": [flex(mask=window(1000))],
+    "softcap": [flex(score=softcap)],
+    "ALiBi": [flex(score=alibi)],
+    "documents": [flex(mask=documents)],
+    "bias tile": [eager("cuDNN", sdpa(CUDNN, biased=True)), flex(score=bias)],
+    "sink": [flex(sink=True)],
+    "sums stored": [eager("cuDNN", sdpa(CUDNN, sums=True)), flex()],
+    "decode": [eager("cuDNN", sdpa(CUDNN)), eager("FlashAttention", sdpa(FLASH))],
+    "paged decode": [
+        Peer("flex attention", paged),
+        Peer("FlashAttention without pages", gathered, instead=True),
+    ],
+}
+"""The peers of attention by what follows the comma in the name of a point; the others have SDPA."""
+
+
+def peers(point: Point) -> Sequence[Peer]:
+    """The peers of a point, in order; rows have none but a copy."""
+    name = point.name.partition(", ")[2]
+    if point.group == "rows":
+        return ()
+    return MATMULS.get(name, MM) if point.group == "GEMM" else ATTENTIONS.get(name, SDPA)

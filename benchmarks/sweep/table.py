@@ -1,0 +1,115 @@
+"""What the rows of the sweep say together: a table and a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from rich.table import Table
+
+from benchmarks.measure import Row
+from benchmarks.sweep.points import GRADIENTS, PREFIX
+
+LEAST = 0.8
+"""The ratio below which a point loses."""
+
+
+def group(row: Row) -> str:
+    """The group of a row: matmul, attention or rows, or the gradients of one."""
+    kind = row.name.removeprefix(PREFIX).partition(",")[0]
+    return f"{kind}{GRADIENTS}" if row.name.endswith(GRADIENTS) else kind
+
+
+def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows by group, forward groups first."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.name.endswith(GRADIENTS)):
+        found.setdefault(group(row), []).append(row)
+    return found
+
+
+def mean(rows: Sequence[Row]) -> float:
+    """The geometric mean of the ratios; NaN without any."""
+    logs = [math.log(row.ratio) for row in rows if row.ratio]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def summary(rows: Sequence[Row]) -> Table:
+    """A line for each group and one for all forward points: how many, the geometric mean, the worst point."""
+    table = Table("group", "points", "without ratio", "geometric mean", "worst", "")
+    forward = [row for row in rows if not row.name.endswith(GRADIENTS)]
+    for name, each in {**groups(rows), "all but gradients": forward}.items():
+        ratios = [row for row in each if row.ratio]
+        worst = min(ratios, key=lambda row: row.ratio or math.inf, default=None)
+        table.add_row(
+            name,
+            str(len(each)),
+            str(len(each) - len(ratios)),
+            f"{mean(each):.3f}",
+            f"{worst.ratio:.3f}" if worst is not None else "",
+            worst.name.removeprefix(PREFIX) if worst is not None else "",
+        )
+    return table
+
+
+def losses(rows: Sequence[Row]) -> Table:
+    """Every point below LEAST or without a ratio, the worst first."""
+    table = Table("below 0.8", "ratio", "target", "peer", "why, or the schedule")
+    lost = [row for row in rows if row.ratio is None or row.ratio < LEAST]
+    for row in sorted(lost, key=lambda row: row.ratio or 0.0):
+        table.add_row(
+            row.name.removeprefix(PREFIX),
+            f"{row.ratio:.3f}" if row.ratio else "",
+            f"{row.threshold:.2f}" if row.threshold else "",
+            row.peer,
+            (row.failure or row.note)[:160],
+        )
+    return table
+
+
+LABELS, SCALE, LINE, FULL = 330, 420, 15, 1.2
+"""Pixels: of the names, of a ratio of 1, of a line; and the greatest ratio of the picture."""
+
+
+def picture(rows: Sequence[Row], title: str) -> str:
+    """A picture in SVG: a dot for each point at its ratio, on lines at LEAST and at 1, by group."""
+    body: list[str] = []
+    y = 40
+
+    def text(x: float, what: str, kind: str = "") -> None:
+        body.append(f'<text x="{x:.0f}" y="{y}" class="{kind}">{escape(what)}</text>')
+
+    for name, each in groups(rows).items():
+        y += LINE
+        text(8, f"{name}: geometric mean {mean(each):.3f}", "group")
+        for row in each:
+            y += LINE
+            text(16, row.name.removeprefix(PREFIX).removesuffix(GRADIENTS).partition(", ")[2])
+            if row.ratio is None:
+                text(LABELS, "failed" if row.failure else "no peer", "lost")
+                continue
+            x = LABELS + SCALE * min(row.ratio, FULL)
+            kind = "lost" if row.ratio < LEAST else "won"
+            body.append(f'<circle cx="{x:.1f}" cy="{y - 4}" r="4" class="{kind}"/>')
+            text(LABELS + SCALE * FULL + 10, f"{row.ratio:.3f} {row.peer}", kind)
+    lines = [
+        f'<line x1="{x:.0f}" x2="{x:.0f}" y1="34" y2="{y}"/>'
+        for x in (LABELS + SCALE * at for at in (0.0, LEAST, 1.0))
+    ]
+    style = (
+        "text{font:11px sans-serif;fill:#222}.group{font-weight:bold}.lost{fill:#c22}.won{fill:#222}"
+        "line{stroke:#bbb}circle.won{fill:#27c}circle.lost{fill:#c22}"
+    )
+    width = LABELS + SCALE * FULL + 190
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{y + 20}">'
+    heading = f'<text x="8" y="20" class="group">{escape(title)}</text>'
+    ground = '<rect width="100%" height="100%" fill="white"/>'
+    return "\n".join([head, f"<style>{style}</style>", ground, heading, *lines, *body, "</svg>\n"])
+
+
+def draw(rows: Sequence[Row], path: Path) -> Path:
+    """Write the picture of the rows to a file."""
+    path.write_text(picture(rows, f"Speed relative to the fastest peer, {len(rows)} points"))
+    return path

@@ -1,0 +1,102 @@
+"""The measurements of the sweep, without their timing: on the CPU, at reduced sizes, against peers that run there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.burst import Call, Timed
+from benchmarks.sweep import cases, peers
+from benchmarks.sweep.point import inputs
+from benchmarks.sweep.points import COMPILED_GRADIENTS, points
+
+POINTS = points()
+ELSEWHERE = ("float8",)
+"""Points all of whose peers need a GPU."""
+ADJOINTS = (
+    *COMPILED_GRADIENTS,
+    "matmul, float32 result",
+    "matmul, QKV",
+    "matmul, A.T @ A, lower half",
+    "rows, column sums",
+)
+UNSUPPORTED = "does not support backward on CPU"
+"""What PyTorch says of the gradients of flex attention."""
+
+
+def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[str, Timed]:
+    """Call each implementation once for each set of inputs."""
+    for call in calls.values():
+        for k in range(sets):
+            call(k)
+    return {name: Timed(call, [1.0], 1, 0.0) for name, call in calls.items()}
+
+
+def anywhere(backends: Any) -> Any:
+    """Attention by what there is on a CPU."""
+    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "DEVICE", "cpu")
+    monkeypatch.setattr(cases, "bursts", untimed)
+    monkeypatch.setattr(peers, "sdpa_kernel", anywhere)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+
+
+def row(case: Callable[[Any], Any], name: str) -> Any:
+    """The row of a point with its reduced launch."""
+    point = POINTS[name]
+    (made,) = case(replace(point, full=point.small))
+    assert not made.failure and made.error < 1.0
+    return made
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", POINTS)
+def test_a_point_and_its_peers_compute_the_same(name: str) -> None:
+    found = row(cases.forward, name)
+    assert "something else" not in found.note
+    if not name.endswith(ELSEWHERE):
+        assert found.peer and found.ratio == 1.0
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", ADJOINTS)
+def test_an_adjoint_and_its_peers_compute_the_same(name: str) -> None:
+    found = row(cases.gradients, name)
+    assert "something else" not in found.note
+    if UNSUPPORTED not in found.note:
+        assert found.peer and found.ratio == 1.0
+
+
+def test_keys_without_pages_give_the_same() -> None:
+    launch = POINTS["attention, paged decode"].small
+    given = inputs(launch, cases.tensors(launch, 0))
+    one, other = (make(*given)(*given) for make in (peers.paged, peers.gathered))
+    torch.testing.assert_close(one, other, atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.machine_code
+def test_a_wrong_result_is_an_error() -> None:
+    point = POINTS["matmul, base"]
+    wrong = replace(point, full=point.small, exact=lambda xp, a, b: iter([(0, ..., 2.0 * (a @ b))]))
+    with pytest.raises(AssertionError, match="relative error"):
+        list(cases.forward(wrong))
+
+
+def test_inputs_are_those_of_their_types() -> None:
+    for point in POINTS.values():
+        for a in point.small.arrays:
+            made = cases.tensor(a, 0)
+            assert tuple(made.shape) == a.shape and made.dtype is cases.DTYPES[a.dtype]
