@@ -71,8 +71,9 @@ def _bytes(v: Value) -> int:
     """The bytes of a tile in registers, over all threads. 0 for tiles of scalars, which threads make where they use
     them, for truth values, which live in predicates, and for rows and columns, which are part of what is spare."""
     t = v.type
-    pinned = isinstance(t, TileType) and t.dtype is not bool_ and not _is_made_of_scalars(v)
-    return t.size * element_bytes(t.dtype) if pinned and min(t.shape) > 1 else 0
+    if not isinstance(t, TileType) or t.dtype is bool_ or _is_made_of_scalars(v):
+        return 0
+    return t.size * element_bytes(t.dtype) if min(t.shape) > 1 else 0
 
 
 def _is_made_of_scalars(v: Value) -> bool:
