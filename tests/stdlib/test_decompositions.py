@@ -83,7 +83,7 @@ def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndar
     return made.astype(dtype)
 
 
-def at_most(error: np.ndarray, bound: np.ndarray | float) -> None:
+def at_most(error: Any, bound: Any) -> None:
     assert np.all(error <= bound), f"{np.max(error - bound)} above the bound"
 
 
