@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from tegula.dataclass import dataclass
 from tegula.signature import (
     PATTERNS,
+    AskedPattern,
     ConstantPattern,
     Dtypes,
     Element,
@@ -226,6 +227,7 @@ Annotation = (
     | TileAnnotation
     | StackAnnotation
     | Pattern
+    | AskedPattern
     | ElementPattern
     | Dtypes
     | type

@@ -181,7 +181,7 @@ def _inplace_docstring(of: CooperativeDef, target: str) -> str:
     )
 
 
-def _pattern(annotation: Any) -> Pattern | None:
+def _pattern(annotation: Any) -> Pattern | AskedPattern | None:
     """The pattern that an annotation states for a cooperative function's parameter or result; None if it states
     none."""
     known = resolve(annotation)
