@@ -94,6 +94,12 @@ def _of_erfinv(x: np.ndarray) -> tuple[Any, ...]:
     return (sqrt(pi) / 2.0 * np.exp(0.5 * q * q),)
 
 
+def _of_erfcinv(x: np.ndarray) -> tuple[Any, ...]:
+    """The derivative of erfinv at 1 - x, negated; finite at the ends of the domain, which lanes without data take."""
+    (slope,) = _of_erfinv(np.clip(1.0 - x, -1.0 + 1e-12, 1.0 - 1e-12))
+    return (-slope,)
+
+
 FUNCTIONS: dict[str, Slopes] = {
     "exp": lambda x: (np.exp(x),),
     "exp2": lambda x: (np.exp2(x) * log(2),),
@@ -116,6 +122,7 @@ FUNCTIONS: dict[str, Slopes] = {
     "erf": lambda x: (2.0 / sqrt(pi) * np.exp(-x * x),),
     "erfc": lambda x: (-2.0 / sqrt(pi) * np.exp(-x * x),),
     "erfinv": _of_erfinv,
+    "erfcinv": _of_erfcinv,
     "pow": _of_pow,
     "hypot": _of_hypot,
     "length": lambda v: (v / np.sqrt((v * v).sum(-1, keepdims=True)),),

@@ -5,7 +5,17 @@ from __future__ import annotations
 WITHOUT = {
     *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "never_above", "tid", "array.shape"),
     *("yield", "if", "for", "while", "unreplayable"),
-    *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
+    *(
+        "tile.empty",
+        "array.view",
+        "buf.view",
+        "buf.reshape",
+        "print",
+        "print.tile",
+        "assert",
+        "barrier",
+        "breakpoint",
+    ),
     *(
         "stack.new",
         "stack.clear",

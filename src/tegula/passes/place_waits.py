@@ -14,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Carried, Kernel, Region, Value, root
+from tegula.ir import Builder, Carried, Kernel, Region, Value
 from tegula.ir.rewrite import is_made_in, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, Yield
 from tegula.ops.group import GroupMma, MmaWait, RegisterMma
 from tegula.ops.roles import PipePop, PipeRelease
-from tegula.passes.form_rings import is_by_hand
 from tegula.passes.release_stages import had_iterations
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.select_matmuls import pipe_of
-from tegula.types import BufType, bool_
+from tegula.types import BufType, PipeType, bool_
 
 
 def place_waits(kernel: Kernel, context: GpuCompilation) -> None:
@@ -65,9 +64,16 @@ def _may_stay_in_flight(op: GroupMma, body: Region) -> bool:
         return False
     if isinstance(op, RegisterMma) and is_made_in(op.held_tile, body):
         return False
-    if any(is_by_hand(root(v)) for v in op.sides if isinstance(v.type, BufType)):
-        return False  # the kernel itself says when stages of such a ring are released
+    if not all(_is_popped(v) for v in op.sides if isinstance(v.type, BufType)):
+        return False
     return all(isinstance(v.owner, S.Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
+
+
+def _is_popped(operand: Value) -> bool:
+    """Whether an operand is a stage of a pipe, which nothing writes before its release. The kernel itself says when
+    stages of a ring that is used by hand are released, and threads write other operands without a release."""
+    pipe = pipe_of(operand)
+    return pipe is not None and isinstance(pipe.type, PipeType)
 
 
 def _sums(loop: For, matmuls: Sequence[GroupMma]) -> list[Carried] | None:
