@@ -54,7 +54,7 @@ def test_a_value_begins_as_zeros_and_converts_assigned_values() -> None:
         "m",
         "data",
     ]
-    assert Inner.__doc__ == "What is inside."
+    assert Inner.__doc__ == "A struct that is nested in another one."
 
 
 @pytest.mark.parametrize(
