@@ -125,6 +125,13 @@ def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
     assert made.schedule.plan is not None and max(made.schedule.plan.stages) == 1
 
 
+def test_sums_over_pipes_of_one_stage_are_waited_for_in_their_iteration() -> None:
+    """The next iteration waits for the stage that this iteration releases."""
+    made, text = built(KERNELS["two_pairs"], stages=1)
+    assert made.schedule.plan is not None and made.schedule.plan.stages == (1,) * 4 and made.verdict.proved
+    assert "wgmma.wait_group.sync.aligned 2" not in text
+
+
 def test_spilled_registers_are_a_cost() -> None:
     """Some bytes that are spilled after the loop cost less than a loop without roles."""
     if not ASSEMBLER:
@@ -133,6 +140,7 @@ def test_spilled_registers_are_a_cost() -> None:
     made, text = built(Launch(residual, square, (1, 1)))
     assert made.schedule.plan is not None and made.verdict.proved and "wgmma.mma_async" in text
     assert made.made.spill_bytes < 4 * made.schedule.plan.cycles
+    assert made.schedule.plan not in [one.plan for one in made.schedule.lost]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tegula as tg
-from tegula.kernels import attention, matmul
+from tegula.kernels import attention, cholesky, matmul
 
 
 def integers(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
@@ -127,3 +127,11 @@ def test_calls_of_several_threads() -> None:
     for t in threads:
         t.join()
     assert wrong == []
+
+
+def test_decompositions_of_tensors_are_tensors() -> None:
+    half = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
+    a = half @ half.mT + 4 * torch.eye(4)
+    made = cholesky(a)
+    assert isinstance(made, torch.Tensor)
+    torch.testing.assert_close(made, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)

@@ -89,15 +89,6 @@ def test_gradients_are_recorded(name: str) -> None:
     np.testing.assert_allclose((x.grad.numpy() * step).sum(), (seed * change).sum(), rtol=1e-5)
 
 
-@pytest.mark.machine_code
-def test_tensors_give_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    a = torch.tensor(definite(3, dtype=np.float32))
-    made = kernels.cholesky(a)
-    assert isinstance(made, torch.Tensor)
-    torch.testing.assert_close(made, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
-
-
 def test_nothing_to_compute() -> None:
     assert kernels.cholesky(np.ones((0, 3, 3), np.float32)).shape == (0, 3, 3)
 

@@ -278,14 +278,10 @@ class AssignTarget:
         """Combine a value with the current value of the target."""
         self.set(self.tracer.binary(op, self.get(), value, self.node))
 
-    def accumulates(self, op: str) -> bool:
-        """Whether components of what is here are combined with others atomically."""
+    def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
+        """Combine some components of the target with others atomically, if that is possible; whether it was. `change`
+        puts the others into a value that changes nothing."""
         return False
-
-    def accumulate(self, op: str, change: Callable[[Value], Any]) -> None:
-        """Combine some components of what is here with others. `change` puts these into a vector that changes
-        nothing."""
-        raise NotImplementedError
 
     def field(self, node: ast.Attribute) -> AssignTarget:
         """The target of an attribute of this target's value."""
@@ -359,27 +355,27 @@ class ItemTarget(AssignTarget):
             return
         self._require_memory()
         value = self.tracer.typed(value)
-        if self._is_value() and self.owner_place.accumulates(op):
-            change = self.tracer.builder.assign_subscript
-            self.owner_place.accumulate(op, lambda neutral: self._build(lambda i: change(neutral, i, value)))
+        change = self.tracer.builder.assign_subscript
+        if self._is_value() and self.owner_place.accumulate(
+            op, lambda neutral: self._build(lambda i: change(neutral, i, value))
+        ):
             return
         made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
         if self._is_value():
             self.owner_place.set(made)
 
-    def accumulates(self, op: str) -> bool:
-        """Whether this is an element of an array or tile whose components `op` changes atomically."""
+    def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
+        """Combine the element of an array or tile, if `op` changes its components atomically, with one whose other
+        components change nothing."""
         t = self.owner.type if isinstance(self.owner, Value) else None
         if not isinstance(t, ArrayType | BufType) or len(self.index) != dimensions(self.owner):
             return False
-        whole = not any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index)
-        return whole and is_atomic(op, t.dtype)
-
-    def accumulate(self, op: str, change: Callable[[Value], Any]) -> None:
-        """Combine the element with one whose other components change nothing."""
-        assert isinstance(self.owner, Value) and isinstance(self.owner.type, ArrayType | BufType)
-        t = self.owner.type.dtype
-        self.update(op, change(self.tracer.builder.const(neutral(op, t), t)))
+        if any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index):
+            return False
+        if not is_atomic(op, t.dtype):
+            return False
+        self.update(op, change(self.tracer.builder.const(neutral(op, t.dtype), t.dtype)))
+        return True
 
     def _require_memory(self) -> None:
         if isinstance(self.owner, tuple):
@@ -415,9 +411,9 @@ class AttributeTarget(AssignTarget):
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with what the attribute names; in arrays and tiles additions are atomic."""
-        if isinstance(self.owner, StructValue) or not self.owner_place.accumulates(op):
+        if isinstance(self.owner, StructValue):
             super().update(op, value)
             return
-        change = self.tracer.builder.assign_attribute
-        value = self.tracer.typed(value)
-        self.owner_place.accumulate(op, lambda neutral: change(neutral, self.attribute, value))
+        change, typed = self.tracer.builder.assign_attribute, self.tracer.typed(value)
+        if not self.owner_place.accumulate(op, lambda neutral: change(neutral, self.attribute, typed)):
+            super().update(op, value)

@@ -7,7 +7,7 @@ matmuls read are released after the wait that covers them; the last wait is afte
 
 Matmuls are delayed if nothing in the loop but another of them uses their sums, and if no operand is made in registers.
 Whatever else the iteration does may happen while they are in flight: the stages that they read are written only after
-their release."""
+their release. Pipes of one stage are released in their iteration, since the next iteration waits for that stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.ir.rewrite import is_made_in, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, Yield
 from tegula.ops.group import GroupMma, MmaWait, RegisterMma
-from tegula.ops.roles import PipePop, PipeRelease
+from tegula.ops.roles import PipePop, PipeRelease, pipe_type
 from tegula.passes.release_stages import had_iterations
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.select_matmuls import pipe_of
@@ -96,13 +96,14 @@ def _sums(loop: For, matmuls: Sequence[GroupMma]) -> list[Carried] | None:
 
 
 def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[PipeRelease]) -> bool:
-    """Whether each pipe that matmuls read and the loop pops is popped and released once in an iteration, not in a
-    nested region."""
+    """Whether each pipe that matmuls read and the loop pops has several stages and is popped and released once in an
+    iteration, not in a nested region."""
     released = [op.pipe for op in releases]
     popped = [op.pipe for op in body.ops if isinstance(op, PipePop) and op.pipe in read]
     inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease) and op.pipe in read]
     once = len(set(released)) == len(released) and len(inside) == len(released) + len(popped)
-    return once and sorted(released, key=id) == sorted(popped, key=id)
+    several = all(pipe_type(p.type).stages > 1 for p in popped)
+    return once and several and sorted(released, key=id) == sorted(popped, key=id)
 
 
 def _delay(loop: For, found: _Delayed) -> None:

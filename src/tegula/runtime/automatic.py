@@ -70,7 +70,8 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
         accept(verdict)
         return _built(kernel, spread, verdict, target, debug)
     _, built, kernel.body.ops = best
-    return replace(built, schedule=replace(built.schedule, lost=spread.schedule.lost))
+    lost = tuple(one for one in spread.schedule.lost if one.plan != built.schedule.plan)
+    return replace(built, schedule=replace(built.schedule, lost=lost))
 
 
 def checked(

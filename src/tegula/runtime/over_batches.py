@@ -120,7 +120,7 @@ def _unified(f: CooperativeDef, found: Mapping[str, Any], constants: Mapping[str
         return unifier.tiles([(k, _tile(f, k), GivenTile(x.dtype, tuple(x.shape))) for k, x in found.items()])
     except Misfit as misfit:
         shapes = ", ".join(f"'{key}' of shape {x.shape}" for key, x in found.items())
-        what = f"{f.name}: {misfit.what} ({shapes})"
+        what = f"{f.name.lstrip('_')}: {misfit.what} ({shapes})"
         raise LaunchError(what, misfit.help or "check the shapes") from None
 
 
