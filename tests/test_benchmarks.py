@@ -6,8 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.gpu import NO_TIME, rows
 from benchmarks.measure import Report, Row, commit, kept
 from benchmarks.sweep.table import losses, mean, picture, summary

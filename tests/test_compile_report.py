@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.compile_report import machine_code, report
 from benchmarks.compile_report.forms import forms
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-import tegula as tg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.compile_report.forms import forms
 from benchmarks.measure import TOLERANCE
 from benchmarks.sweep import attention, gemm, rows
 from benchmarks.sweep.point import NUMPY, Array, Launch, Point, inputs, results
 from benchmarks.sweep.points import COMPILED_GRADIENTS, points
 
+import tegula as tg
 from tegula.runtime.description import Description
 from tegula.runtime.device import CPU
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchmarks.burst import Call, Timed
 from benchmarks.sweep import cases, peers
 from benchmarks.sweep.point import inputs

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pretend_driver import PretendDriver
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchmarks import automatic_kernels as kernels
+from pretend_driver import PretendDriver
 
 import tegula as tg
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pretend_driver import PretendDriver
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchmarks import gpu_kernels as kernels
 from benchmarks import role_kernels
+from pretend_driver import PretendDriver
 
 import tegula as tg
 

@@ -228,8 +228,8 @@ def test_adjoint_launches() -> None:
         ((tg.zeros(3), [[[0]]]), ValueError, "one dimension"),
         ((tg.zeros(3), [[3]]), IndexError, "from 0 to 2"),
         ((tg.zeros(3), [[-1]]), IndexError, "from 0 to 2"),
-        ((tg.zeros(3), [[0]], int), ValueError, "dtype says int32"),
-        ((tg.zeros(3), [[0]], float, 2), ValueError, "ndim says 2"),
+        ((tg.zeros(3), [[0]], int), ValueError, "but dtype is int32"),
+        ((tg.zeros(3), [[0]], float, 2), ValueError, "but ndim is 2"),
         ((tg.zeros(3), tg.zeros(1)), ValueError, "int32"),
     ],
 )
