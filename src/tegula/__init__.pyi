@@ -2608,6 +2608,7 @@ def poisson(state: Any, lam: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3031,6 +3032,7 @@ def rand_init(seed: Any, offset: Any = None) -> Any:
         a uint32.
     Raises:
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3051,6 +3053,7 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3071,6 +3074,7 @@ def randi(state: Any, low: Any = None, high: Any = None) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3090,6 +3094,7 @@ def randn(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3110,6 +3115,7 @@ def randu(state: Any, low: Any = None, high: Any = None) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3194,7 +3200,7 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
     Raises:
         type-mismatch: `cdf` is no array of one dimension; an argument is no number, or tiles are given to a
             function whose result is no element.
-        mixed-scalar-types: `cdf` holds another dtype.
+        mixed-scalar-types: `cdf` holds another dtype; the arguments differ in type, such as a matrix and a vector.
         unknown-attribute: `cdf` is no array.
         unsupported-python: `cdf` is an object that is no value; a variable would advance in an expression that may
             not be evaluated.
@@ -3218,6 +3224,7 @@ def sample_triangle(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3237,6 +3244,7 @@ def sample_unit_cube(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3256,6 +3264,7 @@ def sample_unit_disk(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3275,6 +3284,7 @@ def sample_unit_hemisphere(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3294,6 +3304,7 @@ def sample_unit_hemisphere_surface(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3313,6 +3324,7 @@ def sample_unit_hypercube(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3332,6 +3344,7 @@ def sample_unit_ring(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3351,6 +3364,7 @@ def sample_unit_sphere(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3370,6 +3384,7 @@ def sample_unit_sphere_surface(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3389,6 +3404,7 @@ def sample_unit_square(state: Any) -> Any:
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
         type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:

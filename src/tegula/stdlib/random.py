@@ -12,6 +12,7 @@ from tegula.types import float32, int32, uint32
 PCG = "Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020."
 _MISFITS = {
     "type-mismatch": "an argument is no number, or tiles are given to a function whose result is no element",
+    "mixed-scalar-types": "the arguments differ in type, such as a matrix and a vector",
     "shape-mismatch": "the shapes of tiles do not broadcast",
     "out-of-range": "a literal does not fit its dtype",
 }
