@@ -400,6 +400,7 @@ def bare(program: Program) -> dict[str, Any]:
         [
             program.number[v],
             [[*row.giver, *row.taker, row.barrier, 0, row.barrier, row.own] for row in ring.rows],
+            [],
         ]
         for v, ring in program.rings.items()
     ]

@@ -115,7 +115,79 @@ DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count
             t = numbers[k % S][0, 0]
             tg.mbarrier_arrive(free, k % S)
 """
+OWN = """def own(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(4, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(rows, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            row = tg.tile_pipe_pop(rows)
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            ring[s] = row * 3.0
+            tg.fence_async()
+            tg.mbarrier_arrive(full, s)
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store_async(out, ring[s], (k, 0))
+            tg.store_commit()
+            tg.store_wait(pending=1, read=True)
+            if k > 0:
+                tg.mbarrier_arrive(empty, (k - 1) % S)
+        tg.store_wait(read=True)
+"""
+PARTLY = """def partly(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                tg.mbarrier_wait(empty, k % 2, k // 2)
+                tg.mbarrier_expect_bytes(full, k % 2, N * 4)
+                tg.tile_load_async(x, ring, (k, 0), full, k % 2)
+    with tg.ws(1):
+        if n > 0:
+            tg.mbarrier_arrive(empty, 0)
+        for k in range(n):
+            if k % 2 == 0:
+                tg.mbarrier_wait(full, 0, k // 2)
+                if k + 1 < n:
+                    tg.mbarrier_arrive(empty, 1)
+            else:
+                tg.mbarrier_wait(full, 1, k // 2)
+                tg.tile_store(out, ring, offset=(k, 0))
+                tg.fence_async()
+                if k + 1 < n:
+                    tg.mbarrier_arrive(empty, 0)
+"""
+CHANGED = """def changed(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            row = tg.tile_load(x, shape=(1, N), offset=(k, 0)) * 3.0
+            ring[s] = row
+            tg.fence_async()
+            tg.tile_store_async(out, ring[s], (k, 0))
+            tg.store_commit()
+            tg.store_wait(read=True)
+            tg.mbarrier_arrive(empty, s)
+"""
 RIGHT = {
+    "own": (OWN, 3),
+    "partly": (PARTLY, 1),
+    "changed": (CHANGED, 2),
     "parts": (IDIOMS["two copies fill a stage"], 3),
     "drawn": (DRAWN, 1),
     "named": (NAMED, 3),
@@ -123,6 +195,27 @@ RIGHT = {
     "mixed": (MIXED, 4),
 }
 SPOILED = {
+    "handed to itself without a fence": (
+        "own",
+        "            tg.fence_async()\n            tg.mbarrier_arrive(full",
+        "            tg.mbarrier_arrive(full",
+    ),
+    "given back to itself while a copy reads": ("own", "pending=1", "pending=3"),
+    "filled again without room": ("own", "(empty, s, k // S + 1)", "(empty, s, k // S)"),
+    "two copies at once, as nobody reads the first": (
+        "partly",
+        "                tg.mbarrier_wait(full, 0, k // 2)\n                if k + 1 < n:\n"
+        "                    tg.mbarrier_arrive(empty, 1)\n",
+        "                if k + 1 < n:\n                    tg.mbarrier_arrive(empty, 1)\n"
+        "                tg.mbarrier_wait(full, 0, k // 2)\n",
+    ),
+    "changed while a copy out reads it": (
+        "changed",
+        "            ring[s] = row\n            tg.fence_async()\n"
+        "            tg.tile_store_async(out, ring[s], (k, 0))\n            tg.store_commit()\n",
+        "            tg.tile_store_async(out, ring[s], (k, 0))\n            tg.store_commit()\n"
+        "            ring[s] = row\n            tg.fence_async()\n",
+    ),
     "copies into parts that overlap": ("parts", "ring[s][32:64]", "ring[s][16:48]"),
     "two copies into one part": ("parts", "ring[s][32:64]", "ring[s][0:32]"),
     "one of two copies is not announced": ("parts", "64 * N * 4", "32 * N * 4"),

@@ -609,11 +609,11 @@ class Machine:
             return None
         return next(n for n in range(-near, near + 1) if self.state.known.nonnegative(number(n) - p))
 
-    def _place(self, role: Role, at: E.Bytes) -> Place:
+    def _place(self, role: Role, at: E.Bytes, writes: bool = False) -> Place:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
         if ring is None:
             return n, at.stage
-        engine = ring.engine(self.role, False)
+        engine = ring.engine(self.role, writes, False)
         self._first(at, engine, role.arrived)
         near: list[Sum] = []
         for row in ring.given(engine)[:1]:
@@ -640,14 +640,14 @@ class Machine:
         v, n = e.at.buffer, self.program.number[e.at.buffer]
         ring, many = self.program.rings.get(v), self.program.warps[self.role] > 1
         if ring is not None:
-            engine = ring.engine(self.role, False)
+            engine = ring.engine(self.role, e.write, False)
             numbered = v in self.program.numbered
             if op.NAME != "buf.new":
                 found = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
                 at = next(at for at in found if at.buffer is v)
                 self._first(at, engine, role.arrived)
                 if ring.given(engine):
-                    self._place(role, at)
+                    self._place(role, at, e.write)
                 if numbered:
                     self._number(role, e, at, sure)
             if ring.copied or (e.write and ring.asynchronous):
@@ -662,7 +662,7 @@ class Machine:
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value that a load of an
         element gives."""
-        n, item = self._place(role, at)
+        n, item = self._place(role, at, e.write)
         if e.write:
             stages = self.program.rings[e.at.buffer].stages
             self.state.contents = [

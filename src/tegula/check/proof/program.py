@@ -23,10 +23,11 @@ from tegula.passes.groups import only_starts_copies
 from tegula.types import ArrayType, DType
 
 Engine: TypeAlias = tuple[int, bool]
-"""An engine that accesses a ring: a role, and whether the copies of the role into the ring are meant (together with the
-stores of its threads, if it reads nothing there)."""
+"""An engine that accesses a ring: a role, and whether it is the one that fills the ring, by copies or stores."""
 Access: TypeAlias = tuple[int, bool, bool, Op]
 """An access: its role, whether it writes, whether it is asynchronous, and its op."""
+Order: TypeAlias = list[list[tuple[Op, E.Event]]]
+"""The events of each role in the order of its text, with their ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,18 @@ class HandOver:
 @dataclass(frozen=True, slots=True)
 class RingUse:
     """A buffer that engines hand to each other, with one row per ordered pair of engines. `copied`: the roles that copy
-    into it; `both`: those of them that read it too."""
+    into it; `storing`: the roles whose stores fill it, so that they belong to another engine than what the role
+    reads."""
 
     stages: int
     rows: list[HandOver]
     asynchronous: bool
     copied: set[int]
-    both: set[int]
+    storing: set[int]
 
-    def engine(self, role: int, copy: bool) -> Engine:
-        """The engine for an access of a role, which `copy` says is one of its copies."""
-        return role, role in self.copied and (copy or role not in self.both)
+    def engine(self, role: int, writes: bool, asynchronous: bool) -> Engine:
+        """The engine that makes an access of a role."""
+        return role, writes and (asynchronous or role in self.storing)
 
     def given(self, engine: Engine) -> list[HandOver]:
         """The rows by which an engine hands on the buffer."""
@@ -192,7 +194,7 @@ class Program:
         uses: dict[Value, list[Access]] = {}
         self.waits_of_one: set[tuple[int, int]] = set()
         """The barriers that a role waits for with one warp, by barrier and role."""
-        order: list[list[tuple[Op, E.Event]]] = []
+        order: Order = []
         for r, region in enumerate(self.roles):
             order.append(
                 [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.happenings(op)]
@@ -211,7 +213,7 @@ class Program:
         self.tracked = {v for v, rows in uses.items() if any(asynchronous for _, _, asynchronous, _ in rows)}
         for v, rows in uses.items():
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
-            if copied or len({r for r, *_ in rows}) > 1:
+            if copied or len({r for r, *_ in rows}) > 1 or self._storing(v, rows, order):
                 self._ring(v, rows, order)
 
     def _overlapping(self) -> dict[Value, list[int]]:
@@ -224,15 +226,14 @@ class Program:
                     found.setdefault(w, []).append(self.number[v])
         return found
 
-    def _ring(self, v: Value, accesses: list[Access], order: list[list[tuple[Op, E.Event]]]) -> None:
+    def _ring(self, v: Value, accesses: list[Access], order: Order) -> None:
         """Record how engines hand a ring to each other: each pair of engines of which one writes."""
         assert isinstance(v.owner, Op)
         stages = v.owner.stages or 1 if isinstance(v.owner, BufNew) else 1
         copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
-        both = copied & {r for r, writes, _, _ in accesses if not writes}
-        ring = RingUse(stages, [], v in self.tracked, copied, both)
-        writers = {ring.engine(r, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
-        engines = sorted(writers | {ring.engine(r, False) for r, writes, _, _ in accesses if not writes})
+        ring = RingUse(stages, [], v in self.tracked, copied, self._storing(v, accesses, order))
+        writers = {ring.engine(r, True, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
+        engines = sorted(writers | {(r, False) for r, writes, _, _ in accesses if not writes})
         for x in engines:
             for y in engines:
                 if x != y and (x in writers or y in writers):
@@ -242,23 +243,32 @@ class Program:
         if ring.rows:
             self.rings[v], self.writers[self.number[v]] = ring, writers
 
-    def _hand_over(
-        self, v: Value, x: Engine, y: Engine, writes: bool, order: list[list[tuple[Op, E.Event]]]
-    ) -> HandOver | None:
+    def _storing(self, v: Value, accesses: list[Access], order: Order) -> set[int]:
+        """The roles that fill a ring by stores of their threads: those that copy into it and do not read it, and those
+        that hand over to themselves what they have stored, at a barrier where they arrive and wait."""
+        out: set[int] = set()
+        for role in {r for r, writes, asynchronous, _ in accesses if writes and not asynchronous}:
+            if all(writes for r, writes, _, _ in accesses if r == role):
+                if any(r == role and asynchronous for r, _, asynchronous, _ in accesses):
+                    out.add(role)
+                continue
+            events = [e for _, e in order[role]]
+            stores = [k for k, e in enumerate(events) if _fills(e, v)]
+            own = {b for b, waiters in enumerate(self.waiters) if role in waiters & self.arrivers[b]}
+            later = (e for e in events[stores[0] :] if isinstance(e, E.Arrive | E.NamedArrival))
+            if (first := next(later, None)) is not None and self.barrier[first.barrier] in own:
+                out.add(role)
+        return out
+
+    def _hand_over(self, v: Value, x: Engine, y: Engine, writes: bool, order: Order) -> HandOver | None:
         """The barrier at which engine `x` arrives and engine `y` waits: the one on which copies complete; else that of
         the last wait of `y` before it writes, or of the first arrival of `x` after its access."""
 
-        def accesses(e: E.Event) -> bool:
-            return any(at.buffer is v for at in memory(e))
+        def accesses(e: E.Event, engine: Engine) -> bool:
+            return _fills(e, v) if engine[1] else any(at.buffer is v for at in memory(e))
 
-        filled = next(
-            (
-                self.barrier[e.barrier]
-                for _, e in order[x[0] if x[1] else y[0]]
-                if isinstance(e, E.CopyIn) and accesses(e)
-            ),
-            -1,
-        )
+        copies = (e for _, e in order[x[0] if x[1] else y[0]] if isinstance(e, E.CopyIn) and e.to.buffer is v)
+        filled = next((self.barrier[e.barrier] for e in copies), -1)
         if x[1] and filled >= 0:
             return HandOver(x, y, filled) if y[0] in self.waiters[filled] else None
         known = [
@@ -268,9 +278,7 @@ class Program:
         ]
         if writes:
             events = [e for _, e in order[y[0]]]
-            first = next(
-                (k for k, e in enumerate(events) if accesses(e) and (isinstance(e, E.CopyIn) or not y[1])), 0
-            )
+            first = next((k for k, e in enumerate(events) if accesses(e, y)), 0)
             near = [
                 e
                 for e in (*reversed(events[:first]), *reversed(events[first:]))
@@ -278,7 +286,7 @@ class Program:
             ]
         else:
             events = [e for _, e in order[x[0]]]
-            first = next((k for k, e in enumerate(events) if accesses(e)), 0)
+            first = next((k for k, e in enumerate(events) if accesses(e, x)), 0)
             near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)]
         found = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
         if found is not None:
@@ -400,6 +408,12 @@ def memory(e: E.Event) -> tuple[E.Bytes, ...]:
     if isinstance(e, E.CopyIn):
         return (e.to,)
     return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.MemoryAccess) else ()
+
+
+def _fills(e: E.Event, ring: Value) -> bool:
+    """Whether an event writes a ring, by a copy or by stores."""
+    writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
+    return writes and any(at.buffer is ring for at in memory(e))
 
 
 class _Unknown:

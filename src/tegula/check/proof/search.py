@@ -108,7 +108,10 @@ class Search(Forms):
         state = self.machine.start()
         self.work = state.known.work
         start = self._sides(state)
-        rings = [[self.program.number[v], self._rows(v, ring)] for v, ring in self.program.rings.items()]
+        rings = [
+            [self.program.number[v], self._rows(v, ring), sorted(ring.storing)]
+            for v, ring in self.program.rings.items()
+        ]
         offset = self.machine.offsets.get
         lags = {k: n + offset((k[2], k[1]), 0) for k, n in self.machine.lags.items() if n is not None}
         found = chains(self.program, lags)

@@ -304,7 +304,7 @@ class Verifier(Obligations):
                 filled = self.state.roles[r].arrived[b]
                 waited = [self.last(b, w) for w in self.layout.waiters[b]]
                 over = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
-                self.need(over or not ring.written, "a copy is not waited for")
+                self.need(over or not ring.copied, "a copy is not waited for")
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:

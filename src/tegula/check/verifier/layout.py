@@ -55,8 +55,8 @@ class Rejected(Exception):
 
 
 Engine: TypeAlias = tuple[int, bool]
-"""An engine that accesses a ring: a role, and whether its copies into the ring are meant (with the stores of its
-threads, if it reads nothing there)."""
+"""An engine that accesses a ring: a role, and whether it is the one that fills the ring. Copies into a ring fill it,
+reads do not, and stores by threads belong to one or the other, as the certificate says of each role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +75,46 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring of stages in shared memory that engines hand to each other. `written`: whether copies write it;
-    `accessed`: whether any access of it is asynchronous; `stored`: the roles whose threads write it; `both`: the roles
-    that both copy into it and read it."""
+    """A ring of stages in shared memory that engines hand to each other. `accessed`: whether any access of it is
+    asynchronous; `copied`, `stored`: the roles whose copies, and whose threads, write it; `storing`: the roles whose
+    stores belong to the engine that fills the ring."""
 
     stages: int
     rows: list[HandOver]
-    written: bool
     accessed: bool
     copied: set[int]
     stored: set[int]
-    both: set[int]
+    storing: set[int]
 
-    def engine(self, role: int, copy: bool) -> Engine:
-        """The engine that accesses the ring: the role's copies into it if `copy`, else the role's threads."""
-        return role, role in self.copied and (copy or role not in self.both)
+    def engine(self, role: int, writes: bool, proxy: str) -> Engine:
+        """The engine that makes an access of a role."""
+        return role, writes and (proxy == E.ASYNC or role in self.storing)
+
+    def writes(self, engine: Engine) -> bool:
+        """Whether an engine writes the ring."""
+        role, fills = engine
+        return fills or role in self.stored - self.storing
+
+    def is_of_threads(self, engine: Engine) -> bool:
+        """Whether an engine comprises accesses by threads or by what they start to read, and not copies in alone."""
+        return not engine[1] or engine[0] in self.storing
 
     def taken(self, engine: Engine) -> list[HandOver]:
         """The rows by which the ring is handed to an engine."""
         return [row for row in self.rows if row.taker == engine]
 
-    def is_used_by_threads(self, role: int) -> bool:
-        """Whether threads of a role access the ring, and not its copies alone."""
-        return role not in self.copied or role in self.both or role in self.stored
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The reason why an engine that writes a ring is done with a stage before it writes the stage again: whenever it
+    accesses the ring, having arrived at `barrier` for all items before x, item x - `total` is over there, as its last
+    wait at the barrier `after` shows. `after` -1: it accesses the first items only, one of each stage. `item`: the item
+    of the barrier less that of the ring."""
+
+    barrier: int
+    item: int
+    after: int
+    total: int
 
 
 def fingerprint(kernel: Kernel) -> int:
@@ -159,10 +176,14 @@ class Layout:
         self.offset = {(b, r): n for b, r, n in certificate["offsets"]}
         self.lags: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, r, c, n in certificate["lags"]:
+            if b < 0 or c < -1:
+                raise Rejected("there is no such barrier")
             self.lags.setdefault((b, r), []).append((c, n))
-        pairs = {self.values[v]: rows for v, rows in certificate["rings"]}
+        pairs = {self.values[v]: (rows, set(storing)) for v, rows, storing in certificate["rings"]}
         self._scan(pairs)
         self._loud: dict[Op, bool] = {}
+        self.turns: dict[tuple[int, Engine], Turn] = {}
+        """By ring and engine, the turn of each engine whose accesses of a stage program order leaves unordered."""
         self._order(certificate["chains"])
         self._clusters(certificate["chains"])
 
@@ -356,61 +377,88 @@ class Layout:
         return at is not None
 
     def _ring(self, v: Value, found: set[tuple[int, bool, str]], pairs: Mapping[Value, Any]) -> Ring:
-        op = v.owner
+        """The ring that a buffer is, as the certificate says that it is handed over; Rejected where two engines of
+        which one writes do not take turns."""
+        op, name = v.owner, v.name or "a buffer"
         assert isinstance(op, Op)
         if v not in pairs or isinstance(v.type, StackType):
-            raise Rejected(f"roles share {v.name or 'a buffer'}, and no two barriers pass it on", op)
+            raise Rejected(f"roles share {name}, and no two barriers pass it on", op)
         copied = {r for r, writes, proxy in found if writes and proxy == E.ASYNC}
         stored = {r for r, writes, proxy in found if writes and proxy == E.GENERIC}
-        both = copied & {r for r, writes, _ in found if not writes}
+        given, storing = pairs[v]
         rows = [
-            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in pairs[v]
+            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in given
         ]
         stages = (op.stages if isinstance(op, BufNew) else 0) or 1
-        ring = Ring(stages, rows, bool(copied), v in self.tracked, copied, stored, both)
+        ring = Ring(stages, rows, v in self.tracked, copied, stored, storing & stored)
         for row in rows:
             (x, copies), (y, filling) = row.giver, row.taker
             told = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
             if row.barrier < 0 or x not in self.arrivers[row.barrier] or not told:
                 raise Rejected(f"a role uses {v.name}, and nobody is told when it is done", op)
-        engines = {ring.engine(r, writes and proxy == E.ASYNC) for r, writes, proxy in found}
+        engines = {ring.engine(*access) for access in found}
         for x, y in combinations(sorted(engines), 2):
-            if any(z in engines and (z[1] or z[0] in stored) for z in (x, y)):
+            if ring.writes(x) or ring.writes(y):
                 there = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
                 back = min((row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2)
                 if there + back > 1:
-                    raise Rejected(f"roles share {v.name or 'a buffer'}, and do not hand it over in turn", op)
+                    raise Rejected(f"roles share {name}, and do not hand it over in turn", op)
         return ring
 
     def _order(self, chains: Sequence[Any]) -> None:
         """Check O4: a role that arrives for an item knows that all waiters have waited for the item S before, so that
         its phase is over."""
         given = {(b, w, r): links for b, w, r, links in chains}
+        totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
-                first = (-1, 0) in self.lags.get((b, r), ())
-                proved = [first or self._chain(b, w, given.get((b, w, r))) for w in waiters]
+                early = (self.stages[b], -1) if (-1, 0) in self.lags.get((b, r), ()) else None
+                found = [early or self._chain(b, w, given.get((b, w, r))) for w in waiters]
+                proved = [total is not None for total in found]
                 if not (any(proved) if self.named[b] else all(proved)):
                     raise Rejected(
                         f"{self.barriers[b].name} may be two phases ahead of one who waits for it",
                         self.barriers[b].owner,  # type: ignore[arg-type]
                     )
+                totals[b, r] = [total for total in found if total is not None]
+        self._take_turns(totals)
 
-    def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> bool:
-        """Whether a chain of (barrier, arriver) shows O4 for a waiter at b: each arriver has waited at the barrier of
-        the next link, the last one at b, and the lags sum to at most the number of stages."""
+    def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
+        """The sum of the lags of a chain of (barrier, arriver) that shows O4 for a waiter at b, and the barrier of its
+        first wait: each arriver has waited at the barrier of the next link, the last one at b, and the lags sum to at
+        most the number of stages. None if the chain does not show it."""
         total = 0
-        if not links or links[0][0] != b or links[-1][1] != waiter:
-            return False
+        if not links or links[0][0] != b or links[-1][1] != waiter or min(at for at, _ in links) < 0:
+            return None
         for k, (at, role) in enumerate(links):
             after = links[k + 1][0] if k + 1 < len(links) else b
             lag = dict(self.lags.get((at, role), ())).get(after)
             if role not in self.arrivers[at] or lag is None:
-                return False
+                return None
             total += lag
             if total > self.stages[b]:
-                return False
-        return True
+                return None
+        return total, links[1][0] if len(links) > 1 else b
+
+    def _take_turns(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:
+        """Find for each engine that writes a ring, by copies or by several warps, why it is done with a stage before it
+        writes the stage again: of its own accesses, program order orders those by one warp only."""
+        for v, ring in self.rings.items():
+            for x in {row.giver for row in ring.rows}:
+                role = x[0]
+                if not ring.writes(x) or not (self.warps[role] > 1 or (x[1] and role in ring.copied)):
+                    continue
+                turns = [
+                    Turn(row.barrier, row.item, after, total)
+                    for row in ring.rows
+                    if row.giver == x and not row.own
+                    for total, after in totals[row.barrier, role]
+                    if after >= 0 or total <= ring.stages
+                ]
+                if not turns:
+                    owner = v.owner if isinstance(v.owner, Op) else None
+                    raise Rejected(f"a role fills a stage of {v.name or 'a buffer'} again too early", owner)
+                self.turns[self.number[v], x] = min(turns, key=lambda turn: turn.total)
 
     def slots(self, v: Value) -> int:
         """The stages of a buffer of one role that copies read; 0 for others."""

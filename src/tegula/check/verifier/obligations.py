@@ -12,7 +12,7 @@ from tegula.check.verifier.arithmetic import (
     number,
     plus,
 )
-from tegula.check.verifier.layout import Engine, Ring
+from tegula.check.verifier.layout import Engine, HandOver, Ring
 from tegula.check.verifier.walk import Key, Role, Walk
 from tegula.ir import Op, Value
 from tegula.ops import events as E
@@ -100,10 +100,10 @@ class Obligations(Walk):
         self._follows(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.rows:
-                if row.barrier == b and row.giver == ring.engine(self.role, False):
-                    late = many and elected and role.loose and ring.is_used_by_threads(self.role)
+                if row.barrier == b and row.giver[0] == self.role and ring.is_of_threads(row.giver):
+                    late = many and elected and role.loose
                     self.need(not late, "one warp arrives, and others may not be so far")
-                    self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row.own)
+                    self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row)
         if b in role.open:
             self.need(role.open[b][0] == c, "bytes of an item are missing at the arrival for another")
         role.open[b] = (c, role.open.get(b, (c, 0))[1] + count)
@@ -111,12 +111,15 @@ class Obligations(Walk):
         role.fresh.clear()
         self._balance(role, b)
 
-    def _follows(self, b: int, c: Poly, elected: bool) -> None:
-        """Check O4: the lags that the certificate claims hold at this arrival, of one warp (`elected`) or of all: the
-        warps that arrive are those that have waited, or all have synchronised since."""
+    def _follows(self, b: int, c: Poly, elected: bool, at: int | None = None) -> None:
+        """Check O4: the lags that the certificate claims, or only the one after waits at the barrier `at`, hold at this
+        arrival, of one warp (`elected`) or of all: the warps that arrive are those that have waited, or all have
+        synchronised since."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         apart = role.loose if elected else role.ahead
         for after, lag in self.layout.lags.get((b, self.role), ()):
+            if at is not None and after != at:
+                continue
             by_one = (after, self.role) in self.layout.waits_of_one
             self.need(
                 not (many and apart and after >= 0 and by_one != elected),
@@ -133,16 +136,16 @@ class Obligations(Walk):
             left = {n: tuple(p for p in parts if p[0] != b) for n, parts in role.filled.items()}
             role.filled = {n: parts for n, parts in left.items() if parts}
 
-    def _hand_over(self, role: Role, ring: int, c: Poly, own: bool) -> None:
-        """Check O5 and O6: an arrival hands over no item that is in use, and no memory that was accessed without a
-        fence."""
+    def _hand_over(self, role: Role, ring: int, c: Poly, row: HandOver) -> None:
+        """Check O5 and O6: an arrival hands over no item that its engine has in use, and no memory that was accessed
+        without a fence."""
         for at, item in self._held(role):
-            if at == ring:
+            if at == ring and not row.giver[1]:
                 self.need(
                     self.known(plus(plus(item, c, -1), number(-1))), "a matmul or copy still reads the stage"
                 )
         self.need(
-            own or (ring, None) not in role.dirty,
+            row.own or (ring, None) not in role.dirty,
             "the other proxy may not see what threads have done: a fence is missing",
         )
 
@@ -161,7 +164,7 @@ class Obligations(Walk):
             "a copy of this item is on its way",
         )
         self.need((n, None) not in role.dirty, "a fence is missing before a copy")
-        item = self._item(ring, e.to, (self.role, True), (b, c))
+        item = self._item(ring, e.to, ring.engine(self.role, True, E.ASYNC), (b, c))
         for row in ring.rows:
             if row.own and row.taker == (self.role, True):
                 self.need(
@@ -186,19 +189,23 @@ class Obligations(Walk):
 
     def _item(self, ring: Ring, at: E.Bytes, engine: Engine, copy: tuple[int, Poly] | None = None) -> Poly:
         """The item of a ring that an engine accesses. O5: the engine has been handed the item, and has not handed it
-        on. `copy`: the barrier on which the copy completes, and the item of the barrier."""
+        on. `copy`: the barrier on which the copy completes, and the item of the barrier, which tells that of the ring:
+        no two of them are copies of one item."""
         role = self.state.roles[self.role]
         given = [row for row in ring.rows if row.giver == engine]
         self.need(given, "nothing says when the stage is done with")
         for row in given:
             self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
-        near = [plus(mine[0], number(k - given[0].item)) for k in range(ring.stages)]
-        # then items counted from the last hand-over to the engine
-        for row in ring.rows:
-            if row.taker == engine and not row.own:
-                last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
-                near += [plus(last, number(-k)) for k in range(ring.stages)]
+        near = [plus(mine[0], number(-given[0].item))]
+        if (
+            copy is None
+        ):  # then it may be a later item, counted from the next hand-over or from the last one to it
+            near += [plus(near[0], number(k)) for k in range(1, ring.stages)]
+            for row in ring.rows:
+                if row.taker == engine and not row.own:
+                    last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
+                    near += [plus(last, number(-k)) for k in range(ring.stages)]
         alike = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
         c = next(chain(alike, (c for c in near if self.at_item(at.stage, c, ring.stages))), None)
         if c is None:
@@ -221,14 +228,30 @@ class Obligations(Walk):
                 self.need(self.known(ready), "the stage may still be in use")
         # An item handed over at the arrival for the same item, or an earlier one, is at least 0.
         self.need(any(row.item <= 0 for row in given) or self.known(c), "there is no such item")
+        self._again(ring, at, engine, c, copy)
         return c
 
-    def _reads(self, at: E.Bytes) -> Key:
-        """The memory of a read: the item of a ring, or the slot of another buffer."""
+    def _again(self, ring: Ring, at: E.Bytes, engine: Engine, c: Poly, copy: tuple[int, Poly] | None) -> None:
+        """Check O5 for an engine that writes a ring: what it did to the stage of item c before is over."""
+        turn = self.layout.turns.get((self.layout.number[at.buffer], engine))
+        if turn is None:
+            return
+        item = plus(c, number(turn.item))
+        if turn.after < 0:
+            over = plus(number(turn.total - 1), item, -1)
+        else:
+            x = copy[1] if copy is not None else self.state.roles[self.role].arrived[turn.barrier]
+            self._follows(turn.barrier, x, copy is not None, turn.after)
+            over = plus(plus(x, item, -1), number(ring.stages - turn.total))
+        self.need(self.known(over), "what the role did to the stage before may not be over")
+
+    def _used(self, at: E.Bytes, write: bool = False) -> Key:
+        """The memory that threads, or what they start to read, use: the item of a ring, or the slot of another
+        buffer."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
-        engine = ring.engine(self.role, False)
+        engine = ring.engine(self.role, write, E.GENERIC)
         by_one = any((row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine))
         self.need(not (by_one and self.state.roles[self.role].ahead), "one warp has waited for what all use")
         return n, self._item(ring, at, engine)
@@ -239,8 +262,14 @@ class Obligations(Walk):
         if ring is not None:
             if self.op.NAME != "buf.new":
                 self.need(not e.write or n not in role.filled, "a copy of this item is on its way")
-                self._number(e, ring, self._reads(e.at))
-            if ring.written or (e.write and ring.accessed):
+                used = self._used(e.at, e.write)
+                for held in (k for at, k in self._held(role) if e.write and at == n):
+                    same = is_zero(self.atoms.mod(plus(held, used[1], -1), ring.stages))
+                    self.need(
+                        self.state.facts.decide(same) is False, "what a copy or matmul reads is written"
+                    )
+                self._number(e, ring, used)
+            if ring.copied or (e.write and ring.accessed):
                 role.dirty.add((n, None))
             role.loose = role.loose or self.layout.warps[self.role] > 1
         elif e.write:
@@ -283,7 +312,7 @@ class Obligations(Walk):
 
     def _async(self, at: E.Bytes, own: bool) -> Key:
         """The memory of an asynchronous read. `own`: each warp group reads memory of its own."""
-        role, (n, slot) = self.state.roles[self.role], self._reads(at)
+        role, (n, slot) = self.state.roles[self.role], self._used(at)
         ring = self.layout.rings.get(at.buffer)
         if ring is not None and self.role in ring.stored:
             self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
