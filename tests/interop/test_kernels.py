@@ -129,6 +129,7 @@ def test_calls_of_several_threads() -> None:
     assert wrong == []
 
 
+@pytest.mark.machine_code
 def test_decompositions_of_tensors_are_tensors() -> None:
     half = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
     a = half @ half.mT + 4 * torch.eye(4)

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import grows, maker
+from tegula.kernels.operands import array_of, grows, maker
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
@@ -27,15 +27,6 @@ def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: 
         ]
         tg.launch_tiled(made.kernel, made.dim, given, results, block_dim=made.block_dim, device=device)
     return tuple(results)
-
-
-def array_of(function: str, name: str, value: Any) -> Any:
-    """A `tg.array` on the memory of an argument of any library; LaunchError for what is no array."""
-    try:
-        return value if isinstance(value, tg.array) else tg.array(value, copy=False)
-    except (TypeError, ValueError, BufferError) as error:
-        what = f"{function}: '{name}' is no array: {error}"
-        raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
 
 
 def cholesky(a: Any, fill_mode: str = "lower") -> Any:

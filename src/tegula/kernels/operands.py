@@ -14,18 +14,23 @@ MAP_ALIGNMENT = 16
 """The alignment in bytes that bulk copies need of an array's address and strides."""
 
 
-def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
-    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that does not fit.
-
-    The array gives shape, dtype and device. Launches get the argument itself, whose library may have a stream of its
-    own."""
+def array_of(function: str, name: str, value: Any) -> Any:
+    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that is no array."""
     try:
-        found = value if isinstance(value, tg.array) else tg.array(value, copy=False)
+        return value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (tg.LaunchError, tg.RunError):
         raise
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         what = f"{function}: '{name}' is no array: {error}"
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
+
+
+def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
+    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that does not fit.
+
+    The array gives shape, dtype and device. Launches get the argument itself, whose library may have a stream of its
+    own."""
+    found = array_of(function, name, value)
     if found.ndim != ndim:
         what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
         raise tg.LaunchError(what, "reshape it, or loop over the additional dimensions")
