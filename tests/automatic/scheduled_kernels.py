@@ -12,7 +12,7 @@ import numpy as np
 import tegula as tg
 
 bf16 = tg.bfloat16
-NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "int8": np.int8}
+NUMPY = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "int8": np.int8}
 TILE_M = tg.constant(128)
 TILE_N = tg.constant(256)
 TILE_K = tg.constant(64)
@@ -240,6 +240,40 @@ def left_scaled(A: tg.array2d[bf16], Scale: tg.array1d[bf16], B: tg.array2d[bf16
 
 
 @tg.kernel
+def lower_tiles(A: tg.array2d[bf16], Scale: tg.array1d[float], C: tg.array2d[float]):
+    """The tiles of A.T @ A that are not above the diagonal, of which those of the second row are scaled; the others are
+    cleared."""
+    i, j = tg.tid()
+    if j <= i:
+        sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+        for k in range((A.shape[0] + 63) // 64):
+            a = tg.tile_load(A, shape=(64, 128), offset=(k * 64, i * 128))
+            b = tg.tile_load(A, shape=(64, 128), offset=(k * 64, j * 128))
+            tg.tile_matmul(tg.tile_transpose(a), b, sum)
+        if i == 1:
+            sum = sum * Scale[j]
+        tg.tile_store(C, sum, offset=(i * 128, j * 128))
+    else:
+        tg.tile_store(C, tg.tile_zeros(shape=(128, 128), dtype=tg.float32), offset=(i * 128, j * 128))
+
+
+@tg.kernel
+def deep(
+    A: tg.array2d[float], Scale: tg.array1d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], first: int
+):
+    """Iterations over 256 elements of K, of which one stage holds too many bytes."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    for k in range(first, (A.shape[1] + 255) // 256):
+        a = tg.tile_load(A, shape=(128, 256), offset=(i * 128, k * 256))
+        scale = tg.tile_reshape(tg.tile_load(Scale, shape=128, offset=i * 128), shape=(128, 1))
+        scaled = tg.tile_astype(a, bf16) * tg.tile_broadcast(scale, shape=(128, 256))
+        b = tg.tile_load(B, shape=(256, 128), offset=(k * 256, j * 128))
+        tg.tile_matmul(scaled, b, sum)
+    tg.tile_store(C, sum, offset=(i * 128, j * 128))
+
+
+@tg.kernel
 def two_layers(X: tg.array2d[bf16], V: tg.array2d[bf16], W: tg.array2d[bf16], C: tg.array2d[bf16]):
     """relu(X @ V) @ W, a loop in a loop."""
     i = tg.tid()
@@ -427,12 +461,14 @@ def with_numbers(arrays: Callable[[], list[Any]], *numbers: int) -> Callable[[],
     return lambda: [*arrays(), *numbers]
 
 
-def arrays(*shapes: tuple[int, ...], out: Any = bf16) -> Callable[[], list[Any]]:
-    """Arrays of small integers; the last array, of type `out`, is the result."""
+def arrays(*shapes: tuple[int, ...], out: Any = bf16, types: Sequence[Any] = ()) -> Callable[[], list[Any]]:
+    """Arrays of small integers, of the `types` or bfloat16; the last array, of type `out`, is the result."""
 
     def arguments() -> list[Any]:
         *given, result = shapes
-        return [*(integers(*shape, seed=k) for k, shape in enumerate(given)), tg.zeros(result, dtype=out)]
+        typed = zip(given, types or (bf16,) * len(given), strict=True)
+        made = [integers(*shape, dtype=dtype, seed=k) for k, (shape, dtype) in enumerate(typed)]
+        return [*made, tg.zeros(result, dtype=out)]
 
     return arguments
 
@@ -472,5 +508,13 @@ LAUNCHES = [
     Launch(stepped, with_numbers(gemm(128, 256, 320, out=float), 4, -1, -1), (1, 1)),
     Launch(two_pairs, arrays((128, 128), (128, 256), (128, 128), (128, 256), (128, 256), out=float), (1, 1)),
     Launch(gated, arrays((128, 128), (128, 192), (128, 192), (128, 192)), (1, 2)),
+    Launch(lower_tiles, arrays((200, 256), (2,), (256, 256), out=float, types=(bf16, tg.float32)), (2, 2)),
+    Launch(
+        deep,
+        with_numbers(
+            arrays((128, 584), (128,), (584, 128), (128, 128), out=float, types=(tg.float32, bf16, bf16)), 1
+        ),
+        (1, 1),
+    ),
     Launch(wide_heads, heads(1, 128, 256, 192), (1, 1), exact=False),
 ]

@@ -14,7 +14,10 @@ from tegula.backend.llvm import compile_ptx
 from tegula.check import schedule as checker
 from tegula.check.proof import Stuck
 from tegula.errors import InternalError
+from tegula.ops.control import For
 from tegula.ops.linear import TileMatmulWait
+from tegula.ops.roles import Roles
+from tegula.ops.scalar import Select
 from tegula.runtime.automatic import Built, build
 from tegula.types import ArrayType
 
@@ -47,7 +50,8 @@ def test_known_kernels_are_not_declined(name: str) -> None:
     assert made.verdict.proved and made.verdict.certificate
     assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text and "setmaxnreg.dec" in text
     arrays = [t for t in prepared(KERNELS[name]).params if isinstance(t.type, ArrayType)]
-    assert len(made.code.maps) == len(arrays) and ".local" not in text
+    by_threads = ("Scale", "C") if name == "lower_tiles" else ()
+    assert len(made.code.maps) == len(arrays) - len(by_threads) and ".local" not in text
     if ASSEMBLER:
         assert made.made.spill_bytes == 0
 
@@ -125,6 +129,23 @@ def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threa
 def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
     made, _ = built(KERNELS["wide_heads"])
     assert made.schedule.plan is not None and max(made.schedule.plan.stages) == 1
+
+
+def test_iterations_too_deep_for_shared_memory_are_split() -> None:
+    made, _ = built(KERNELS["deep"])
+    plan = made.schedule.plan
+    assert plan is not None and plan.split > 1 and max(plan.stages) >= 3
+    assert f"stages of 1/{plan.split} iteration" in str(made.schedule)
+    made, _ = built(KERNELS["half_transposed"])
+    assert made.schedule.plan is not None and made.schedule.plan.split == 1
+
+
+def test_a_branch_around_a_loop_is_part_of_its_trip_count() -> None:
+    kernel, _ = rewritten(KERNELS["lower_tiles"])
+    (roles,) = (op for op in kernel.walk() if isinstance(op, Roles))
+    for role in roles.regions:
+        (loop,) = (op for op in role.walk() if isinstance(op, For))
+        assert loop.parent is role and isinstance(loop.stop.owner, Select)
 
 
 def test_sums_over_pipes_of_one_stage_are_waited_for_in_their_iteration() -> None:

@@ -14,15 +14,18 @@ from scheduled_kernels import (
     attention,
     bf16,
     causal_attention,
+    deep,
     gemm,
     heads,
     left_converted,
     left_masked,
+    lower_tiles,
     matmul_pipelined,
     right_converted,
     right_scaled,
     tile_gemm,
     two_layers,
+    with_numbers,
 )
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
@@ -36,6 +39,10 @@ from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 
 ORDERS = 12
+LOWER = arrays((200, 256), (2,), (256, 256), out=float, types=(bf16, tg.float32))
+DEEP = with_numbers(
+    arrays((128, 584), (128,), (584, 128), (128, 128), out=float, types=(tg.float32, bf16, bf16)), 1
+)
 LAUNCHES = {
     launch.name: launch
     for launch in (
@@ -45,6 +52,8 @@ LAUNCHES = {
         Launch(right_scaled, gemm(256, 256, 256), (2, 1), 384),
         Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1), 384),
         Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1), 384),
+        Launch(lower_tiles, LOWER, (1, 1), 384),
+        Launch(deep, DEEP, (1, 1), 384),
         Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), 384, exact=False),
         Launch(attention, heads(2, 128, 512, 128), (2, 1), 384, exact=False),
         Launch(causal_attention, heads(1, 128, 128, 64), (1, 1), 384, exact=False),

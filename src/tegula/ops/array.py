@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.ir import AtomicUpdate, ElementAccess, Op, Value
@@ -177,6 +177,19 @@ class ArrayView(Op):
         kept = sum(s != "index" for s in spec)
         require(kept > 0, "an array view keeps at least one dimension")
         return [ArrayType(array.dtype, kept)]
+
+    def lengths(self) -> Iterator[tuple[int, int]]:
+        """The positions among `bounds` of the numbers of elements that are the lengths of the array itself, each with
+        the dimension."""
+        at = 0
+        for dim, entry in enumerate(self.spec):
+            if entry == "index":
+                at += 1
+                continue
+            count = self.bounds[at + 1].owner
+            if isinstance(count, ArrayShape) and count.array is self.array and count.dim == dim:
+                yield at + 1, dim
+            at += 2
 
 
 class ArrayShape(Op):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from tegula.ir import CallLike, Op, Region, Value
 from tegula.ir.fields import attr, body, variadic
 from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.base import PUBLIC, element, require, types
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
@@ -77,6 +78,14 @@ class GradientBuilder(KernelBuilder):
     lanes reach is one value for the block: the sum over the lanes."""
 
     __slots__ = ()
+
+    def viewed(self, view: ArrayView, target: Value, bounds: Sequence[Value]) -> Value:
+        """The same view of another array of the same shape. `bounds`: those of the view, available here. A dimension
+        that the view keeps whole is kept whole by the lengths of the target, which a tensor map needs."""
+        bounds = list(bounds)
+        for at, dim in view.lengths():
+            bounds[at] = self.one(ArrayShape, [target], {"dim": dim})
+        return self.one(ArrayView, [target, *bounds], view.attrs)
 
     # Given by the pass -----------------------------------------------------------------------------------------------
 

@@ -97,6 +97,8 @@ class ForwardReplay(GradientBuilder):
         made = op.result
         if isinstance(op, BufNew):
             shadow = self.new_object(made)
+        elif isinstance(op, ArrayView):
+            shadow = self.viewed(op, self.shadow(op.array), [self.plain(v) for v in op.bounds])
         else:
             memory, *places = op.operands
             shadow = self.one(type(op), [self.shadow(memory), *map(self.plain, places)], op.attrs)

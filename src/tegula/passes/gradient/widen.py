@@ -119,7 +119,7 @@ def _redirect(step: AdjointStep, k: int) -> None:
         b = SumBuilder(Region(), op.loc)
         target = shown[op.array]
         if isinstance(op, ArrayView):
-            shown[op.result] = b.one(ArrayView, [target, *op.bounds], op.attrs)
+            shown[op.result] = b.viewed(op, target, op.bounds)
         elif isinstance(op, TileAtomic | TileStore):
             value = b.converted(b.unrounded(op.tile, float32), float32)
             b.emit(type(op), [target, value, *op.offset], op.attrs)

@@ -36,7 +36,8 @@ RASTER = 8
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
-    `overlap`: whether chains of matmuls may be overlapped."""
+    `overlap`: whether chains of matmuls may be overlapped. `split`: into how many iterations each iteration of a loop
+    with matmuls is split."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -45,6 +46,7 @@ class Choice:
     persistent: bool | None = None
     raster: int | None = None
     overlap: bool = True
+    split: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class RolePlan:
     """The division of a kernel into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
     of each pipe. `registers`: registers of a multiplying thread, 0 to derive them from the other roles'. `persistent`:
     whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
-    overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop."""
+    overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop. `split`: the
+    number of iterations into which each iteration of a loop with matmuls is split."""
 
     consumers: int
     stages: tuple[int, ...]
@@ -61,13 +64,15 @@ class RolePlan:
     raster: int
     overlaps: bool = False
     cycles: int = 0
+    split: int = 1
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
         rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
         walk = f", persistent blocks{rows}" if self.persistent else ""
         ring = f"{max(self.stages)} stage{'s' * (max(self.stages) > 1)}"
-        return f"fetch with 1 warp group, multiply with {groups}, {ring}{walk}"
+        split = f" of 1/{self.split} iteration" if self.split > 1 else ""
+        return f"fetch with 1 warp group, multiply with {groups}, {ring}{split}{walk}"
 
 
 def make_plan(
@@ -84,7 +89,13 @@ def make_plan(
     raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
     cycles = iteration_cycles(matmuls)
     return RolePlan(
-        groups, stages, choice.registers or 0, persistent, raster if persistent else 1, cycles=cycles
+        groups,
+        stages,
+        choice.registers or 0,
+        persistent,
+        raster if persistent else 1,
+        cycles=cycles,
+        split=choice.split,
     )
 
 

@@ -19,6 +19,7 @@ from tegula.passes.bulk_access import bulk_loadable
 from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
+from tegula.passes.specialise.branches import branches_to_counts
 from tegula.passes.specialise.build_roles import RolePipe, copied, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
@@ -34,6 +35,7 @@ from tegula.passes.specialise.launch_checks import take_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.registers import FETCH_REGISTERS
+from tegula.passes.specialise.split_depth import split_depth
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
@@ -41,6 +43,9 @@ from tegula.types import PipeType, TileType
 
 WARPS = 4
 """Warps of a warp group."""
+ENOUGH_STAGES = 3
+"""The stages of a pipe with which a fetching role stays ahead; iterations are split for more of them."""
+SPLITS = (2, 4)
 RELEASE = (Pass(release_stages),)
 
 
@@ -86,16 +91,37 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
-    schedule. Chains of matmuls are not overlapped where registers do not allow it."""
+    schedule. Chains of matmuls are not overlapped where registers do not allow it; iterations are split where whole
+    ones leave too few stages."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="there is no matmul")
     before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
+    made = _made(kernel, target, choice)
+    if choice.split > 1 or (
+        made.plan is not None and (choice.stages or max(made.plan.stages) >= ENOUGH_STAGES)
+    ):
+        return made
+    for split in SPLITS:
+        ops, kernel.body.ops = kernel.body.ops, before
+        finer = _made(kernel, target, replace(choice, split=split))
+        if finer.plan is None or (made.plan is not None and max(finer.plan.stages) <= max(made.plan.stages)):
+            kernel.body.ops = ops
+            continue
+        made = finer
+        if max(finer.plan.stages) >= ENOUGH_STAGES:
+            break
+    return made
+
+
+def _made(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
+    """The schedule of one choice; the kernel is rewritten or unchanged accordingly."""
+    before = kernel.body.ops
     try:
         return Schedule(_specialise(kernel, target, choice), before=tuple(before), choice=choice)
     except Declined as e:
         kernel.body.ops = before
         if isinstance(e, NoRegisters) and choice.overlap:
-            return make_roles(kernel, target, replace(choice, overlap=False))
+            return _made(kernel, target, replace(choice, overlap=False))
         return Schedule(None, e.reason, e.loc)
 
 
@@ -112,6 +138,9 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     kernel.body.ops = _own(kernel)
     checks = take_launch_checks(kernel)
     check_lane_code(kernel)
+    branches_to_counts(kernel)
+    if choice.split > 1 and not split_depth(kernel, choice.split):
+        raise Declined("the iterations of its loops cannot be split")
     find_matmuls(kernel)
     twins = overlap_chains(kernel.body) if choice.overlap else []
     matmuls = keep_converted(kernel, target, find_matmuls(kernel), choice)

@@ -1,0 +1,108 @@
+"""Moves branches around loops with matmuls into the trip counts of these loops.
+
+Roles then run the same loops on both paths: where a branch is not taken, a loop has no iteration, so that no tile is
+fetched and none is waited for. Ops without effects and bounds-checked loads move out of the branch; all others stay in
+branches of their own, with the same condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, Yield
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileEmpty, TileLoad
+from tegula.types import TileType, bool_, is_element, scalar_of
+
+
+def branches_to_counts(kernel: Kernel) -> None:
+    """Rewrite, in place, every branch that has a loop with a matmul in it."""
+    for op in reversed([op for op in kernel.walk() if isinstance(op, If)]):
+        if any(isinstance(o, For) and _multiplies(o) for r in op.alternatives for o in r.ops):
+            _flatten(op)
+
+
+def _multiplies(op: Op) -> bool:
+    return any(isinstance(o, TileMatmul) for o in op.walk())
+
+
+def _flatten(branch: If) -> None:
+    """Replace a branch by its ops."""
+    region = branch.parent
+    assert region is not None
+    made = Region()
+    build = Builder(made, branch.loc)
+    holds = branch.condition
+    for alternative in branch.alternatives:
+        for run in _runs(alternative.ops[:-1]):
+            if not _moves(run[0]):
+                _guarded(build, holds, run, alternative)
+                continue
+            (op,) = run
+            if isinstance(op, For):
+                op.stop = build.insert(S.Select([holds, op.stop, op.start], [op.start.type])).result
+            made.append(op)
+        holds = build.insert(S.Not([branch.condition], [bool_])).result
+    then, other = (Region(), Region())
+    for own, alternative in zip((then, other), branch.alternatives, strict=True):
+        Builder(own, branch.loc).insert(Yield(alternative.yielded))
+    if branch.results:
+        joined = If([branch.condition], [], None, [then, other], branch.loc)
+        joined.results, branch.results = branch.results, []
+        for result in joined.results:
+            result.owner = joined
+        made.append(joined)
+    for op in made.ops:
+        op.parent = region
+    at = region.ops.index(branch)
+    region.ops[at : at + 1] = made.ops
+
+
+def _moves(op: Op) -> bool:
+    """Whether an op moves out of a branch: a loop, whose trip count takes over the condition, or an op that may also
+    run where the branch is not taken."""
+    if isinstance(op, For):
+        return True
+    if isinstance(op, TileLoad):
+        return bool(op.bounds_check)
+    return not any(True for o in op.walk() for _ in o.effects())
+
+
+def _runs(ops: Sequence[Op]) -> list[list[Op]]:
+    """The ops in order: one alone that moves, or consecutive ones that do not."""
+    found: list[list[Op]] = []
+    for op in ops:
+        if not _moves(op) and found and not _moves(found[-1][-1]):
+            found[-1].append(op)
+        else:
+            found.append([op])
+    return found
+
+
+def _guarded(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> None:
+    """Put ops into a branch of their own, which yields the values that later ops use."""
+    after = home.ops[home.ops.index(ops[-1]) + 1 :]
+    kept = [
+        r for op in ops for r in op.results if any(r in o.operands for later in after for o in later.walk())
+    ]
+    then, other = Region(), Region()
+    for op in ops:
+        then.append(op)
+    fill = Builder(other, ops[0].loc)
+    Builder(then, ops[0].loc).insert(Yield(kept))
+    fill.insert(Yield([_unspecified(fill, r) for r in kept]))
+    made = build.insert(If([holds], [r.type for r in kept], None, [then, other], ops[0].loc))
+    for later in after:
+        for o in later.walk():
+            o.substitute(dict(zip(kept, made.results, strict=True)))
+
+
+def _unspecified(build: Builder, value: Value) -> Value:
+    """A value of the same type where a branch is not taken, which nothing reads."""
+    t = value.type
+    if isinstance(t, TileType):
+        return build.insert(TileEmpty([], [t], {"type": t})).result
+    assert is_element(t)
+    zero = False if scalar_of(t) == bool_ else 0
+    return build.insert(S.Const([], [t], {"type": t, "value": zero})).result

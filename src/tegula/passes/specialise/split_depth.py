@@ -1,0 +1,204 @@
+"""Splits the depth of matmuls in loops: an iteration over K in steps of 256 becomes four in steps of 64.
+
+Stages then hold shorter tiles, so that more of them fit in shared memory, and operands that are computed take fewer
+registers. A loop can be split if its matmuls only add to what it carries, and if every tile along whose dimension they
+sum is loaded, mapped, broadcast or transposed in the same iteration, for these matmuls alone. The order in which a
+matmul adds over K is unspecified, so the meaning stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import replace, uses
+from tegula.ops import scalar as S
+from tegula.ops.control import For
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileBroadcast, TileLoad, TileMap, TilePermute
+from tegula.passes.gradient.sums import constant
+from tegula.passes.matmul_terms import stored_terms
+from tegula.types import TileType, Type, element_bytes, scalar_of
+
+ROW_BYTES = 128
+"""The least bytes of the rows of a tile whose rows lie along K: those of a swizzled box."""
+
+
+class _Whole(Exception):
+    """Raised if a loop cannot be split."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A loop that can be split. `along`: the split dimension of each tile that has one; `depth`: its length."""
+
+    loop: For
+    along: dict[Value, int]
+    depth: int
+
+
+def split_depth(kernel: Kernel, factor: int) -> bool:
+    """Split the loops with matmuls, in place, if all of them can be split by a factor; whether they were."""
+    loops = [op for op in kernel.walk() if isinstance(op, For) and _own_matmuls(op)]
+    try:
+        found = [_split_of(loop, factor) for loop in loops]
+    except _Whole:
+        return False
+    for one in found:
+        _rewrite(one, factor)
+    return bool(found)
+
+
+def _own_matmuls(loop: For) -> list[TileMatmul]:
+    return [op for op in loop.body.ops if isinstance(op, TileMatmul)]
+
+
+def _split_of(loop: For, factor: int) -> _Split:
+    """How a loop is split; raises _Whole if it cannot be."""
+    users = uses(loop.body)
+    matmuls = _own_matmuls(loop)
+    depths = {_shape(m.a)[1] for m in matmuls}
+    (depth,) = depths if len(depths) == 1 else (0,)
+    if not depth or depth % factor or not all(_deep_enough(m, depth // factor) for m in matmuls):
+        raise _Whole
+    if constant(loop.step) != 1:
+        raise _Whole
+    along: dict[Value, int] = {}
+    for m in matmuls:
+        _mark(loop, m.a, 1, along)
+        _mark(loop, m.b, 0, along)
+    for value, dim in along.items():
+        row = depth // factor * element_bytes(_tile(value).dtype)
+        if isinstance(value.owner, TileLoad | TileMap) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
+            raise _Whole
+    _check_sums(loop, matmuls, users)
+    for value, dim in along.items():
+        for user, _ in users.get(value, []):
+            if isinstance(user, TileMatmul):
+                fits = all(dim == own for v, own in ((user.a, 1), (user.b, 0)) if v is value)
+            else:
+                fits = any(r in along for r in user.results) and _passes(user, value, dim, along)
+            if not fits:
+                raise _Whole
+    for op in loop.body.ops:
+        if any(e.kind != "read" for inner in op.walk() for e in inner.effects()):
+            raise _Whole
+    return _Split(loop, along, depth)
+
+
+def _deep_enough(m: TileMatmul, depth: int) -> bool:
+    terms = stored_terms(m)
+    return terms is not None and depth % terms.depth == 0 and scalar_of(_tile(m.result).dtype).bits >= 32
+
+
+def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
+    """Record the split dimension of a tile and of the tiles that it is made from, back to loads."""
+    if value in along:
+        if along[value] != dim:
+            raise _Whole
+        return
+    op = value.owner
+    if not isinstance(op, Op) or op.parent is not loop.body:
+        raise _Whole
+    along[value] = dim
+    if isinstance(op, TileLoad):
+        return
+    if isinstance(op, TileMap):
+        for v in op.inputs:
+            if isinstance(v.type, TileType):
+                _mark(loop, v, dim, along)
+    elif isinstance(op, TilePermute):
+        _mark(loop, op.tile, op.perm[dim], along)
+    elif isinstance(op, TileBroadcast):
+        own = dim - (len(op.shape) - len(_shape(op.tile)))
+        if own >= 0 and _shape(op.tile)[own] > 1:
+            _mark(loop, op.tile, own, along)
+    else:
+        raise _Whole
+
+
+def _passes(user: Op, value: Value, dim: int, along: dict[Value, int]) -> bool:
+    """Whether an op has the split dimension of an operand in its result as well."""
+    made = along[user.results[0]]
+    if isinstance(user, TileMap):
+        return made == dim
+    if isinstance(user, TilePermute):
+        return user.perm[made] == dim
+    if isinstance(user, TileBroadcast):
+        return made - (len(user.shape) - len(_shape(value))) == dim
+    return False
+
+
+def _check_sums(loop: For, matmuls: Sequence[TileMatmul], users: dict[Value, list[tuple[Op, int]]]) -> None:
+    """Raise _Whole unless every variable that the loop carries is one to which matmuls add, and nothing else reads."""
+    adding = set(matmuls)
+    for one in loop.carried:
+        value, end = one.arguments[-1], one.yielded[0]
+        while value is not end:
+            read = users.get(value, [])
+            m = read[0][0] if len(read) == 1 else None
+            if not isinstance(m, TileMatmul) or m.c is not value or constant(m.beta) != 1:
+                raise _Whole
+            adding.discard(m)
+            value = m.result
+        if value is one.arguments[-1] and users.get(value, []):
+            # An unchanged variable is read as it is; a sum is read by the loop's end alone.
+            continue
+        if len(users.get(end, [])) != 1:
+            raise _Whole
+    if adding:
+        raise _Whole
+
+
+def _rewrite(split: _Split, factor: int) -> None:
+    """Split a loop in place: iteration n becomes the iterations `factor` * n and those after it."""
+    loop, t, length = split.loop, split.loop.index.type, split.depth // factor
+    build = Builder(Region(), loop.loc)
+    first = loop.start
+    count = build.insert(S.Sub([loop.stop, first], [t])).result
+    loop.stop = build.insert(S.Mul([count, _number(build, t, factor)], [t])).result
+    loop.start = _number(build, t, 0)
+    _put(build.region, loop)
+    build = Builder(Region(), loop.loc)
+    by = _number(build, t, factor)
+    whole = build.insert(S.FloorDiv([loop.index, by], [t])).result
+    index = build.insert(S.Add([first, whole], [t])).result
+    piece = build.insert(S.Mod([loop.index, by], [t])).result
+    start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
+    replace(loop.body, {loop.index: index})
+    _put(build.region, loop.body.ops[0])
+    for value, dim in split.along.items():
+        op, tile = value.owner, _tile(value)
+        shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
+        if isinstance(op, TileLoad):
+            build = Builder(Region(), op.loc)
+            offset = list(op.offset)
+            offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
+            _put(build.region, op)
+            op.offset = offset
+        if isinstance(op, TileLoad | TileBroadcast):
+            op.shape = shape
+        value.type = TileType(tile.dtype, shape, tile.partial)
+
+
+def _number(build: Builder, t: Type, n: int) -> Value:
+    return build.insert(S.Const([], [t], {"type": t, "value": n})).result
+
+
+def _put(made: Region, before: Op) -> None:
+    """Put ops before another one."""
+    region = before.parent
+    assert region is not None
+    at = region.ops.index(before)
+    for op in made.ops:
+        op.parent = region
+    region.ops[at:at] = made.ops
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return _tile(value).shape
+
+
+def _tile(value: Value) -> TileType:
+    assert isinstance(value.type, TileType)
+    return value.type
