@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tegula.dataclass import dataclass
 from tegula.ir.fields import attr, body, operand, variadic
 from tegula.ir.values import Op, Region, Value
-from tegula.types import Type
+from tegula.types import TileType, Type
 
 if TYPE_CHECKING:
     from tegula.layout import Layout
@@ -229,6 +229,23 @@ class Relabelling(Op):
     def carried(self, layout: Layout, back: bool = False) -> Layout | None:
         """The layout of the result, given that of the tile, if each thread keeps its elements; with `back`, that of the
         tile, given that of the result. None if the result is not a layout."""
+
+
+class Divisible(Op):
+    """An op whose tile can be made in pieces along any dimension, each from pieces of the op's operands."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        """The operands of which a piece along dimension `dim` of the result takes a piece, each with its dimension."""
+
+    def shorten(self, dim: int, length: int) -> None:
+        """Make a piece of the given length instead of the whole tile; operands are shortened before."""
+        tile = self.result.type
+        assert isinstance(tile, TileType)
+        shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
+        self.result.type = TileType(tile.dtype, shape, tile.partial)
 
 
 class ElementAccess(Op):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from tegula.ir import BranchLike, LoopLike, Op, Region, Value
 from tegula.ir.fields import attr, body, operand, variadic
@@ -46,6 +47,11 @@ class If(BranchLike):
         then, other = self.then, self.orelse
         require(_yields(then) == _yields(other), "the branches yield different types")
         return _yields(then)
+
+
+def branches(op: object) -> TypeGuard[If]:
+    """Whether an op is a branch on one condition."""
+    return isinstance(op, If)
 
 
 class For(LoopLike):
@@ -108,6 +114,11 @@ class For(LoopLike):
         )
         require(_yields(body) == list(carried), "a loop must yield the types that it carries")
         return carried
+
+
+def counted(op: object) -> TypeGuard[For]:
+    """Whether an op is a loop whose iterations are counted before the first."""
+    return isinstance(op, For)
 
 
 class While(LoopLike):

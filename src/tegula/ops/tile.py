@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.fitting import shown
-from tegula.ir import AtomicUpdate, ElementAccess, Op, Region, Relabelling, TileAccess, TypeRule, Value
+from tegula.ir import (
+    AtomicUpdate,
+    Divisible,
+    ElementAccess,
+    Op,
+    Region,
+    Relabelling,
+    TileAccess,
+    TypeRule,
+    Value,
+)
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.ops.array import array_type
 from tegula.ops.base import element, require, require_range, types, wider
@@ -163,7 +173,7 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
     return TileType(a.dtype, shape)
 
 
-class TileLoad(TileAccess):
+class TileLoad(TileAccess, Divisible):
     """Loads a tile from an array; elements outside the array are the fill value. Operands: array, fill value, one
     offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`; `unwritten`: no earlier iteration of the
     enclosing loop writes these elements."""
@@ -182,6 +192,13 @@ class TileLoad(TileAccess):
         tile = _access_types(self.array.type, self.shape, [v.type for v in self.offset])
         require(self.fill.type == tile.dtype, f"fill must be {tile.dtype}, got {self.fill.type}")
         return [tile]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        return ()
+
+    def shorten(self, dim: int, length: int) -> None:
+        super().shorten(dim, length)
+        self.shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -260,7 +277,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
         return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
 
-class TileMap(Op):
+class TileMap(Divisible):
     """Applies a function to each element of tiles. Operands: tiles of one shape, and uniform scalars, vectors or
     matrices, which are the same for all elements. Region: takes one element of each operand and yields one element; it
     has lane ops only and uses no values from outside. The result is partial if an operand is."""
@@ -294,6 +311,9 @@ class TileMap(Op):
         require(types(body.args) == wanted, "a map's region does not match its operands")
         made = element(body.yielded[0].type)
         return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        return [(v, dim) for v in self.inputs if isinstance(v.type, TileType)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -346,7 +366,7 @@ class TileMarkPartial(Op):
         return (b.fitted(g, self.tile.type),)
 
 
-class TileBroadcast(Op):
+class TileBroadcast(Divisible):
     """Broadcasts the tile to a larger `shape` (attribute), by NumPy's rules."""
 
     __slots__ = ()
@@ -365,6 +385,15 @@ class TileBroadcast(Op):
         if not fits:
             raise TypeRule("", "", "ShapeMismatch", what="broadcast", left=tile.shape, right=shape)
         return [TileType(tile.dtype, shape)]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        tile = tile_type(self.tile.type)
+        own = dim - (len(self.shape) - len(tile.shape))
+        return [(self.tile, own)] if own >= 0 and tile.shape[own] > 1 else []
+
+    def shorten(self, dim: int, length: int) -> None:
+        super().shorten(dim, length)
+        self.shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
 
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
@@ -420,7 +449,7 @@ class TileReshape(Relabelling):
         return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
-class TilePermute(Relabelling):
+class TilePermute(Relabelling, Divisible):
     """Permutes dimensions: dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
@@ -438,6 +467,9 @@ class TilePermute(Relabelling):
             f"give each of 0 to {len(tile.shape) - 1} once",
         )
         return [TileType(tile.dtype, tuple(tile.shape[d] for d in perm))]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        return [(self.tile, self.perm[dim])]
 
     @property
     def changes_nothing(self) -> bool:

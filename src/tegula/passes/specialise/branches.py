@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, MatmulLike, Op, Region, TileAccess, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If, Yield
-from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileEmpty, TileLoad
+from tegula.ops.control import If, Yield, branches, counted
+from tegula.ops.tile import TileEmpty
 from tegula.types import TileType, bool_, is_element, scalar_of
 
 
 def branches_to_counts(kernel: Kernel) -> None:
     """Rewrite, in place, every branch that has a loop with a matmul in it."""
-    for op in reversed([op for op in kernel.walk() if isinstance(op, If)]):
-        if any(isinstance(o, For) and _multiplies(o) for r in op.alternatives for o in r.ops):
+    for op in reversed([op for op in kernel.walk() if branches(op)]):
+        if any(counted(o) and _multiplies(o) for r in op.alternatives for o in r.ops):
             _flatten(op)
 
 
 def _multiplies(op: Op) -> bool:
-    return any(isinstance(o, TileMatmul) for o in op.walk())
+    return any(isinstance(o, MatmulLike) for o in op.walk())
 
 
 def _flatten(branch: If) -> None:
@@ -40,7 +39,7 @@ def _flatten(branch: If) -> None:
                 _guarded(build, holds, run, alternative)
                 continue
             (op,) = run
-            if isinstance(op, For):
+            if counted(op):
                 op.stop = build.insert(S.Select([holds, op.stop, op.start], [op.start.type])).result
             made.append(op)
         holds = build.insert(S.Not([branch.condition], [bool_])).result
@@ -62,9 +61,9 @@ def _flatten(branch: If) -> None:
 def _moves(op: Op) -> bool:
     """Whether an op moves out of a branch: a loop, whose trip count takes over the condition, or an op that may also
     run where the branch is not taken."""
-    if isinstance(op, For):
+    if counted(op):
         return True
-    if isinstance(op, TileLoad):
+    if isinstance(op, TileAccess) and all(e.kind == "read" for e in op.effects()):
         return bool(op.bounds_check)
     return not any(True for o in op.walk() for _ in o.effects())
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, Relabelling, TileAccess, Value
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
-from tegula.ops.control import For
-from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileBroadcast, TileLoad, TileMap, TilePermute
+from tegula.ops.control import For, counted
 from tegula.passes.gradient.sums import constant
 from tegula.passes.matmul_terms import stored_terms
 from tegula.types import TileType, Type, element_bytes, scalar_of
@@ -39,7 +37,7 @@ class _Split:
 
 def split_depth(kernel: Kernel, factor: int) -> bool:
     """Split the loops with matmuls, in place, if all of them can be split by a factor; whether they were."""
-    loops = [op for op in kernel.walk() if isinstance(op, For) and _own_matmuls(op)]
+    loops = [op for op in kernel.walk() if counted(op) and _own_matmuls(op)]
     try:
         found = [_split_of(loop, factor) for loop in loops]
     except _Whole:
@@ -49,8 +47,8 @@ def split_depth(kernel: Kernel, factor: int) -> bool:
     return bool(found)
 
 
-def _own_matmuls(loop: For) -> list[TileMatmul]:
-    return [op for op in loop.body.ops if isinstance(op, TileMatmul)]
+def _own_matmuls(loop: For) -> list[MatmulLike]:
+    return [op for op in loop.body.ops if isinstance(op, MatmulLike)]
 
 
 def _split_of(loop: For, factor: int) -> _Split:
@@ -69,15 +67,19 @@ def _split_of(loop: For, factor: int) -> _Split:
         _mark(loop, m.b, 0, along)
     for value, dim in along.items():
         row = depth // factor * element_bytes(_tile(value).dtype)
-        if isinstance(value.owner, TileLoad | TileMap) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
+        if _is_stored(value.owner) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
             raise _Whole
     _check_sums(loop, matmuls, users)
     for value, dim in along.items():
         for user, _ in users.get(value, []):
-            if isinstance(user, TileMatmul):
+            if isinstance(user, MatmulLike):
                 fits = all(dim == own for v, own in ((user.a, 1), (user.b, 0)) if v is value)
             else:
-                fits = any(r in along for r in user.results) and _passes(user, value, dim, along)
+                fits = (
+                    isinstance(user, Divisible)
+                    and user.result in along
+                    and (value, dim) in user.divided(along[user.result])
+                )
             if not fits:
                 raise _Whole
     for op in loop.body.ops:
@@ -86,9 +88,9 @@ def _split_of(loop: For, factor: int) -> _Split:
     return _Split(loop, along, depth)
 
 
-def _deep_enough(m: TileMatmul, depth: int) -> bool:
+def _deep_enough(m: MatmulLike, depth: int) -> bool:
     terms = stored_terms(m)
-    return terms is not None and depth % terms.depth == 0 and scalar_of(_tile(m.result).dtype).bits >= 32
+    return terms is not None and depth % terms.depth == 0 and scalar_of(_tile(m.results[0]).dtype).bits >= 32
 
 
 def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
@@ -98,38 +100,19 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
             raise _Whole
         return
     op = value.owner
-    if not isinstance(op, Op) or op.parent is not loop.body:
+    if not isinstance(op, Divisible) or op.parent is not loop.body:
         raise _Whole
     along[value] = dim
-    if isinstance(op, TileLoad):
-        return
-    if isinstance(op, TileMap):
-        for v in op.inputs:
-            if isinstance(v.type, TileType):
-                _mark(loop, v, dim, along)
-    elif isinstance(op, TilePermute):
-        _mark(loop, op.tile, op.perm[dim], along)
-    elif isinstance(op, TileBroadcast):
-        own = dim - (len(op.shape) - len(_shape(op.tile)))
-        if own >= 0 and _shape(op.tile)[own] > 1:
-            _mark(loop, op.tile, own, along)
-    else:
-        raise _Whole
+    for v, own in op.divided(dim):
+        _mark(loop, v, own, along)
 
 
-def _passes(user: Op, value: Value, dim: int, along: dict[Value, int]) -> bool:
-    """Whether an op has the split dimension of an operand in its result as well."""
-    made = along[user.results[0]]
-    if isinstance(user, TileMap):
-        return made == dim
-    if isinstance(user, TilePermute):
-        return user.perm[made] == dim
-    if isinstance(user, TileBroadcast):
-        return made - (len(user.shape) - len(_shape(value))) == dim
-    return False
+def _is_stored(op: Op | Region | None) -> bool:
+    """Whether a tile has a stage of its own, and is not another order of one."""
+    return not isinstance(op, Relabelling)
 
 
-def _check_sums(loop: For, matmuls: Sequence[TileMatmul], users: dict[Value, list[tuple[Op, int]]]) -> None:
+def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:
     """Raise _Whole unless every variable that the loop carries is one to which matmuls add, and nothing else reads."""
     adding = set(matmuls)
     for one in loop.carried:
@@ -137,10 +120,10 @@ def _check_sums(loop: For, matmuls: Sequence[TileMatmul], users: dict[Value, lis
         while value is not end:
             read = users.get(value, [])
             m = read[0][0] if len(read) == 1 else None
-            if not isinstance(m, TileMatmul) or m.c is not value or constant(m.beta) != 1:
+            if not isinstance(m, MatmulLike) or m.c is not value or constant(m.beta) != 1:
                 raise _Whole
             adding.discard(m)
-            value = m.result
+            value = m.results[0]
         if value is one.arguments[-1] and users.get(value, []):
             # An unchanged variable is read as it is; a sum is read by the loop's end alone.
             continue
@@ -168,17 +151,15 @@ def _rewrite(split: _Split, factor: int) -> None:
     replace(loop.body, {loop.index: index})
     _put(build.region, loop.body.ops[0])
     for value, dim in split.along.items():
-        op, tile = value.owner, _tile(value)
-        shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
-        if isinstance(op, TileLoad):
+        op = value.owner
+        assert isinstance(op, Divisible)
+        if isinstance(op, TileAccess):
             build = Builder(Region(), op.loc)
-            offset = list(op.offset)
+            offset = [*op.offset]
             offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
             _put(build.region, op)
             op.offset = offset
-        if isinstance(op, TileLoad | TileBroadcast):
-            op.shape = shape
-        value.type = TileType(tile.dtype, shape, tile.partial)
+        op.shorten(dim, length)
 
 
 def _number(build: Builder, t: Type, n: int) -> Value:
