@@ -47,9 +47,7 @@ def _section(f: CooperativeDef) -> str:
     lines = [
         f"## {f.name}",
         "",
-        "```text",
-        _signature(f),
-        "```",
+        f"`{_signature(f)}`",
         "",
         *_told(documentation(f)),
     ]

@@ -29,7 +29,6 @@ All are subclasses of `tg.TegulaError`, and in `tegula.errors`. An error is an e
 that `except ValueError` finds what it finds elsewhere. Several errors of one kernel are reported together, in an
 exception of the classes of all of them but `NameError`.
 
-```text
 """
 
 
@@ -38,7 +37,7 @@ def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
     parents = {base for parent in cls.__bases__ for base in parent.__mro__}
     added = [b.__name__ for b in cls.__mro__ if b.__module__ == "builtins" and b not in parents | {*HIDDEN}]
     added += [b.__name__ for b in cls.__bases__ if b.__module__ == "builtins" and b not in HIDDEN]
-    line = "    " * depth + cls.__name__ + (f" ({', '.join(dict.fromkeys(added))})" if added else "")
+    line = "    " * depth + f"- `{cls.__name__}`" + (f" ({', '.join(dict.fromkeys(added))})" if added else "")
     below = [] if cls is errors.CompileErrors else [c for c in cls.__subclasses__() if c.__module__ in PUBLIC]
     return [line, *(text for sub in below for text in tree(sub, depth + 1))]
 
@@ -68,7 +67,7 @@ def page() -> str:
     known = programs()
     return "\n".join(
         [
-            INTRODUCTION + "\n".join(tree()) + "\n```\n",
+            INTRODUCTION + "\n".join(tree()) + "\n",
             *(_section(cls, known.get(cls.CODE, [])) for cls in classes()),
         ]
     )  # type: ignore[attr-defined]
@@ -84,9 +83,19 @@ def _section(cls: type, names: list[str]) -> str:
         lines += [ast.get_docstring(tree) or "", ""]
         if k == 0:
             body = "".join(text.splitlines(keepends=True)[tree.body[1].lineno - 1 :])
-            lines += ["```python", body.strip(), "```", ""]
-        lines += ["```text", (PROGRAMS / f"{name}.txt").read_text().strip(), "```", ""]
+            lines += [f"```python file {path(name, 'py')}", body.strip(), "```", ""]
+        lines += [
+            f"```text file {path(name, 'txt')}",
+            (PROGRAMS / f"{name}.txt").read_text().strip(),
+            "```",
+            "",
+        ]
     return "\n".join(lines)
+
+
+def path(name: str, suffix: str) -> str:
+    """The file of a program or of its message, in the repository."""
+    return (PROGRAMS / f"{name}.{suffix}").relative_to(ROOT).as_posix()
 
 
 def _sentence(cls: type) -> str:

@@ -1,35 +1,98 @@
-"""The examples of the pages run in order, as in a notebook."""
+"""The blocks of code of all pages do what the pages say, and links lead to what they name."""
 
 from __future__ import annotations
 
-import linecache
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+from support.loaded_tools import tool
 
-
-PAGES = [
-    ("language", 10),
-    ("arrays", 5),
-    ("cooperative", 5),
-    ("roles", 5),
-    ("checker", 1),
-    ("tuning", 3),
-    ("schedules", 3),
-]
+TOOL = tool("pages")
+ROOT: Path = TOOL.ROOT
+PAGES: list[str] = TOOL.pages()
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in (*PAGES, "CONTRIBUTING.md")}
+LINK = re.compile(r"\]\(([^()\s]*(?:\([^()]*\))?[^()\s]*)\)")
+LONGEST = 250
+GENERATED = "<!-- Written by "
 
 
 @pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize(("page", "least"), PAGES)
-def test_examples(page: str, least: int) -> None:
-    names: dict[str, Any] = {"__name__": page}
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)
-    assert len(blocks) > least
-    for k, text in enumerate(blocks):
-        cell = f"<{page}.md example {k}>"
-        linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
-        exec(compile(text, cell, "exec"), names)
+@pytest.mark.parametrize("page", [page for page in PAGES if TOOL.blocks(TEXTS[page])])
+def test_every_block_of_a_page_does_what_it_says(page: str) -> None:
+    assert TOOL.outcome_in_child(page).faults == []
+
+
+WRONG = {
+    "python\nx = 1\nprint(x)\n": "the page does not show that this prints:\n1\n",
+    "python\nprint(1)\n```\n```text\n2\n": "this is printed:\n1\n",
+    "python error\nx = 1\n": "this raises no error",
+    "python error\nint('a')\n```\n```text\nb\n": "invalid literal for int() with base 10: 'a'",
+    "python\n\nassert 1 == 2\n": "line 5, in <module>\n    assert 1 == 2\n",
+    "python other\nx =\n": "SyntaxError",
+    "python gpu\nimport tegula as tg\ntg.zeros(3, device='cuda:0').no_name\n": "no_name",
+    "console\n$ echo 1\n2\n": "echo 1 prints:\n1\n",
+    "console\n$ false\n": "false exits with 1",
+    "text\n1\n": "no block before this text prints or raises it",
+    "text file README.md\nno such line\n": "README.md has no such lines",
+    "yaml\na: 1\n": "yaml: the kinds are python, ",
+    "\na\n": "a block without a kind",
+}
+"""Blocks, and what the runner says of them."""
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_the_runner_finds_faults(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "page.md").write_text(f"# Page\n\n```{text}```\n", encoding="utf-8")
+    monkeypatch.setattr(TOOL, "ROOT", tmp_path)
+    (fault,) = TOOL.outcome_when_forked("page.md").faults
+    assert fault.startswith("page.md:") and WRONG[text] in fault
+
+
+def test_the_runner_accepts_and_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    right = (
+        "```python\n# first.py\nprint(1, 2, sep=chr(10))\n```\n\n```text\n1\n2\n```\n\n"
+        "```python error\nraise ValueError('a')\n```\n\n```text\na\n```\n\n"
+        "```console\n$ python first.py\n...\n2\n$ true\n```\n"
+    )
+    page.write_text(right.replace("1\n2\n```\n\n```python e", "0\n```\n\n```python e"), encoding="utf-8")
+    monkeypatch.setattr(TOOL, "ROOT", tmp_path)
+    assert len(TOOL.outcome_when_forked("page.md").faults) == 1
+    assert TOOL.update("page.md", TOOL.outcome_when_forked("page.md"))
+    assert page.read_text(encoding="utf-8") == right
+    assert TOOL.outcome_when_forked("page.md").faults == []
+
+
+def without_code(text: str) -> str:
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text: str) -> Iterator[str]:
+    """The anchors of a page's headings, as code hosts and the site make them, and those that the page names."""
+    seen: dict[str, int] = {}
+    bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for heading in re.findall(r"^#+ (.*)$", bare, re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        count = seen[slug] = seen.get(slug, -1) + 1
+        yield f"{slug}-{count}" if count else slug
+    yield from re.findall(r'<a id="([\w-]+)"', text)
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    wrong = []
+    for target in LINK.findall(without_code(TEXTS[page])):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
+        known = path.exists() and path.is_relative_to(ROOT)
+        if not known or anchor and anchor not in anchors(path.read_text(encoding="utf-8")):
+            wrong.append(target)
+    assert wrong == []

@@ -1,23 +1,17 @@
-"""The examples of docs/interop.md run in order, as in a notebook."""
+"""The blocks of the pages that need PyTorch or JAX do what the pages say."""
 
 from __future__ import annotations
 
-import linecache
-import re
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "interop.md"
+from support.loaded_tools import tool
+
+TOOL = tool("pages")
+PAGES = [page for page in TOOL.pages() if TOOL.NEEDS.search((TOOL.ROOT / page).read_text(encoding="utf-8"))]
 
 
-@pytest.mark.machine_code
-def test_examples() -> None:
-    names: dict[str, Any] = {"__name__": "interop"}
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 4
-    for k, text in enumerate(blocks):
-        cell = f"<interop.md example {k}>"
-        linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
-        exec(compile(text, cell, "exec"), names)
+@pytest.mark.machine_code(some=True)
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_a_page_does_what_it_says(page: str) -> None:
+    assert TOOL.lacking((TOOL.ROOT / page).read_text(encoding="utf-8")) == []
+    assert TOOL.outcome_in_child(page).faults == []

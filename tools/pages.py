@@ -1,0 +1,365 @@
+"""Runs the blocks of code of the README and of the pages of docs/.
+
+Usage: python tools/pages.py [--update] [PAGE...]       all pages by default; --update: write what blocks print or raise
+
+The blocks of a page run from top to bottom in one namespace, at their line numbers in the page. The first line of a
+block says what it is:
+
+    python          runs; it must print the `text` after it, or nothing
+    python error    must raise; the `text` after it is the message
+    python gpu      runs on a GPU; without one, with a driver that compiles for sm_90a and computes nothing, so that
+                    `assert` and `text` count only on a GPU
+    python other    code of another library, for comparison: it must be Python and is not run
+    console         commands after "$ ", with their output: run in a new folder with an empty kernel cache
+    console install commands that install: run by the test of the wheel alone
+    text            what the block before it prints or raises
+    python file F, text file F      lines of file F of the repository, which other tests run
+
+A `python` block whose first line is a comment with a file name, `# first.py`, is also written to this file for the
+commands of the page. In the output of commands a line "..." stands for any lines. `<!-- needs: torch -->` on a page
+names packages without which its blocks are only parsed."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+KINDS = ("python", "python error", "python gpu", "python other", "console", "console install", "text")
+FILES = ("python file", "text file")
+FENCE = re.compile(r"( *)```(.*)")
+FILE = re.compile(r"# (\w+\.py)\n")
+NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->")
+SECONDS = 300
+
+
+@dataclass
+class Block:
+    """A block of code of a page. `line`: the line of its first line in the page; `kind`: the text of its fence;
+    `file`: the file that it is a part of."""
+
+    line: int
+    kind: str
+    text: str
+    file: str = ""
+
+
+@dataclass
+class Outcome:
+    """What a page's blocks did. `printed`: the actual output by the line of the block that shows it; `faults`: what is
+    wrong, each with its place."""
+
+    printed: dict[int, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def pages() -> list[str]:
+    """The paths of all pages in the repository."""
+    return ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))]
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a page, in order."""
+    found: list[Block] = []
+    lines = text.splitlines()
+    inside: tuple[int, str, str] | None = None
+    for number, line in enumerate(lines, 1):
+        fence = FENCE.fullmatch(line)
+        if fence is None:
+            continue
+        if inside is None:
+            inside = number + 1, fence[2].strip(), fence[1]
+            continue
+        first, kind, indent = inside
+        body = "".join(f"{x.removeprefix(indent)}\n" for x in lines[first - 1 : number - 1])
+        words = kind.rpartition(" ")
+        found.append(Block(first, *((words[0], body, words[2]) if words[0] in FILES else (kind, body))))
+        inside = None
+    if inside is not None:
+        found.append(Block(inside[0], "a block without an end", ""))
+    return found
+
+
+def name_of(page: str) -> str:
+    """The name of a page in messages: its path in docs/."""
+    return page.removeprefix("docs/")
+
+
+class Running:
+    """The run of a page's blocks."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.names: dict[str, Any] = {"__name__": Path(page).stem}
+        self.outcome = Outcome()
+        self.before: tuple[Block, str] | None = None
+        """The block before and what it printed or raised, if a `text` may show it."""
+        self.pretended = False
+
+    def run(self, found: Sequence[Block]) -> Outcome:
+        """Run blocks in order, up to the first that fails with an exception."""
+        for block in found:
+            try:
+                self._one(block)
+            except Exception:
+                self._fault(block, _traceback(self.page))
+                return self.outcome
+        self._shown(None)
+        return self.outcome
+
+    def _one(self, block: Block) -> None:
+        if block.kind == "text":
+            self._text(block)
+            return
+        self._shown(None)
+        match block.kind:
+            case "python file" | "text file":
+                if block.text not in (ROOT / block.file).read_text(encoding="utf-8"):
+                    self._fault(block, f"{block.file} has no such lines")
+            case "python":
+                name = FILE.match(block.text)
+                if name is not None:
+                    (self.folder / name[1]).write_text(block.text, encoding="utf-8")
+                self.before = block, self._python(block)
+            case "python error":
+                try:
+                    self._python(block)
+                    self._fault(block, "this raises no error")
+                except Exception as error:
+                    self.before = block, f"{error}\n"
+            case "python gpu":
+                on_gpu = self._on_gpu()
+                printed = self._python(block, optimize=-1 if on_gpu else 1)
+                self.before = (block, printed) if on_gpu else None
+            case "python other":
+                ast.parse(block.text)
+            case "console":
+                self._console(block)
+            case "console install":
+                pass
+            case _:
+                self._fault(
+                    block, f"{block.kind or 'a block without a kind'}: the kinds are {', '.join(KINDS)}"
+                )
+
+    def _python(self, block: Block, optimize: int = -1) -> str:
+        name = name_of(self.page)
+        text = "\n" * (block.line - 1) + block.text
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(text, name, "exec", dont_inherit=True, optimize=optimize), self.names)
+        return printed.getvalue()
+
+    def _text(self, block: Block) -> None:
+        if self.before is not None:
+            self._shown(block)
+        elif not self.pretended:
+            self._fault(block, "no block before this text prints or raises it")
+
+    def _shown(self, block: Block | None) -> None:
+        """Compare what the block before printed with the text that follows it, if any does."""
+        before, self.before = self.before, None
+        if before is None:
+            return
+        source, printed = before
+        if block is not None:
+            self.outcome.printed[block.line] = printed
+            if printed != block.text:
+                self._fault(block, f"this is printed:\n{printed}")
+        elif printed and source.kind != "python error":
+            self._fault(source, f"the page does not show that this prints:\n{printed}")
+
+    def _on_gpu(self) -> bool:
+        """Whether there is a GPU; else a driver for sm_90a is installed that runs nothing."""
+        if self.pretended or _has_gpu():
+            return not self.pretended
+        from tegula.runtime.cuda import driver
+
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime"))
+        from pretend_driver import PretendDriver
+
+        made = PretendDriver(1)
+        made.kernels = defaultdict(lambda: lambda *_: None, made.kernels)
+        driver.install(made)
+        self.pretended = True
+        return False
+
+    def _console(self, block: Block) -> None:
+        shown: list[str] = []
+        for command, expected in commands(block.text):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=self.folder,
+                env=environment(self.folder),
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            shown.append(f"$ {command}\n{expected if _matches(done.stdout, expected) else done.stdout}")
+            if done.returncode:
+                self._fault(block, f"{command} exits with {done.returncode}:\n{done.stdout}")
+            elif shown[-1] != f"$ {command}\n{expected}":
+                self._fault(block, f"{command} prints:\n{done.stdout}")
+        self.outcome.printed[block.line] = "".join(shown)
+
+    def _fault(self, block: Block, what: str) -> None:
+        self.outcome.faults.append(f"{self.page}:{block.line}: {what}")
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a console block, each with its output."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The variables of a page's commands: this Python first on the PATH, an empty kernel cache, plain output."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    cache = str(folder / "cache")
+    plain = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
+    return {**os.environ, "PATH": path, "TEGULA_CACHE_DIR": cache, **plain}
+
+
+def _matches(printed: str, expected: str) -> bool:
+    parts = re.split(r"^\.\.\.\n", expected, flags=re.MULTILINE)
+    return re.fullmatch("(?:.*\n)*?".join(map(re.escape, parts)), printed) is not None
+
+
+def _traceback(page: str) -> str:
+    """The traceback of an exception from the page on."""
+    kind, error, trace = sys.exc_info()
+    while trace is not None and trace.tb_frame.f_code.co_filename != name_of(page):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(kind, error, trace)).rstrip()
+
+
+def lacking(text: str) -> list[str]:
+    """The packages that a page needs and that are not installed."""
+    needed = NEEDS.search(text)
+    return [name for name in needed[1].split(", ") if find_spec(name) is None] if needed is not None else []
+
+
+def outcome(page: str) -> Outcome:
+    """Run a page in this process, whose state it changes."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = blocks(text)
+    with tempfile.TemporaryDirectory() as folder:
+        running = Running(page, Path(folder))
+        if lacking(text):
+            for block in found:
+                if block.kind.startswith("python"):
+                    ast.parse(block.text)
+            found = [block for block in found if block.kind not in (*KINDS[:5], "text")]
+        return running.run(found)
+
+
+def outcome_in_child(page: str) -> Outcome:
+    """Run a page in a forked process, or in a new one if this process uses a GPU, which forked processes cannot."""
+    if not _has_gpu():
+        return outcome_when_forked(page)
+    command = [sys.executable, __file__, "--json", page]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        return Outcome(faults=[f"{page}: the process ended with {done.returncode}:\n{done.stderr}"])
+    return _decoded(done.stdout)
+
+
+def _has_gpu() -> bool:
+    from tegula.runtime.cuda import driver
+
+    try:
+        driver.driver()
+    except driver.Unavailable:
+        return False
+    return True
+
+
+def outcome_when_forked(page: str) -> Outcome:
+    """Run a page in a forked process, which cannot use a GPU that this process uses."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.close(read)
+        with os.fdopen(write, "w") as stream:
+            try:
+                found = outcome(page)
+            except BaseException:
+                found = Outcome(faults=[f"{page}: {traceback.format_exc()}"])
+            stream.write(_encoded(found))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        text = stream.read()
+    _, status = os.waitpid(child, 0)
+    return _decoded(text) if text else Outcome(faults=[f"{page}: the process ended with {status}"])
+
+
+def _encoded(found: Outcome) -> str:
+    return json.dumps({"printed": list(found.printed.items()), "faults": found.faults})
+
+
+def _decoded(text: str) -> Outcome:
+    data = json.loads(text)
+    return Outcome(dict(map(tuple, data["printed"])), data["faults"])
+
+
+def update(page: str, found: Outcome) -> bool:
+    """Write what blocks print or raise into a page. Returns whether that changes the page."""
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    for block in reversed(blocks(text)):
+        if block.line in found.printed and block.text:
+            first, count = block.line - 1, len(block.text.splitlines())
+            indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+            lines[first : first + count] = [
+                indent + line for line in found.printed[block.line].splitlines(keepends=True)
+            ]
+    path.write_text("".join(lines), encoding="utf-8")
+    return "".join(lines) != text
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run pages and print their faults. Returns 1 if there are any."""
+    if arguments and arguments[0] == "--json":
+        print(_encoded(outcome(arguments[1])))
+        return 0
+    chosen = [x for x in arguments if not x.startswith("--")] or pages()
+    wrong = 0
+    for page in chosen:
+        begin = time.perf_counter()
+        found = outcome_in_child(page)
+        if "--update" in arguments:
+            for _ in range(3):  # lines that are added move the places of later messages
+                if not update(page, found):
+                    break
+                found = outcome_in_child(page)
+        wrong += len(found.faults)
+        print("\n".join([f"{page}: {time.perf_counter() - begin:.1f} s", *found.faults]), flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
