@@ -19,8 +19,13 @@ LONGEST = 250
 GENERATED = "<!-- Written by "
 
 
+def of_code(page: str) -> object:
+    """A page as a parameter; the pages of the reference have an example for each function."""
+    return pytest.param(page, marks=[pytest.mark.slow] if page.startswith("docs/ops/") else [])
+
+
 @pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize("page", [page for page in PAGES if TOOL.blocks(TEXTS[page])])
+@pytest.mark.parametrize("page", [of_code(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
 def test_every_block_of_a_page_does_what_it_says(page: str) -> None:
     assert TOOL.outcome_in_child(page).faults == []
 

@@ -1,0 +1,60 @@
+"""Each public name stands on a page of the reference, with an example that runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tegula as tg
+from support.loaded_tools import tool
+
+OPS, HOST = tool("ops_pages"), tool("host_pages")
+ROOT: Path = OPS.ROOT
+
+
+def test_every_public_name_stands_on_a_page() -> None:
+    names = {name for name in dir(tg) if not name.startswith("__")}
+    assert names - HOST.known() == set()
+    assert [name for name in names if name.startswith("_")] == []
+
+
+def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> None:
+    lacking = []
+    for name in OPS.names():
+        shown = OPS.data()["shown"].get(name, "").partition("#")[0]
+        text = (ROOT / "docs" / shown).read_text(encoding="utf-8") if shown else OPS.example(name) or ""
+        if not re.search(rf"\b{re.escape(name)}\(", text):
+            lacking.append(name)
+    assert lacking == [], "add examples to docs/ops/examples.toml"
+
+
+def test_examples_and_names_elsewhere_are_those_of_functions() -> None:
+    data = OPS.data()
+    known = {*OPS.names()}
+    for table in (data["examples"], data["elsewhere"], data["shown"], data["warp"]["names"]):
+        assert {*table} - known == set()
+
+
+def test_names_in_numpy_exist() -> None:
+    import numpy as np
+
+    for name, found in OPS.data()["elsewhere"].items():
+        value = np
+        for part in found.get("numpy", "").split(".") if found.get("numpy") else ():
+            value = getattr(value, part, None)
+        assert value is not None or found["numpy"] == "bitwise_count", name
+
+
+@pytest.mark.parametrize("page", [*OPS.all_pages()])
+def test_pages_of_kernels_are_up_to_date(page: str) -> None:
+    """`python tools/ops_pages.py` writes them."""
+    found = (OPS.FOLDER / page).read_text(encoding="utf-8")
+    assert OPS.without_output(found) == OPS.without_output(OPS.all_pages()[page])
+
+
+@pytest.mark.parametrize("page", [*HOST.all_pages()])
+def test_pages_of_the_host_are_up_to_date(page: str) -> None:
+    """`python tools/host_pages.py` writes them."""
+    assert (HOST.FOLDER / page).read_text(encoding="utf-8") == HOST.all_pages()[page]

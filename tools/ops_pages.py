@@ -1,0 +1,440 @@
+"""Writes docs/ops/: the reference of what kernels call, by family, and an index with the names of other libraries.
+
+Usage: python tools/ops_pages.py        writes the pages, runs their examples and writes what these print
+
+Signatures and texts are those of the declarations; examples and names are in docs/ops/examples.toml. Functions of
+numbers and cooperative functions need no entry there: their examples are made of what they accept, and of samples."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pages
+from cooperative_page import UNBROKEN
+from stubs import _signature
+
+import tegula as tg
+from tegula import testing
+from tegula.declaration import Refused
+from tegula.lang.capture import SPECIAL
+from tegula.lang.cooperative import CooperativeDef, Inplace
+from tegula.ops import PUBLIC
+from tegula.ops.documented import OF_ENTRIES, split
+from tegula.runtime.library import library
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "ops"
+DATA = FOLDER / "examples.toml"
+COSTS = ROOT / "benchmarks" / "results" / "tile-ops.json"
+ARGUMENTS: tuple[tuple[Any, ...], ...] = ((0.5,), (0.5, 2.0), (0.5, 2.0, 0.25), (6,), (6, 4))
+"""Arguments for examples of functions of numbers; the first that a function accepts are shown."""
+
+FAMILIES: dict[str, tuple[str, str, str]] = {
+    "creation": (
+        "Making tiles",
+        "How do I make a tile that is not loaded?",
+        "build_tile build_random",
+    ),
+    "memory": (
+        "Loads, stores and atomics",
+        "How do elements get from arrays into tiles and back?",
+        "",
+    ),
+    "views": (
+        "Views and shapes",
+        "How do I slice, reshape, transpose, join or convert tiles?",
+        "build_views build_parts",
+    ),
+    "reductions": (
+        "Reductions, maps and scans",
+        "How do I combine the elements of a tile?",
+        "build_reduce scan argmax argmin",
+    ),
+    "sorting": (
+        "Sorting and counting",
+        "How do I order or count elements?",
+        "sort argsort topk median histogram searches",
+    ),
+    "linear-algebra": (
+        "Linear algebra of tiles",
+        "How do I multiply, factor and solve?",
+        "build_matmul cholesky cholesky_solve lower_solve upper_solve lu lu_solve solve lstsq qr "
+        "svd eigh inverse determinant slogdet jacobi",
+    ),
+    "arithmetic": (
+        "Arithmetic",
+        "Which operators and conversions are there?",
+        "build_math build_operators",
+    ),
+    "functions": (
+        "Mathematical functions",
+        "Which functions of numbers are there?",
+        "elementary error_function exponential inverse_erfc inverse_trigonometry logarithm softsign "
+        "trigonometry blends",
+    ),
+    "vectors": (
+        "Vectors and matrices",
+        "How do I compute with small vectors and matrices of one thread?",
+        "build_vector small_matrices norms decompositions",
+    ),
+    "geometry": (
+        "Quaternions, transforms and spatial vectors",
+        "How do I rotate and move points?",
+        "build_algebra quaternions transforms spatial",
+    ),
+    "random": (
+        "Random numbers and noise",
+        "How do I draw random numbers?",
+        "random noise",
+    ),
+    "lanes": (
+        "Threads of a block",
+        "How do threads exchange values?",
+        "build_lane build_exchange",
+    ),
+    "roles": (
+        "Roles, pipes and barriers",
+        "How do groups of warps work on different things?",
+        "build_roles build_schedule",
+    ),
+    "debugging": (
+        "Printing and checking",
+        "How do I look into a kernel?",
+        "build_print expectations",
+    ),
+}
+"""Pages: the title, the reader's question, and the modules whose functions are on the page. A module that is not named
+has a page of its own."""
+PLACES = {
+    **dict.fromkeys(
+        ("tile_load", "tile_store", "tile_atomic_add", "tile_atomic_min", "tile_atomic_max"), "memory"
+    ),
+    **dict.fromkeys((name for name in PUBLIC if name.startswith("atomic_")), "memory"),
+    **dict.fromkeys(("tile_slice_indexed", "tile_scatter_add", "tile_scatter_masked", "table"), "memory"),
+    **dict.fromkeys(("untile", "tile_local", "tile_extract", "tile_from_local"), "views"),
+    **dict.fromkeys((name for name in PUBLIC if name.startswith("group_")), "lanes"),
+    **dict.fromkeys((name for name in SPECIAL if name != "print"), "forms"),
+    "print": "debugging",
+}
+"""Functions that are on another page than others of their module."""
+FORMS = ("Forms of the language", "What do the words of the language mean?", "")
+COST = {
+    "creation": "It makes the tile in registers, without access to memory.",
+    "memory": "It moves the bytes of the elements; see [performance](../performance.md).",
+    "arithmetic": "One operation for each element, in registers.",
+    "functions": "Some ten operations for each element, in registers; [accuracy](../accuracy.md).",
+    "vectors": "It is computed by each thread, in registers.",
+    "geometry": "It is computed by each thread, in registers.",
+    "random": "A hash of some 15 integer operations for each number.",
+    "lanes": "Up to 32 threads exchange in registers, more through shared memory.",
+    "roles": "What a step costs is said in [roles](../roles.md).",
+    "debugging": "It makes a kernel slower: for finding mistakes.",
+    "forms": "It costs nothing itself.",
+    "sorting": "It is computed by each thread, in registers.",
+}
+"""The cost of the functions of a page, unless it has been measured."""
+
+
+@cache
+def data() -> dict[str, Any]:
+    """The examples by name, and the names in other libraries."""
+    return tomllib.loads(DATA.read_text(encoding="utf-8"))
+
+
+@cache
+def names() -> list[str]:
+    """The names of all functions that kernels call."""
+    found = {name for name in (*PUBLIC, *library()) if not name.startswith("_")}
+    return sorted({*found, *SPECIAL})
+
+
+def family(name: str) -> str:
+    """The page of a function."""
+    if name in PLACES:
+        return PLACES[name]
+    made = PUBLIC[name] if name in PUBLIC else library()[name]
+    if isinstance(made, Inplace):
+        made = made.of
+    function = made if inspect.isfunction(made) else made.definition.function
+    module = Path(function.__code__.co_filename).stem
+    return next((page for page, (*_, of) in FAMILIES.items() if module in of.split()), module)
+
+
+@cache
+def by_family() -> dict[str, list[str]]:
+    """The names on each page, in the order of the pages."""
+    found: dict[str, list[str]] = {page: [] for page in FAMILIES}
+    for name in names():
+        found.setdefault(family(name), []).append(name)
+    return found
+
+
+@cache
+def all_pages() -> dict[str, str]:
+    """The texts of all pages by file name."""
+    made = {f"{page}.md": _page(page, found) for page, found in by_family().items()}
+    return {"index.md": _index(), **made}
+
+
+def _page(page: str, found: list[str]) -> str:
+    title, question, _ = FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(), "", ""))
+    question = question or f"What is there for {page}?"
+    known = [*by_family()]
+    later = known[(known.index(page) + 1) % len(known)]
+    lines = [f"# {title}", "", "<!-- Written by tools/ops_pages.py. -->", "", question, ""]
+    lines += [*_links(found), ""]
+    lines += [
+        "The examples begin with",
+        "",
+        "```python",
+        "import numpy as np",
+        "import tegula as tg",
+        "```",
+        "",
+    ]
+    lines += [text for name in found for text in _section(name, page)]
+    lines += [f"Next: [{_title(later)}]({later}.md), or [all names](index.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def _links(found: list[str]) -> list[str]:
+    text = ", ".join(f"[{name}](#{_anchor(name)})" for name in found) + "."
+    return textwrap.wrap(text, 118, **UNBROKEN)
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "").lower()
+
+
+def _title(page: str) -> str:
+    return (FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(),)))[0]
+
+
+def _section(name: str, page: str) -> Iterator[str]:
+    yield from (f"## {name}", "", f"`tg.{name}({', '.join(_parameters(name))})`", "")
+    yield from told(_documentation(name))
+    yield from ("", f"**Cost**: {cost(name, page)}", "")
+    elsewhere = " · ".join(f"{library} `{found}`" for library, found in _elsewhere(name))
+    if elsewhere:
+        yield from (f"**Elsewhere**: {elsewhere}", "")
+    if name in data()["shown"]:
+        target = data()["shown"][name]
+        yield from (f"In use: [{target.partition('#')[0]}](../{target}).", "")
+        return
+    program = example(name)
+    if program is not None:
+        yield from ("```python", *program.splitlines(), "```", "")
+        if "print(" in program or "printf(" in program:
+            yield from ("```text", "?", "```", "")
+
+
+def told(text: str) -> list[str]:
+    """A docstring with the entries of its sections as lists."""
+    before, sections = split(text)
+    lines = [before.strip()]
+    for title, entries in sections.items():
+        if title not in OF_ENTRIES:
+            lines += ["", *textwrap.wrap(f"**{title}**: {' '.join(entries)}", 118, **UNBROKEN)]
+            continue
+        lines += ["", f"**{title}**", ""]
+        for each in entries:
+            entry = re.match(r"((?:\*{0,2}\w+(?:, )?)+|[a-z-]+|\w+): ", each)
+            shown = f"`{entry[1]}`: {each[entry.end() :]}" if entry else each
+            if entry and title == "Raises" and re.fullmatch("[a-z-]+", entry[1]):
+                shown = f"[`{entry[1]}`](../errors.md#{entry[1]}): {each[entry.end() :]}"
+            lines += textwrap.wrap(f"- {shown}", 118, subsequent_indent="  ", **UNBROKEN)
+    return lines
+
+
+def _documentation(name: str) -> str:
+    return inspect.getdoc(_object(name)) or ""
+
+
+def _object(name: str) -> Any:
+    found: Any = tg
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _parameters(name: str) -> list[str]:
+    if name in SPECIAL:
+        if name == "print":
+            return ["*values", 'sep=" "', r'end="\n"']
+        if name == "range":
+            return ["start", "stop", "step"]
+        given = [
+            str(p.replace(annotation=p.empty)) for p in inspect.signature(_object(name)).parameters.values()
+        ]
+        return given
+    return [re.sub(r": \w+", "", p).replace(" = ", "=") for p in _signature(name)[0]]
+
+
+def cost(name: str, page: str) -> str:
+    """The cost note of a function: what was measured, or what holds for its page."""
+    row = measured().get(name)
+    if row is None:
+        return COST.get(page, "See [what tile functions cost](../reference/tile_costs.md).")
+    gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
+    times = f"{row['cpu']:.1f} times the CPU time of a copy of its bytes"
+    return f"{times}; {gpu} instructions on sm_90a, a copy has {copy} ([how](../reference/tile_costs.md))."
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """What benchmarks/tile_ops.py measured, by name."""
+    return json.loads(COSTS.read_text(encoding="utf-8"))
+
+
+def _elsewhere(name: str) -> Iterator[tuple[str, str]]:
+    for other, prefix in (("NumPy", "np."), ("Warp", "wp."), ("Triton", "tl.")):
+        found = data()["elsewhere"].get(name, {}).get(other.lower())
+        if found is None and other == "Warp" and name in data()["warp"]["names"]:
+            found = name
+        if found:
+            yield other, found if found[0] in "@~" or " " in found else prefix + found
+
+
+def example(name: str) -> str | None:
+    """The program of a function's example; None if there is none."""
+    if name in data()["examples"]:
+        return _program(data()["examples"][name])
+    made = library().get(name)
+    if isinstance(made, CooperativeDef):
+        return _of_sample(made)
+    if isinstance(made, Inplace):
+        return _of_sample(made.of, made.name)
+    return _of_numbers(name)
+
+
+def _program(text: str) -> str:
+    """A whole program, expressions of Python (lines that begin with >>>), or the body of a kernel in a launch."""
+    text = text.strip()
+    if text.startswith(">>>"):
+        return "\n".join(f"print({line.removeprefix('>>>').strip()})" for line in text.splitlines())
+    if text.startswith("@") or "tg.launch" in text or "import" in text:
+        return text
+    body = textwrap.indent(text, "    ")
+    launch = "tg.launch_tiled(example, 1, block_dim=32)" if "tile" in text else "tg.launch(example, 4)"
+    return f"@tg.kernel\ndef example():\n{body}\n\n\n{launch}"
+
+
+def _of_numbers(name: str) -> str | None:
+    for given in ARGUMENTS:
+        try:
+            found = _object(name)(*given)
+        except Exception:
+            continue
+        if isinstance(found, np.generic | float | int | bool):
+            return f"print(tg.{name}({', '.join(map(repr, given))}))"
+    return None
+
+
+def _of_sample(made: CooperativeDef, called: str = "") -> str | None:
+    """An example of the smallest sample of a cooperative function with at least four elements."""
+    taken = [s for s in testing.samples(made) if not isinstance(s, Refused) and _is_plain(s)]
+    if not taken:
+        return None
+    sample = min(taken, key=lambda s: (_size(s) < 4, _size(s)))
+    given = testing.arguments(made, sample)
+    arrays = {k: x for k, x in given.items() if isinstance(x, np.ndarray)}
+    lines = [f"{k} = np.array({np.round(x, 2).tolist()}, np.{x.dtype})" for k, x in arrays.items()]
+    kinds = ", ".join(f"{k}: tg.array{x.ndim}d[tg.{x.dtype}]" for k, x in arrays.items())
+    loads = [f"    {k} = tg.tile_load({k}, shape={x.shape})" for k, x in arrays.items()]
+    default = {p.name: p.default for p in made.definition.parameters}
+    told = [k if k in arrays else f"{k}={x!r}" for k, x in given.items() if k in arrays or x != default[k]]
+    call = f"tg.{called or made.name}({', '.join(told)})"
+    end = [f"    {call}", f"    print({made.overwritten})"] if called else [f"    print({call})"]
+    if not called and not made.results:
+        end = [f"    {call}", f"    print({', '.join(arrays)})"]
+    if not called and len(made.results) > 1:
+        parts = [f"part{k}" for k in range(len(made.results))]
+        end = [f"    {', '.join(parts)} = {call}", f"    print({', '.join(parts)})"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "",
+            "@tg.kernel",
+            f"def example({kinds}):",
+            *loads,
+            *end,
+            "",
+            "",
+            f"tg.launch_tiled(example, 1, inputs=[{', '.join(arrays)}], block_dim=32)",
+        ]
+    )
+
+
+def _is_plain(sample: Any) -> bool:
+    """Whether a sample has tiles of finite numbers and arguments that can be written down."""
+    values = [*sample.arguments, *sample.named.values()]
+    arrays = [x for x in values if isinstance(x, np.ndarray)]
+    known = all(isinstance(x, np.ndarray | int | float | str | tuple) or x is None for x in values)
+    simple = all(x.dtype in (np.float32, np.int32) and (np.abs(x) < 1000).all() for x in arrays)
+    return bool(arrays) and known and simple
+
+
+def _size(sample: Any) -> int:
+    return sum(x.size for x in (*sample.arguments, *sample.named.values()) if isinstance(x, np.ndarray))
+
+
+def _index() -> str:
+    lines = [
+        "# All functions of kernels",
+        "",
+        "<!-- Written by tools/ops_pages.py. -->",
+        "",
+        "What is it called here, and where is it described? Functions that kernels call, with the names that NumPy,",
+        "Warp and Triton use for the same. Functions of the host: [reference of Python](../reference/index.md).",
+        "",
+        "| page | functions |",
+        "|---|---|",
+        *(f"| [{_title(page)}]({page}.md) | {len(found)} |" for page, found in by_family().items()),
+        "",
+        "| Tegula | what | NumPy | Warp | Triton |",
+        "|---|---|---|---|---|",
+    ]
+    for name in names():
+        first = re.match(r"(.*?[.:])(\s|$)", _documentation(name).replace("\n", " "))
+        what = (first[1] if first else "").rstrip(".:").replace("|", "\\|")
+        elsewhere = dict(_elsewhere(name))
+        cells = [f"`{elsewhere[x]}`" if x in elsewhere else "" for x in ("NumPy", "Warp", "Triton")]
+        place = f"{family(name)}.md#{_anchor(name)}"
+        lines.append(f"| [`{name}`]({place}) | {what} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", "Next: [the forms of the language](forms.md)."]) + "\n"
+
+
+def without_output(text: str) -> str:
+    """A page without what its examples print, which running them checks."""
+    return re.sub(r"```text\n.*?```", "```text\n```", text, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Write the pages."""
+    made = all_pages()
+    for path in FOLDER.glob("*.md"):
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        path = FOLDER / name
+        if path.exists() and without_output(path.read_text(encoding="utf-8")) == without_output(text):
+            continue
+        path.write_text(text, encoding="utf-8")
+        page = f"docs/ops/{name}"
+        found = pages.outcome_in_child(page)
+        pages.update(page, found)
+        print(*pages.outcome_in_child(page).faults, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
