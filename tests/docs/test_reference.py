@@ -10,7 +10,7 @@ import pytest
 import tegula as tg
 from support.loaded_tools import tool
 
-OPS, HOST = tool("ops_pages"), tool("host_pages")
+OPS, HOST, CONSTRUCTS = tool("ops_pages"), tool("host_pages"), tool("constructs_page")
 ROOT: Path = OPS.ROOT
 
 
@@ -58,3 +58,8 @@ def test_pages_of_kernels_are_up_to_date(page: str) -> None:
 def test_pages_of_the_host_are_up_to_date(page: str) -> None:
     """`python tools/host_pages.py` writes them."""
     assert (HOST.FOLDER / page).read_text(encoding="utf-8") == HOST.all_pages()[page]
+
+
+def test_constructs_are_supported_and_refused_as_the_page_says() -> None:
+    """`python tools/constructs_page.py` writes it."""
+    assert CONSTRUCTS.PAGE.read_text(encoding="utf-8") == CONSTRUCTS.page()
