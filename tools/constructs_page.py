@@ -28,8 +28,8 @@ INTRODUCTION = """# Constructs of Python in kernels
 
 Which Python may I write in a kernel, and what instead of the rest?
 
-What is refused is an error when the kernel is compiled, at its line, with the advice that is shown here. Nothing is silently
-ignored. Each row has been tried. What constructs mean exactly: [semantics](semantics.md).
+What is refused is an error when the kernel is compiled, at its line, with the advice that is shown here. Nothing is
+silently ignored. Each row has been tried. What constructs mean exactly: [semantics](semantics.md).
 """
 
 

@@ -11,6 +11,7 @@ import tegula as tg
 from support.loaded_tools import tool
 
 OPS, HOST, CONSTRUCTS = tool("ops_pages"), tool("host_pages"), tool("constructs_page")
+FIGURES, SWITCHES = tool("figures"), tool("configuration_page")
 ROOT: Path = OPS.ROOT
 
 
@@ -63,3 +64,23 @@ def test_pages_of_the_host_are_up_to_date(page: str) -> None:
 def test_constructs_are_supported_and_refused_as_the_page_says() -> None:
     """`python tools/constructs_page.py` writes it."""
     assert CONSTRUCTS.PAGE.read_text(encoding="utf-8") == CONSTRUCTS.page()
+
+
+@pytest.mark.parametrize("page", FIGURES.PAGES)
+def test_figures_are_those_that_were_measured(page: str) -> None:
+    """`python tools/figures.py` writes them."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert FIGURES.TABLE.search(text) and FIGURES.with_tables(text) == text
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "cli.md"])
+def test_switches_and_commands_are_those_of_the_code(page: str) -> None:
+    """`python tools/configuration_page.py` writes them."""
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == SWITCHES.all_pages()[page]
+
+
+def test_every_environment_variable_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    source = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "src" / "tegula").rglob("*.py"))
+    read = set(re.findall(r"environ(?:\.get)?[\[(]\"(\w+)\"", source))
+    assert read and {name for name in read - {"PYTHONPATH"} if f"`{name}`" not in page} == set()
