@@ -19,8 +19,8 @@ INTRODUCTION = """# Coming from Warp
 What changes if I change the import?
 
 Most kernels of tiles that run in NVIDIA Warp 1.19 run in Tegula with the import changed: `import tegula as wp`. This
-page has a kernel ported that way, what is called differently, what gives another result on purpose, what there is more, and
-what is missing.
+page has a kernel ported that way, what is called differently, what gives another result on purpose, what there is more,
+and what is missing.
 
 ```python
 import numpy as np
