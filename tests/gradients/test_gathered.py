@@ -81,6 +81,33 @@ def test_matmuls(sizes: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.machine_code
+@pytest.mark.machine_code
+@pytest.mark.parametrize("bounds", [(4, -1, -1), (4, -1, -2), (1, 5, 1), (0, 5, 2), (3, 3, -1), (2, 4, -1)])
+def test_loops_from_any_start_by_any_step(bounds: tuple[int, int, int]) -> None:
+    """The launch decides where the loop starts: that is the same in all blocks."""
+    start, stop, step = bounds
+
+    @tg.kernel
+    def between(a, b, first: int, last: int, c):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+        for k in range(first, last, step):
+            x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+            y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, total, offset=(i * T, j * T))
+
+    a, b, g = integers(20, 36), integers(36, 13, seed=1), integers(20, 13, seed=2)
+    x, y, c = leaf(a), leaf(b), tg.zeros((20, 13), requires_grad=True)
+    steps = backwards(between, (3, 2), [x, y, start, stop], c, g)
+    summed = np.isin(np.arange(36) // T, range(*bounds))
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b.T * summed)
+    np.testing.assert_array_equal(y.grad.numpy(), (a * summed).T @ g)
+    if len(range(*bounds)):
+        assert_gathered(steps, 2)
+
+
+@pytest.mark.machine_code
 def test_owners_add_to_existing_elements() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)

@@ -15,6 +15,7 @@ from tegula.ops.scalar import Add
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.differentiation import Differentiation
+from tegula.passes.gradient.steps import known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
 from tegula.passes.window import Span, Window, in_source, loops_around, moves_on, span, window
 from tegula.types import ArrayType, TileType, scalar_of
@@ -111,13 +112,19 @@ def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dic
 
 
 def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
-    """Whether all spans start at the same multiple of a component of the thread index, plus a constant, and together
-    are no longer than this stride."""
-    steps = {s.terms[0][1] for s in spans if len(s.terms) == 1 and indices.get(s.terms[0][0]) == component}
-    if len(steps) != 1 or any(len(s.terms) != 1 or indices.get(s.terms[0][0]) != component for s in spans):
-        return False
+    """Whether all spans start at the same multiple of a component of the thread index, plus constants and numbers that
+    are the same in the whole launch, and together are no longer than this stride."""
+    steps: set[int] = set()
+    offsets: set[frozenset[tuple[Value, int]]] = set()
+    for s in spans:
+        own = [factor for v, factor in s.terms if indices.get(v) == component]
+        others = frozenset((v, factor) for v, factor in s.terms if indices.get(v) != component)
+        if len(own) != 1 or not all(known_to_host(v) for v, _ in others):
+            return False
+        steps.add(own[0])
+        offsets.add(others)
     low, high = min(s.constant for s in spans), max(s.constant + s.length for s in spans)
-    return high - low <= abs(steps.pop())
+    return len(steps) == len(offsets) == 1 and high - low <= abs(steps.pop())
 
 
 def longest(kernel: Kernel) -> tuple[int, ...]:
