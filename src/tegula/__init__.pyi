@@ -4263,6 +4263,23 @@ def tile_extract(a: Any, *index: Any) -> Any:
         adds to the adjoint of that element.
     """
 
+def tile_fft(inout: Any) -> None:
+    """The discrete Fourier transform along the last dimension of a tile, in place: X[k] = sum of
+    x[n] * exp(-2 * pi * i * k * n / N), as numpy.fft.fft.
+
+    Vectors of two floats are complex numbers, the real part first. Any length N will do.
+
+    Parameters:
+        inout: a tile (..., N) of vec2f or vec2d.
+    Raises:
+        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        popped-tile-changed: `inout` was popped from a pipe.
+    Gradient:
+        the inverse transform of the adjoint, not divided by N.
+    Source:
+        Stockham's algorithm with radices up to 16; Bluestein's for lengths with a prime factor above 13.
+    """
+
 def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') -> Any:
     """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
@@ -4341,6 +4358,21 @@ def tile_histogram(t: Any, bins: int) -> Any:
         not-constant: `bins` is known at run time only.
     Gradient:
         none: counts are integers.
+    """
+
+def tile_ifft(inout: Any) -> None:
+    """The inverse of `tile_fft` times N, in place: x[n] = sum of X[k] * exp(2 * pi * i * k * n / N), N times
+    numpy.fft.ifft.
+
+    Parameters:
+        inout: a tile (..., N) of vec2f or vec2d.
+    Raises:
+        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        popped-tile-changed: `inout` was popped from a pipe.
+    Gradient:
+        `tile_fft` of the adjoint.
+    Source:
+        that of `tile_fft`.
     """
 
 def tile_inverse(a: Any) -> Any:

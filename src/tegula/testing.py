@@ -112,10 +112,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
     if f.numpy is None:
         raise ValueError(f"{f.name} has no reference: add one with @{f.name}.reference")
     given = arguments(f, sample)
-    wide = {
-        name: x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind not in "iub" else x
-        for name, x in given.items()
-    }
+    wide = {name: _widened(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}
     made = f.numpy(**wide)
     results = [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
     if len(results) != (count := len(f.results) + len(f.changed)):
@@ -124,6 +121,11 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
         )
     count = len(f.results)
     return [*_asked(f, given, results[:count]), *results[count:]]
+
+
+def _widened(x: np.ndarray) -> np.ndarray:
+    """An array with its floats as float64, and its complex numbers as pairs of these."""
+    return x if x.dtype.kind in "iub" else x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True) -> SampleProgram:
@@ -220,7 +222,7 @@ def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
     """Compares numbers with those of a reference; integers and bools have to be equal.
 
     Parameters:
-        got: an array of any dtype.
+        got: an array of any dtype; complex numbers as pairs of floats.
         want: the numbers of the reference, as many.
         tolerance: the largest difference, in units of the last place of `got` at its largest finite number; 0 for
             equal numbers, and zeros of equal signs.
@@ -228,6 +230,8 @@ def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
         AssertionError: a number differs by more.
         ValueError: the number of elements differs.
     """
+    if want.dtype.kind == "c":
+        want = np.stack([want.real, want.imag], axis=-1)
     want = want.reshape(got.shape)
     if got.dtype.kind in "iub":
         np.testing.assert_array_equal(got, want)
@@ -284,13 +288,10 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
         ValueError: the function has no reference that fits its signature.
         TypeError: `op` is no cooperative function, or the arguments are not those of the function.
     """
-    wide = [
-        x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-        for x in sample.arguments
-    ]
+    wide = [_widened(x) if isinstance(x, np.ndarray) else x for x in sample.arguments]
     made = program(op, Sample(*wide, **sample.named))
-    inputs = [tg.array(x, requires_grad=x.dtype.kind == "f") for x in made.tiles]
-    outputs = [tg.array(x, requires_grad=x.dtype.kind == "f") for x in made.outs]
+    inputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in made.tiles]
+    outputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in made.outs]
     tg.gradcheck(made.kernel, dim=(1, block_dim), inputs=inputs, outputs=outputs, block_dim=block_dim)
 
 

@@ -52,6 +52,19 @@ def test_captures() -> None:
     np.testing.assert_allclose(out, [33.0, 2.0, np.pi], rtol=1e-6)
 
 
+def test_constants_that_are_asked_for_leave_others_their_types() -> None:
+    @kernel
+    def k(out: array1d[float64]):
+        zero = float64(0.1)
+        for n, m in static(((2, 3),)):
+            v = tg.vector(zero, length=n + m)
+            out[0] = v[4]
+
+    out = zeros(1, dtype=np.float64)
+    launched(k, out, dims=(1,), block_dim=1)
+    assert out[0] == 0.1
+
+
 def test_overloads_by_type() -> None:
     @kernel
     def k(a: array1d[float]):

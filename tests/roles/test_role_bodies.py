@@ -309,3 +309,20 @@ def test_a_load_is_not_moved_after_a_wait() -> None:
     x = small_integers(4, N)
     (out,) = agree(global_dependence, [x, 4], 1)
     assert np.array_equal(out, x.numpy() + 1)
+
+
+SQUARES = np.arange(64.0) ** 2
+
+
+@tg.kernel
+def tables(x: tg.array2d[float], out: tg.array2d[float]):
+    with tg.ws(0):
+        out[0, tg.group_lane() % N] = tg.table(SQUARES, tg.float32)[int(x[0, tg.group_lane() % N])]
+    with tg.ws(1):
+        out[1, tg.group_lane() % N] = tg.table(SQUARES, tg.float32)[int(x[1, tg.group_lane() % N])]
+
+
+def test_roles_read_tables() -> None:
+    x = tg.array(np.arange(2 * N, dtype=np.float32).reshape(2, N))
+    _, out = agree(tables, [x, tg.zeros_like(x)], 1)
+    assert np.array_equal(out, x.numpy() ** 2)

@@ -201,26 +201,30 @@ class Calls(TracerState):
     # Constants -------------------------------------------------------------------------------------------------------
 
     def with_constants(self, build: Callable[[Any], Any], args: Any) -> Any:
-        """build(args); if it requires a constant, build again with constant Values as Python numbers."""
+        """build(args); where it requires a constant, build again with the Python number of that constant Value. Other
+        Values keep their types."""
         region, before = self.builder.region, len(self.builder.region.ops)
-        try:
-            return build(args)
-        except TypeRule as rule:
-            plain = self.constants(args)
-            if rule.error != "NotConstant" or plain == args:
-                raise
-            del region.ops[before:]
-            return build(plain)
+        while True:
+            try:
+                return build(args)
+            except TypeRule as rule:
+                plain = self.constants(args, rule.culprit)
+                if rule.error != "NotConstant" or plain == args:
+                    raise
+                del region.ops[before:]
+                args = plain
 
-    def constants(self, x: Any) -> Any:
-        """x with its constant Values as Python numbers."""
+    def constants(self, x: Any, only: Any = None) -> Any:
+        """x with its constant Values as Python numbers. `only`: the one that is replaced, or a tuple; None: all are."""
+        if x is only:
+            only = None
         if isinstance(x, tuple):
-            return rebuilt(x, map(self.constants, x))
+            return rebuilt(x, (self.constants(part, only) for part in x))
         if isinstance(x, dict):
-            return {key: self.constants(part) for key, part in x.items()}
+            return {key: self.constants(part, only) for key, part in x.items()}
         if isinstance(x, slice):
-            return slice(*(self.constants(part) for part in (x.start, x.stop, x.step)))
-        number = self.static(x)
+            return slice(*(self.constants(part, only) for part in (x.start, x.stop, x.step)))
+        number = self.static(x) if only is None else None
         return x if number is None else number
 
     def static_call(self, node: ast.Call) -> Any:

@@ -6,7 +6,7 @@ import tegula as tg
 @tg.kernel
 def spectrum(a: tg.array1d[tg.vec2]):
     t = tg.tile_load(a, shape=8)
-    tg.tile_fft(t)
+    tg.tile_convolve(t)
     tg.tile_store(a, t)
 
 

@@ -1,0 +1,137 @@
+"""Roots of unity and the radices of fast Fourier transforms, as NumPy arrays and constants of programs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+PRIMES = (2, 3, 5, 7, 11, 13)
+"""The prime factors of lengths that are transformed by stages of butterflies."""
+LARGEST = 16
+"""The largest radix of a stage."""
+LONGEST = 1 << 16
+"""The largest length of a transform by stages."""
+
+
+def roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary parts of exp(-2 pi i k / n) for integers k, in float64."""
+    cosine, sine = precise_roots(n, powers)
+    return cosine.astype(np.float64), sine.astype(np.float64)
+
+
+def precise_roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of `roots` as long doubles. Angles are reduced to an eighth of a turn as integers, so that symmetric
+    roots are equal up to sign, and those on the axes exact."""
+    octant, rest = np.divmod(8 * (powers % n), n)
+    angle = np.where(octant % 2, n - rest, rest) * (np.arctan(np.longdouble(1.0)) / n)
+    near, far = np.cos(angle), np.sin(angle)
+    turned = (octant + 1) // 2 % 2 == 1
+    cosine, sine = np.where(turned, far, near), np.where(turned, near, far)
+    cosine = np.where((octant >= 2) & (octant < 6), -cosine, cosine)
+    return cosine, np.where(octant >= 4, sine, -sine)
+
+
+def is_smooth(n: int, primes: tuple[int, ...] = PRIMES) -> bool:
+    """Whether all prime factors of n are in `primes`."""
+    for p in primes:
+        while n % p == 0:
+            n //= p
+    return n == 1
+
+
+@lru_cache(maxsize=256)
+def radices(n: int, largest: int = LARGEST) -> tuple[int, ...]:
+    """The fewest factors of n of which none exceeds `largest`, or a prime number above it; of several such lists that
+    with the smallest sum, in descending order."""
+    if n == 1:
+        return ()
+    first = [r for r in range(2, min(n, largest) + 1) if n % r == 0] or [min(p for p in PRIMES if n % p == 0)]
+    lists = [(r, *radices(n // r, largest)) for r in first]
+    best = min(lists, key=lambda x: (len(x), sum(x)))
+    return tuple(sorted(best, reverse=True))
+
+
+def stages(n: int, largest: int = LARGEST) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a transform: the radix r, the number m of butterflies of a part, and the number s of parts, with
+    r * m * s = n."""
+    made, parts = list[tuple[int, int, int]](), 1
+    for r in radices(n, largest):
+        made.append((r, n // parts // r, parts))
+        parts *= r
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def twiddles(r: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """The factors between stages, (r, m): real and imaginary parts of exp(-2 pi i k p / (r m))."""
+    return roots(r * m, np.arange(r)[:, None] * np.arange(m))
+
+
+def padded(n: int) -> int:
+    """The length of the transforms by which a transform of length n is computed: the least from 2 n - 1 on without
+    prime factors above 5."""
+    length = 2 * n - 1
+    while not is_smooth(length, (2, 3, 5)):
+        length += 1
+    return length
+
+
+@lru_cache(maxsize=64)
+def chirp(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary parts of exp(-pi i k * k / n) for k below n."""
+    return roots(2 * n, np.arange(n) ** 2)
+
+
+@lru_cache(maxsize=64)
+def chirp_transform(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The transform of the conjugate of `chirp`, of which both ends are at 0, over its length `padded`."""
+    length = padded(n)
+    cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
+    around = np.zeros(length, np.clongdouble)
+    around[:n] = cosine - 1j * sine
+    around[length - n + 1 :] = around[1:n][::-1]
+    made = np.fft.fft(around) / length
+    return made.real.astype(np.float64), made.imag.astype(np.float64)
+
+
+def factors(r: int) -> tuple[int, ...]:
+    """The factors of a radix in a butterfly: 4 and prime numbers."""
+    made = list[int]()
+    for f in (4, *PRIMES):
+        while r % f == 0:
+            made.append(f)
+            r //= f
+    return tuple(made)
+
+
+def levels(r: int) -> tuple[tuple[int, int], ...]:
+    """The steps of a butterfly of r elements: a factor, and the distance of the elements that it combines."""
+    made, apart = list[tuple[int, int]](), r
+    for f in factors(r):
+        apart //= f
+        made.append((f, apart))
+    return tuple(made)
+
+
+def places(r: int) -> np.ndarray:
+    """Where each result of a butterfly is: its digits in reversed order."""
+    order = np.zeros(1, np.int32)
+    for f, apart in levels(r):
+        order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * apart).ravel()
+    return order
+
+
+__all__ = [
+    "chirp",
+    "chirp_transform",
+    "factors",
+    "is_smooth",
+    "levels",
+    "padded",
+    "places",
+    "radices",
+    "roots",
+    "stages",
+    "twiddles",
+]

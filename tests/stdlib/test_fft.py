@@ -1,0 +1,67 @@
+"""Fourier transforms of any length: errors against float64, linear and shifted inputs, refusals."""
+
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import errors as E
+from tegula.stdlib.tiles.roots import is_smooth
+
+LENGTHS = (1, 2, 3, 4, 6, 8, 11, 13, 16, 17, 25, 31, 60, 64, 97, 100, 128, 143, 240, 243)
+LONG = (256, 343, 500, 512, 625, 1000, 1009, 1024, 1155, 1331, 2039, 2048, 2197, 3000, 4096, 8192)
+
+
+def bound(n: int, dtype: Any) -> float:
+    """The largest error in the L2 norm, relative to that of the result."""
+    per_step = 0.2 if is_smooth(n) else 0.35
+    return float(np.finfo(dtype).eps) * max(per_step * log2(n) if n > 1 else 0.0, 1.0)
+
+
+def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndarray:
+    """The transforms of the rows of an array of complex numbers, by one block."""
+    shape = x.shape
+
+    @tg.kernel
+    def transform(x: tg.array2d[Any], y: tg.array2d[Any]):
+        t = tg.tile_load(x, shape=shape)
+        if tg.static(inverse):
+            tg.tile_ifft(t)
+        else:
+            tg.tile_fft(t)
+        tg.tile_store(y, t)
+
+    y = tg.zeros(shape, dtype=tg.vec2f if x.dtype == np.complex64 else tg.vec2d)
+    tg.launch_tiled(transform, dim=1, inputs=[tg.array(x)], outputs=[y], block_dim=block_dim)
+    return y.numpy().astype(np.float64).view(np.complex128)[..., 0]
+
+
+def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -> None:
+    rng = np.random.default_rng(n)
+    x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(kind)
+    wide = x.astype(np.clongdouble)
+    want = np.fft.ifft(wide, norm="forward") if inverse else np.fft.fft(wide)
+    off = np.linalg.norm(transformed(x, block_dim, inverse) - want) / np.linalg.norm(want)
+    assert off <= bound(n, kind), f"{off / bound(n, kind):.2f} of the bound"
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("n", (12, 17, 64))
+def test_errors(n: int) -> None:
+    check(n, np.complex64, 32, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("kind", (np.complex64, np.complex128))
+@pytest.mark.parametrize("n", (*LENGTHS, *LONG))
+def test_errors_of_many_lengths(n: int, kind: Any) -> None:
+    block_dim = (1, 32, 33, 64, 96, 128, 256)[n % 7]
+    check(n, kind, block_dim, 1 + n % 3, inverse=n % 2 == 0)
+
+
+def test_lengths_without_tables_are_refused() -> None:
+    with pytest.raises(E.OutOfRange, match="a transform of length 65537, by transforms of length 131220"):
+        transformed(np.ones((1, 65537), np.complex64), 32)
