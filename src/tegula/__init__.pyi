@@ -4147,6 +4147,38 @@ def tile_concat(tiles: Any, axis: Any = 0) -> Any:
         the part of the adjoint that each tile has become.
     """
 
+def tile_dct(x: Any) -> Any:
+    """The discrete cosine transform of type II along the last dimension of a tile: y[k] = 2 * sum of
+    x[n] * cos(pi * k * (2 * n + 1) / (2 * N)), as scipy.fft.dct.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Returns:
+        a tile of the shape and dtype of `x`.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: there are no tables for N.
+    Gradient:
+        `tile_idct` of the adjoint, whose first element is doubled.
+    Source:
+        Makhoul, "A fast cosine transform in one and two dimensions" (1980).
+    """
+
+def tile_dct_inplace(x: Any) -> None:
+    """The function tg.tile_dct, whose result overwrites `x`: nothing is returned.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Raises:
+        type-mismatch: `x` has another dtype; `x` is no tile bound to a name, or read-only.
+        out-of-range: there are no tables for N.
+        popped-tile-changed: `x` was popped from a pipe.
+    Gradient:
+        `tile_idct` of the adjoint, whose first element is doubled.
+    Source:
+        Makhoul, "A fast cosine transform in one and two dimensions" (1980).
+    """
+
 def tile_determinant(a: Any) -> Any:
     """The determinants of square matrices, by the LU decomposition with exchanged rows.
 
@@ -4280,6 +4312,21 @@ def tile_fft(inout: Any) -> None:
         Stockham's algorithm with radices up to 16; Bluestein's for lengths with a prime factor above 13.
     """
 
+def tile_fft2(inout: Any) -> None:
+    """The discrete Fourier transform along the last two dimensions of a tile, in place, as numpy.fft.fft2.
+
+    Parameters:
+        inout: a tile (..., M, N) of vec2f or vec2d, complex numbers with the real part first.
+    Raises:
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        out-of-range: there are no tables for M or N.
+        popped-tile-changed: `inout` was popped from a pipe.
+    Gradient:
+        the inverse transform of the adjoint, not divided by M * N.
+    Source:
+        `tile_fft` of rows, then of columns.
+    """
+
 def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') -> Any:
     """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
@@ -4360,6 +4407,38 @@ def tile_histogram(t: Any, bins: int) -> Any:
         none: counts are integers.
     """
 
+def tile_idct(x: Any) -> Any:
+    """The inverse of `tile_dct` times 2 * N, the discrete cosine transform of type III: y[n] = x[0] + 2 * sum of
+    x[k] * cos(pi * k * (2 * n + 1) / (2 * N)) over k from 1 on.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Returns:
+        a tile of the shape and dtype of `x`.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: there are no tables for N.
+    Gradient:
+        `tile_dct` of the adjoint, of which the first element is halved.
+    Source:
+        that of `tile_dct`.
+    """
+
+def tile_idct_inplace(x: Any) -> None:
+    """The function tg.tile_idct, whose result overwrites `x`: nothing is returned.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Raises:
+        type-mismatch: `x` has another dtype; `x` is no tile bound to a name, or read-only.
+        out-of-range: there are no tables for N.
+        popped-tile-changed: `x` was popped from a pipe.
+    Gradient:
+        `tile_dct` of the adjoint, of which the first element is halved.
+    Source:
+        that of `tile_dct`.
+    """
+
 def tile_ifft(inout: Any) -> None:
     """The inverse of `tile_fft` times N, in place: x[n] = sum of X[k] * exp(2 * pi * i * k * n / N), N times
     numpy.fft.ifft.
@@ -4373,6 +4452,21 @@ def tile_ifft(inout: Any) -> None:
         `tile_fft` of the adjoint.
     Source:
         that of `tile_fft`.
+    """
+
+def tile_ifft2(inout: Any) -> None:
+    """The inverse of `tile_fft2` times M * N, in place: M * N times numpy.fft.ifft2.
+
+    Parameters:
+        inout: a tile (..., M, N) of vec2f or vec2d.
+    Raises:
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        out-of-range: there are no tables for M or N.
+        popped-tile-changed: `inout` was popped from a pipe.
+    Gradient:
+        `tile_fft2` of the adjoint.
+    Source:
+        that of `tile_fft2`.
     """
 
 def tile_inverse(a: Any) -> Any:
@@ -4402,6 +4496,27 @@ def tile_inverse_inplace(a: Any) -> None:
         with x the result: -x.T @ the adjoint @ x.T.
     Source:
         LAPACK getri.
+    """
+
+def tile_irfft(x: Any, n: int) -> Any:
+    """The inverse of `tile_rfft` times n: n times numpy.fft.irfft(x, n).
+
+    The imaginary parts of the first element of each row and, if n is even, of the last are taken for 0.
+
+    Parameters:
+        x: a tile (..., n // 2 + 1) of vec2f or vec2d.
+        n: the length of the results, a constant.
+    Returns:
+        a tile (..., n) of float32 or float64.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: `x` has no rows of n // 2 + 1 elements, or there are no tables for n.
+        not-constant: `n` is known at run time only.
+    Gradient:
+        `tile_rfft` of the adjoint, doubled but for the first element and, if n is even, the last, whose imaginary
+        parts get 0.
+    Source:
+        that of `tile_rfft`.
     """
 
 def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0) -> Any:
@@ -4965,6 +5080,23 @@ def tile_reshape(t: Any, shape: Any) -> Any:
         tile-too-large: `shape` has more than 2**26 elements.
     Gradient:
         the adjoint under the shape of `t`.
+    """
+
+def tile_rfft(x: Any) -> Any:
+    """The discrete Fourier transform of real numbers along the last dimension of a tile: the first N // 2 + 1 results,
+    as numpy.fft.rfft; the others are their conjugates.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Returns:
+        a tile (..., N // 2 + 1) of vec2f or vec2d, complex numbers with the real part first.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: N is above 65536, or so large a prime number that no table holds its roots.
+    Gradient:
+        the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
+    Source:
+        that of `tile_fft`, of half the length if N is even.
     """
 
 def tile_scan_exclusive(a: Any) -> Any:

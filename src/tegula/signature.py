@@ -56,14 +56,16 @@ class Extents:
 
     Parameters:
         name: a string.
+        value: for results, a function of other letters by name that gives all lengths as a tuple; None by default.
     Raises:
         nothing.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "value")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, value: Callable[..., Shape] | None = None) -> None:
         self.name = name
+        self.value = value
 
     def __iter__(self) -> Iterator[Extents]:
         yield self
@@ -80,11 +82,12 @@ class Dtypes:
         *members: dtypes; without any each tile has one of its own, of any scalars, vectors or matrices.
         computed: by member, the dtype in which programs run instead; their results are rounded once.
         compound: whether vectors and matrices of the members are members too; False by default.
+        value: for results, a function of the dtypes of other classes by name that gives the dtype; None by default.
     Raises:
         nothing.
     """
 
-    __slots__ = ("compound", "computed", "members", "name")
+    __slots__ = ("compound", "computed", "members", "name", "value")
 
     def __init__(
         self,
@@ -92,8 +95,10 @@ class Dtypes:
         *members: DType,
         computed: Mapping[DType, DType] | None = None,
         compound: bool = False,
+        value: Callable[..., ElementType] | None = None,
     ) -> None:
         self.name = name
+        self.value = value
         self.members = members
         self.computed = dict(computed or {})
         self.compound = compound
@@ -350,14 +355,23 @@ class Unified:
         """The extent of a dimension of a result; -1 for a letter that no argument determines."""
         if isinstance(n, int):
             return n
-        if isinstance(n, Extent) and n.value is not None:
-            return n.value(**{name: self.letters[name] for name in inspect.signature(n.value).parameters})
-        return self.letters.get(n.name, -1)
+        return self.letters.get(n.name, -1) if n.value is None else _of_others(n.value, self.letters)
+
+    def dtype(self, known: Dtypes | ElementType) -> ElementType | None:
+        """The dtype of a result; None for a class that no argument determines."""
+        if not isinstance(known, Dtypes):
+            return known
+        return self.dtypes.get(known.name) if known.value is None else _of_others(known.value, self.dtypes)
 
     @property
     def facts(self) -> dict[str, Any]:
         """The extents of letters and the dtypes of classes, by name."""
         return {**self.letters, **self.dtypes}
+
+
+def _of_others(value: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+    """A function of letters or classes of dtypes, called with those that it names."""
+    return value(**{name: known[name] for name in inspect.signature(value).parameters})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ with its reference."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from tegula.declaration import Refused, Sample
 from tegula.errors import CompileError
 from tegula.lang.cooperative import CooperativeDef
 from tegula.runtime.library import library
-from tegula.signature import ConstantPattern, InOutPattern, NumberPattern, TilePattern
+from tegula.signature import ConstantPattern, Dtypes, InOutPattern, NumberPattern, TilePattern
+from tegula.types import VecType, from_numpy, scalar_of, to_numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     lines.append(f"{to}op({', '.join(call)})")
     outs: list[np.ndarray] = []
     made = expected(f, sample) if checked else []
-    kinds = [*(dtypes.get(str(p.dtype)) for p in patterns), *(given[name].dtype for name in changed)]
+    kinds = [*(_numpy_dtype(p.dtype, dtypes) for p in patterns), *(given[name].dtype for name in changed)]
     for stored, x, kind in zip([*results, *changed], made, kinds, strict=False):
         is_tile = stored in changed or isinstance(patterns[results.index(stored)], TilePattern)
         value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
@@ -183,6 +184,20 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     text = f"def run({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     exec(compile(text, f"<a call of {f.name}>", "exec"), names)
     return SampleProgram(tg.kernel(source=text)(names["run"]), tiles, outs)
+
+
+def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
+    """The NumPy dtype of a result, complex for pairs of floats; None where no argument determines it. `known`: those of
+    the classes of dtypes."""
+    if not isinstance(dtype, Dtypes) or dtype.value is None:
+        return known.get(str(dtype))
+    pairs = {
+        np.dtype(t): VecType(2, from_numpy(np.dtype(t).type(0).real.dtype))
+        for t in (np.complex64, np.complex128)
+    }
+    elements = {name: pairs.get(t) or from_numpy(t) for name, t in known.items()}
+    made = dtype.value(**{name: elements[name] for name in inspect.signature(dtype.value).parameters})
+    return next((t for t, pair in pairs.items() if pair == made), None) or to_numpy(scalar_of(made))
 
 
 def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:

@@ -256,7 +256,7 @@ class _Call:
         """A result, cast to the dtype of the caller's tiles."""
         if not isinstance(pattern.dtype, Dtypes):
             return x
-        return self._as(x, given.unified.dtypes.get(pattern.dtype.name, _dtype(x)))
+        return self._as(x, given.unified.dtype(pattern.dtype) or _dtype(x))
 
     # Programs --------------------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class _Call:
         """A result of a program, checked against the signature."""
         dtype: Any = pattern.dtype
         if isinstance(dtype, Dtypes):
-            known = given.unified.dtypes.get(dtype.name)
+            known = given.unified.dtype(dtype)
             dtype = None if known is None else run_in(dtype, known)
         if isinstance(pattern, NumberPattern):
             value = self.builder.value(x, dtype)

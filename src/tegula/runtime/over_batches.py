@@ -13,7 +13,7 @@ from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.cooperative import CooperativeDef
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
-from tegula.signature import Dtypes, GivenTile, Misfit, TilePattern, Unified, Unifier
+from tegula.signature import GivenTile, Misfit, TilePattern, Unified, Unifier
 from tegula.stdlib.registry import tg
 
 WARP = 32
@@ -141,8 +141,7 @@ def _core(f: CooperativeDef, key: str, x: Any, batch: Sequence[int]) -> Shape:
 
 def _result(pattern: TilePattern, unified: Unified) -> tuple[Any, Shape]:
     """The dtype and the shape of a result for one element of the batch."""
-    dtype = unified.dtypes[pattern.dtype.name] if isinstance(pattern.dtype, Dtypes) else pattern.dtype
-    shape = [unified.extent(n) for n in pattern.shape]
+    dtype, shape = unified.dtype(pattern.dtype), [unified.extent(n) for n in pattern.shape]
     return dtype, tuple(n for n in shape if isinstance(n, int) and n >= 0)
 
 

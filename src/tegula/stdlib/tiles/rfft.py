@@ -1,0 +1,205 @@
+"""Discrete Fourier transforms of real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative, part
+from tegula.errors import OutOfRange
+from tegula.signature import Dtypes, Extent, Extents, Tile, constexpr
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.fft import Complex, Number, complex_numbers
+from tegula.stdlib.tiles.roots import roots
+from tegula.types import scalar_of, vector
+
+N, ROWS, S = Extent("N"), Extent("ROWS"), Extents("S")
+FLAT = Extent("FLAT", value=lambda ROWS, N: ROWS * (N // 2 if N % 2 == 0 else N))
+HALF = Extents("H", value=lambda S: (*S[:-1], S[-1] // 2 + 1))
+WHOLE = Extents("W", value=lambda S, n: (*S[:-1], n))
+Pair = Dtypes("Pair", value=lambda Number: vector(2, Number))
+Scalar = Dtypes("Scalar", value=lambda Complex: scalar_of(Complex))
+
+
+@cooperative
+def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
+    """The discrete Fourier transform of real numbers along the last dimension of a tile: the first N // 2 + 1 results,
+    as numpy.fft.rfft; the others are their conjugates.
+
+    Parameters:
+        x: a tile (..., N) of float32 or float64.
+    Returns:
+        a tile (..., N // 2 + 1) of vec2f or vec2d, complex numbers with the real part first.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: N is above 65536, or so large a prime number that no table holds its roots.
+    Gradient:
+        the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
+    Source:
+        that of `tile_fft`, of half the length if N is even.
+    """
+    shape, zero = x.shape, type(tg.tile_reshape(x, (-1,))[0])(0.0)
+    n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
+    half, lane = tg.static(n // 2), tg.group_lane()
+    count = tg.static(rows * (half + 1))
+    made = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
+    re, im = tg._tile_dft_of_reals(tg.tile_reshape(x, (rows, n)))
+    for first in range(0, count, tg.group_present()):
+        number = first + lane
+        if number < count:
+            row, k = number // (half + 1), number % (half + 1)
+            if tg.static(n % 2 == 0):
+                here, there = row * half + k % half, row * half + (half - k) % half
+                c, d = tg._tile_root_of(n, zero, k)
+                a, b = (re[here] + re[there]) / 2.0, (im[here] - im[there]) / 2.0
+                e, f = (im[here] + im[there]) / 2.0, (re[there] - re[here]) / 2.0
+                made[row, k] = tg.vector(a + e * c - f * d, b + e * d + f * c)
+            else:
+                made[row, k] = tg.vector(re[row * n + k], im[row * n + k])
+    return tg.tile_reshape(made, tg.static((*shape[:-1], half + 1)))
+
+
+@tile_rfft.vjp(keep="x")
+def of_rfft(x, grad):
+    shape = x.shape
+    n = tg.static(shape[-1])
+    place = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
+    return tg.tile_irfft(tg.tile_map(tg._tile_inner_times, grad, place, n, 0.5), n)
+
+
+@cooperative
+def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
+    """The inverse of `tile_rfft` times n: n times numpy.fft.irfft(x, n).
+
+    The imaginary parts of the first element of each row and, if n is even, of the last are taken for 0.
+
+    Parameters:
+        x: a tile (..., n // 2 + 1) of vec2f or vec2d.
+        n: the length of the results, a constant.
+    Returns:
+        a tile (..., n) of float32 or float64.
+    Raises:
+        type-mismatch: `x` has another dtype.
+        out-of-range: `x` has no rows of n // 2 + 1 elements, or there are no tables for n.
+    Gradient:
+        `tile_rfft` of the adjoint, doubled but for the first element and, if n is even, the last, whose imaginary parts
+        get 0.
+    Source:
+        that of `tile_rfft`.
+    """
+    shape = x.shape
+    rows, half = tg.static(prod(shape[:-1])), tg.static(halved(shape, n))
+    flat, lane = tg.tile_reshape(x, (rows, half + 1)), tg.group_lane()
+    zero = type(flat[0, 0][0])(0.0)
+    length = tg.static(half if n % 2 == 0 else n)
+    count = tg.static(rows * length)
+    re = tg.tile_empty(shape=(rows, length), dtype=type(zero), storage="shared")
+    im = tg.tile_empty(shape=(rows, length), dtype=type(zero), storage="shared")
+    for first in range(0, count, tg.group_present()):
+        number = first + lane
+        if number < count:
+            row, k = number // length, number % length
+            if tg.static(n % 2 == 0):
+                z, w = flat[row, k], flat[row, half - k]
+                inner = k > 0
+                y, v = tg.where(inner, z[1], zero), tg.where(inner, w[1], zero)
+                c, d = tg._tile_root_of(n, zero, k)
+                a, b = z[0] - w[0], y + v
+                re[row, k], im[row, k] = z[0] + w[0] - (b * c - a * d), y - v + (a * c + b * d)
+            else:
+                z = flat[row, tg.min(k, n - k)]
+                re[row, k] = z[0]
+                im[row, k] = tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1]))
+    im, re = tg._tile_dft_of_parts(
+        tg.tile_reshape(im, (rows * length,)), tg.tile_reshape(re, (rows * length,)), length
+    )
+    if tg.static(n % 2 == 0):
+        made = tg.tile_empty(shape=(rows * length, 2), dtype=type(zero), storage="shared")
+        tg.tile_assign(made, tg.tile_reshape(re, (rows * length, 1)), (0, 0))
+        tg.tile_assign(made, tg.tile_reshape(im, (rows * length, 1)), (0, 1))
+        re = made
+    return tg.tile_reshape(re, tg.static((*shape[:-1], n)))
+
+
+@tile_irfft.vjp
+def of_irfft(grad, n):
+    place = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
+    return tg.tile_map(
+        tg._tile_without_ends, tg.tile_map(tg._tile_inner_times, tg.tile_rfft(grad), place, n, 2.0), place, n
+    )
+
+
+@cooperative
+def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> tuple[Tile[Number, FLAT], Tile[Number, FLAT]]:
+    """Real and imaginary parts of the transforms of the rows of a matrix. If their length is even, they are taken for
+    half as many complex numbers, of which the numbers of even index are the real parts."""
+    rows, n = x.shape
+    if tg.static(n % 2 == 0):
+        pairs = tg.tile_reshape(x, (rows * n // 2, 2))
+        re, im = (
+            tg.tile_reshape(pairs[:, 0], (rows * n // 2,)),
+            tg.tile_reshape(pairs[:, 1], (rows * n // 2,)),
+        )
+        return tg._tile_dft_of_parts(re, im, n // 2)
+    else:
+        re = tg.tile_reshape(x, (rows * n,))
+        return tg._tile_dft_of_parts(re, tg.tile_zeros(shape=rows * n, dtype=type(x[0, 0])), n)
+
+
+def halved(shape: tuple[int, ...], n: int) -> int:
+    """n // 2; OutOfRange unless the rows of a shape have as many elements and one."""
+    if n < 1 or shape[-1] != n // 2 + 1:
+        help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
+        raise OutOfRange(None, what=f"'x' has the shape {shape}, and n is {n}", help=help)
+    return n // 2
+
+
+@part
+def _tile_root_of(n, like, k):
+    """exp(-2 pi i k / n) for k up to n // 2."""
+    parts = tg.static(roots(n, np.arange(n // 2 + 1)))
+    return tg.table(parts[0], type(like))[k], tg.table(parts[1], type(like))[k]
+
+
+@part
+def _tile_inner_times(z, k, n, factor):
+    """z times a factor, but for the elements of a row that have no conjugate in it: the first and, if n is even, the
+    last."""
+    return tg.where(k == 0 or 2 * k == n, z, z * type(z[0])(factor))
+
+
+@part
+def _tile_without_ends(z, k, n):
+    """z with an imaginary part of 0 in those elements."""
+    return tg.vector(z[0], tg.where(k == 0 or 2 * k == n, type(z[0])(0.0), z[1]))
+
+
+@tile_rfft.reference
+def reference(x):
+    return np.fft.rfft(x, axis=-1)
+
+
+@tile_irfft.reference
+def of_inverse(x, n):
+    return np.fft.irfft(x, n, axis=-1) * n
+
+
+@tile_rfft.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 5, 16):
+        yield Sample(rng.standard_normal(n).astype(np.float32), differentiable=n > 1)
+    yield Sample(rng.standard_normal((2, 3, 12)), differentiable=True)
+    yield Sample(rng.standard_normal((3, 45)).astype(np.float32))
+    yield Refused(np.ones(3, np.int32), code="type-mismatch", says=("float32, float64", "int32"))
+
+
+@tile_irfft.samples
+def of_inverses(rng: np.random.Generator) -> Iterator[Sample]:
+    for n in (1, 2, 5, 16):
+        yield Sample(complex_numbers(rng, n // 2 + 1).astype(np.complex64), n, differentiable=n > 1)
+    yield Sample(complex_numbers(rng, 2, 3, 7), n=12, differentiable=True)
+    yield Sample(complex_numbers(rng, 3, 23).astype(np.complex64), 45)
+    yield Refused(np.ones(3, np.complex64), 3, code="out-of-range", says=("(3,)", "n is 3", "2 elements"))
+    yield Refused(np.ones(3, np.float32), 4, code="type-mismatch", says=("vec2", "float32"))
