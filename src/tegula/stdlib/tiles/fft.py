@@ -108,7 +108,7 @@ def by_convolution(re, im, n):
     rows = tg.static(size // n)
     zero = type(re[0])(0.0)
 
-    def turned(x, y, k):
+    def chirped(x, y, k):
         parts = tg.static(chirp(n))
         return tg._tile_product(x, y, tg.table(parts[0], type(x))[k], tg.table(parts[1], type(x))[k])
 
@@ -118,7 +118,7 @@ def by_convolution(re, im, n):
 
     place = tg.tile_arange(length, dtype=int)
     x, y = tg.tile_reshape(re, (rows, n)), tg.tile_reshape(im, (rows, n))
-    begin = tg.tile_map(turned, x, y, place[:n])
+    begin = tg.tile_map(chirped, x, y, place[:n])
     more_re = tg.tile_zeros(shape=(rows, length), dtype=type(zero))
     more_im = tg.tile_zeros(shape=(rows, length), dtype=type(zero))
     tg.tile_assign(more_re, tg.tile_map(tg._tile_component, begin, 0), (0, 0))
@@ -134,7 +134,7 @@ def by_convolution(re, im, n):
         tg.tile_reshape(y, (rows * length,)), tg.tile_reshape(x, (rows * length,)), length
     )
     x, y = tg.tile_reshape(x, (rows, length))[:, :n], tg.tile_reshape(y, (rows, length))[:, :n]
-    end = tg.tile_reshape(tg.tile_map(turned, x, y, place[:n]), (rows * n,))
+    end = tg.tile_reshape(tg.tile_map(chirped, x, y, place[:n]), (rows * n,))
     return tg.tile_map(tg._tile_component, end, 0), tg.tile_map(tg._tile_component, end, 1)
 
 
@@ -269,6 +269,7 @@ def numbers(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def complex_numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Random complex numbers."""
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 

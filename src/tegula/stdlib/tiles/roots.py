@@ -26,8 +26,8 @@ def precise_roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     octant, rest = np.divmod(8 * (powers % n), n)
     angle = np.where(octant % 2, n - rest, rest) * (np.arctan(np.longdouble(1.0)) / n)
     near, far = np.cos(angle), np.sin(angle)
-    turned = (octant + 1) // 2 % 2 == 1
-    cosine, sine = np.where(turned, far, near), np.where(turned, near, far)
+    swapped = (octant + 1) // 2 % 2 == 1
+    cosine, sine = np.where(swapped, far, near), np.where(swapped, near, far)
     cosine = np.where((octant >= 2) & (octant < 6), -cosine, cosine)
     return cosine, np.where(octant >= 4, sine, -sine)
 
